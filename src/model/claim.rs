@@ -1,4 +1,5 @@
-//! A claim: the facts that plan reads, and how they and the wire's ClusterClaim become each other.
+//! A claim of a cluster: the facts that plans read, and how a ClusterClaim becomes facts and is made
+//! from them again. Conditions are never stored, because they follow from the facts.
 
 use std::borrow::Cow;
 
@@ -58,7 +59,7 @@ pub struct ClaimStatus {
 }
 
 facts! {
-    /// What plan reads. The rest is `body`, loaded only for rows that a user edits or looks at.
+    /// The facts that plans read of a claim.
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct Claim in "claim" {
         /// Order of insertion; 0 for a new one.
@@ -66,32 +67,38 @@ facts! {
         pub name: String,
         pub namespace: String,
         pub created: Time,
+        /// Name of the pool, in the claim's namespace.
         pub pool: String,
+        /// Who made the claim.
         pub owner: String,
-        /// As asked for.
+        /// The lifetime that was asked for.
         pub lifetime: Option<Span>,
-        /// As in force: asked for or the pool's default, at most the pool's maximum.
+        /// The lifetime in force: the one asked for or else the pool's default, and at most the
+        /// pool's maximum.
         pub effective: Option<Span>,
-        /// Name of its cluster.
+        /// Name of its cluster, once it has one.
         pub cluster: Option<String>,
         pub pending: Pending,
-        /// When `pending` last changed; for a claimed cluster, when it was handed over.
+        /// When `pending` last changed. For a claimed cluster this is when it was handed over.
         pub pending_since: Option<Time>,
         pub running: ClusterRunning,
+        /// When `running` last changed.
         pub running_since: Option<Time>,
-        /// Its owner was told that it ends soon.
+        /// Whether an event has warned its owner that it ends soon.
         pub warned: bool,
-        /// A foreign finalizer holds the object.
+        /// Whether a finalizer of another program holds the object.
         pub held: bool,
+        /// When its deletion was asked for.
         pub deleting: Option<Time>,
     }
     beside {
+        /// The rest of the document, loaded only for rows that a user edits or looks at.
         pub body: Option<Box<ClusterClaim>>,
     }
 }
 
 named! {
-    /// The condition Pending.
+    /// Why a claim waits, or that it does not: the condition Pending.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub enum Pending {
         #[default]
@@ -106,7 +113,7 @@ named! {
 }
 
 named! {
-    /// The condition ClusterRunning.
+    /// What the cluster of a claim does: the condition ClusterRunning.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub enum ClusterRunning {
         #[default]
@@ -118,12 +125,12 @@ named! {
     }
 }
 
-/// status, reason and message of a condition
-type ClaimWords = (&'static str, ConditionReason, &'static str);
+/// Status, reason and message of a condition.
+type ConditionWords = (&'static str, ConditionReason, &'static str);
 
 impl Pending {
-    /// status, reason, message
-    pub fn wire(self) -> ClaimWords {
+    /// Status, reason and message of the condition.
+    pub fn wire(self) -> ConditionWords {
         match self {
             Self::Initialized => ("Unknown", ConditionReason::Initialized, "Condition Initialized"),
             Self::NoClusters => {
@@ -153,8 +160,8 @@ impl Pending {
 }
 
 impl ClusterRunning {
-    /// status, reason, message
-    pub fn wire(self) -> ClaimWords {
+    /// Status, reason and message of the condition.
+    pub fn wire(self) -> ConditionWords {
         match self {
             Self::Initialized => ("Unknown", ConditionReason::Initialized, "Condition Initialized"),
             Self::Running => ("True", ConditionReason::Running, "Cluster is running"),
@@ -182,37 +189,39 @@ impl Claim {
         Key::new(&*self.namespace, &*self.pool)
     }
 
-    /// What is told of a new claim; a pool's history is read from it.
+    /// The message of the event of a new claim. The history of a pool is found by it, so a change
+    /// of its words would lose what was recorded before.
     pub fn asks(pool: &str) -> String {
         format!("Asks for a cluster of pool {pool}")
     }
 
-    /// Waits for a cluster.
+    /// Whether the claim waits for a cluster.
     pub fn waits(&self) -> bool {
         self.cluster.is_none() && self.deleting.is_none()
     }
 
-    /// When its cluster was handed over: from then on the clock runs.
+    /// When the claim got its cluster. The lifetime counts from then on.
     pub fn handed_over(&self) -> Option<Time> {
-        self.pending_since.filter(|_| self.pending == Pending::Claimed)
+        if self.pending == Pending::Claimed { self.pending_since } else { None }
     }
 
-    /// When its owner is to be told that it ends: half an hour before, of short lifetimes a
-    /// quarter.
+    /// When the owner is to be warned that the claim ends: half an hour before its end, or a
+    /// quarter of its lifetime if that is shorter.
     pub fn expires_soon(&self) -> Option<Time> {
         let lifetime = self.effective?;
-        let before = Span((lifetime.0 / 4).min(Span::minutes(30).0));
-        Some(Time(self.expires()?.0 - before.0))
+        let notice = Span((lifetime.0 / 4).min(Span::minutes(30).0));
+        Some(Time(self.expires()?.0 - notice.0))
     }
 
-    /// When it ends.
+    /// When the claim ends by itself. None while it waits, and if it has no lifetime.
     pub fn expires(&self) -> Option<Time> {
         Some(self.handed_over()?.plus(self.effective?))
     }
 
-    /// Takes the facts out of a document; what is left of it becomes the body.
+    /// Takes the facts out of a document. What is left of the document becomes the body.
     pub fn from_wire(mut wire: ClusterClaim) -> Self {
-        let (meta, spec) = (&mut wire.metadata, &mut wire.spec);
+        let meta = &mut wire.metadata;
+        let spec = &mut wire.spec;
         let claim = Self {
             name: meta.name.clone(),
             namespace: meta.namespace.clone(),
@@ -230,27 +239,21 @@ impl Claim {
     }
 
     fn with_status(self, status: &ClaimStatus) -> Self {
-        let find = |kind| condition::find(&status.conditions, kind);
-        let (pending, running) =
-            (find(ConditionType::Pending), find(ConditionType::ClusterRunning));
-        let is = |found: Option<&Condition>, (status, reason, _): ClaimWords| {
-            found.is_some_and(|one| one.status == status && one.reason == reason)
-        };
+        let pending = condition::find(&status.conditions, ConditionType::Pending);
+        let running = condition::find(&status.conditions, ConditionType::ClusterRunning);
+        let mut pending_values = Pending::ALL.iter().copied();
+        let mut running_values = ClusterRunning::ALL.iter().copied();
         Self {
             effective: status.lifetime,
             warned: status.expires_soon,
-            pending: Pending::ALL
-                .iter()
-                .copied()
-                .find(|one| is(pending, one.wire()))
+            pending: pending
+                .and_then(|condition| pending_values.find(|value| says(condition, value.wire())))
                 .unwrap_or_default(),
-            pending_since: pending.and_then(|one| one.last_transition_time),
-            running: ClusterRunning::ALL
-                .iter()
-                .copied()
-                .find(|one| is(running, one.wire()))
+            pending_since: pending.and_then(|condition| condition.last_transition_time),
+            running: running
+                .and_then(|condition| running_values.find(|value| says(condition, value.wire())))
                 .unwrap_or_default(),
-            running_since: running.and_then(|one| one.last_transition_time),
+            running_since: running.and_then(|condition| condition.last_transition_time),
             ..self
         }
     }
@@ -258,7 +261,8 @@ impl Claim {
     /// The whole document. Needs the body.
     pub fn to_wire(&self) -> ClusterClaim {
         let mut wire = self.body.as_deref().cloned().unwrap_or_default();
-        let (meta, spec) = (&mut wire.metadata, &mut wire.spec);
+        let meta = &mut wire.metadata;
+        let spec = &mut wire.spec;
         meta.name.clone_from(&self.name);
         meta.namespace.clone_from(&self.namespace);
         meta.creation_timestamp = Some(self.created);
@@ -278,15 +282,23 @@ impl Claim {
         wire
     }
 
+    /// Pending and ClusterRunning, as they follow from the facts.
     pub fn conditions(&self) -> Vec<Condition> {
-        let condition = |kind, (status, reason, message): ClaimWords, since: Option<Time>| {
-            Condition::new(kind, status, reason, message).at(since.unwrap_or(self.created))
-        };
+        let pending_since = self.pending_since.unwrap_or(self.created);
+        let running_since = self.running_since.unwrap_or(self.created);
         vec![
-            condition(ConditionType::Pending, self.pending.wire(), self.pending_since),
-            condition(ConditionType::ClusterRunning, self.running.wire(), self.running_since),
+            new_condition(ConditionType::Pending, self.pending.wire()).at(pending_since),
+            new_condition(ConditionType::ClusterRunning, self.running.wire()).at(running_since),
         ]
     }
+}
+
+fn new_condition(kind: ConditionType, (status, reason, message): ConditionWords) -> Condition {
+    Condition::new(kind, status, reason, message)
+}
+
+fn says(condition: &Condition, (status, reason, _): ConditionWords) -> bool {
+    condition.status == status && condition.reason == reason
 }
 
 impl Wire for Claim {

@@ -1,12 +1,12 @@
-//! A cluster: the facts that plan reads, and how they and the wire's ClusterDeployment become
-//! each other. Conditions are never stored: they follow from the facts.
+//! A cluster: the facts that plans read, and how a ClusterDeployment becomes facts and is made from
+//! them again. Conditions are never stored, because they follow from the facts.
 
 mod conditions;
 
 use std::borrow::Cow;
 use std::rc::Rc;
 
-use super::condition::{self, ConditionReason, ConditionType, Shortage};
+use super::condition::{self, Condition, ConditionReason, ConditionType, Shortage};
 use super::deployment::{ClusterDeployment, ClusterPoolRef, DeploymentStatus};
 use super::driver::{self, Driver};
 use super::facts::facts;
@@ -19,27 +19,32 @@ use super::wire::Wire;
 
 pub use super::power::Power;
 
+/// Hive's annotation that has a pool remove one of its clusters.
 pub const REMOVE: &str = "hive.openshift.io/remove-cluster-from-pool";
+/// The same in older versions of Hive.
 const REMOVE_LEGACY: &str = "hive.openshift.io/remove-claimed-cluster-from-pool";
+/// Hive's annotation with the version of the pool that a cluster was made from.
 pub const SPEC_HASH: &str = "hive.openshift.io/cluster-pool-spec-hash";
-/// A cluster whose first installation fails is given up.
+/// Hive's annotation by which a cluster is given up when its first installation fails.
 pub const ONCE: &str = "hive.openshift.io/try-install-once";
+/// Hive's annotation that keeps a cluster from being destroyed.
 pub const PROTECTED: &str = "hive.openshift.io/protected-delete";
+/// Hive's annotation by which the power of a cluster is left alone.
 pub const POWER_PAUSED: &str = "hive.openshift.io/powerstate-pause";
-/// The platform of pools that pick hosts.
+/// The platform of pools that pick hosts for their clusters.
 const AGENT_BARE_METAL: &str = "agentBareMetal";
-/// Reasons of `RequirementsMet` that are about the hosts of a cluster.
+// Reasons of `RequirementsMet` that are about the hosts of a cluster.
 pub const INSUFFICIENT_AGENTS: ConditionReason = ConditionReason::InsufficientAgents;
 pub const UNSYNCED_AGENTS: ConditionReason = ConditionReason::UnsyncedAgents;
 pub const UNAPPROVED_AGENTS: ConditionReason = ConditionReason::UnapprovedAgents;
 const SHORTAGES_OF_HOSTS: [ConditionReason; 3] =
     [INSUFFICIENT_AGENTS, UNSYNCED_AGENTS, UNAPPROVED_AGENTS];
 
-/// Secrets that an installation leaves, after the cluster's name and a dash.
+/// Secrets that an installation leaves. Their names are that of the cluster, a dash and one of these.
 pub const LEFT_BY_INSTALLATION: [&str; 3] = ["admin-kubeconfig", "admin-password", "metadata-json"];
 
 facts! {
-    /// What plan reads. The rest is `body`, loaded only for rows that a user edits or looks at.
+    /// The facts that plans read of a cluster.
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct Cluster in "cluster" {
         /// Order of insertion; 0 for a new one.
@@ -47,76 +52,84 @@ facts! {
         pub name: String,
         pub namespace: String,
         pub created: Time,
-        /// In-process, or none that this build has.
         pub driver: Driver,
         pub pool: Option<Rc<Key>> as (pool_namespace, pool),
-        /// Name of the claim, in the pool's namespace.
+        /// Name of the claim that has the cluster, in the pool's namespace.
         pub claim: Option<String>,
         pub claimed_at: Option<Time>,
+        /// Name of the customization that is leased to the cluster, in the pool's namespace.
         pub customization: Option<String>,
-        /// Version of the pool it was made from.
+        /// Version of the pool that the cluster was made from.
         pub version: Option<Rc<str>>,
+        /// Name in DNS, below `base_domain`.
         pub cluster_name: String,
         pub base_domain: String,
         pub power_wanted: Power,
         pub power: Power,
-        /// Since when `power` is what it is.
+        /// When `power` last changed.
         pub power_since: Option<Time>,
-        /// Since when it does not hibernate.
+        /// Since when it has not been hibernating.
         pub awake_since: Option<Time>,
-        /// When another standby was woken for the claims that waited for this one; until it runs, it is
-        /// woken after the others.
+        /// When another standby was woken for the claims that waited for this one. Until this one
+        /// runs, it is woken after the others.
         pub passed_over: Option<Time>,
-        /// The machines that are waited for, or what failed.
+        /// The machines that are waited for, or why they could not be started or stopped.
         pub power_message: Option<String>,
-        /// Its driver cannot stop it.
+        /// Whether its driver cannot stop its machines.
         pub powerless: bool,
-        /// Its power is left alone.
+        /// Whether its power is left alone, by an annotation.
         pub power_paused: bool,
-        /// Nothing at all is done with it.
+        /// Whether nothing at all is done with it, by an annotation.
         pub paused: bool,
-        /// One failed installation is enough.
+        /// Whether it is given up after its first failed installation, by an annotation.
         pub once: bool,
         /// The customization whose manifest patches it gets, in its pool's or its own namespace.
         pub customization_ref: Option<String>,
-        /// Since when that is not there, or hosts are not.
+        /// Since when its installation waits for that customization or for hosts.
         pub unmet: Option<Time>,
-        /// What its hosts lack.
+        /// Why its hosts are not enough for its installation.
         pub lacks: Option<Shortage> as (lacks_reason, lacks_message),
-        /// What its installer said last.
+        /// The last message of its installer.
         pub progress: Option<String>,
-        /// Clusters of its platform are made of hosts.
+        /// Whether it is made of Agents that are bound to it.
         pub by_agents: bool,
-        /// When its health was asked for last.
+        /// When a job last asked for its health.
         pub asked_at: Option<Time>,
-        /// Attempts to destroy what was made that failed, and when the last did.
+        /// How often in a row it could not be destroyed.
         pub undo_failures: u32,
+        /// When it last could not be destroyed.
         pub undo_failed_at: Option<Time>,
-        /// Hibernates after running this long, once somebody has it.
+        /// How long it runs before it hibernates, once a claim has it.
         pub hibernate_after: Option<Span>,
-        /// When an installation first began: from then on there may be something to destroy.
+        /// When an installation first began. From then on there may be something to destroy.
         pub started_at: Option<Time>,
         pub installed_at: Option<Time>,
         pub attempts_limit: Option<u32>,
-        /// Installations that failed.
+        /// How many installations failed.
         pub restarts: u32,
+        /// When the last installation failed.
         pub failed_at: Option<Time>,
+        /// Why it failed.
         pub failure: Option<String>,
-        /// Jobs so far: makes their ids differ.
+        /// How many jobs it had so far. It makes the ids of its jobs differ.
         pub ordinal: u32,
-        /// Given up: ProvisionStopped.
+        /// Whether it was given up, as the condition ProvisionStopped says.
         pub stopped: bool,
-        /// An installation broke off: what it left is destroyed before the next begins.
+        /// Whether an installation broke off, so that what it left is destroyed before the next one.
         pub interrupted: bool,
-        /// To be removed by its pool.
+        /// Whether its pool is to remove it.
         pub marked: bool,
+        /// Whether an annotation keeps it from being destroyed.
         pub protected: bool,
+        /// Whether its machines are left running when the object is deleted.
         pub preserve: bool,
-        /// A foreign finalizer holds the object.
+        /// Whether a finalizer of another program holds the object.
         pub held: bool,
+        /// When its deletion was asked for.
         pub deleting: Option<Time>,
     }
     beside {
+        /// The rest of the document, loaded only for rows that a user edits or looks at.
         pub body: Option<Box<ClusterDeployment>>,
     }
 }
@@ -124,11 +137,15 @@ facts! {
 /// Where a cluster is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
+    /// Its installation waits to begin, or runs.
     Installing,
-    /// The last installation failed; another follows.
+    /// The last installation failed, and another one follows.
     Retrying,
+    /// It was given up before it was installed.
     Broken,
+    /// It is installed, whether it runs or not.
     Installed,
+    /// Its deletion was asked for.
     Deprovisioning,
 }
 
@@ -163,24 +180,25 @@ impl Cluster {
         self.installed_at.is_some()
     }
 
-    /// Unset means Running.
+    /// Whether it is to be Running or Hibernating. A cluster that does not say is to run.
     pub fn wants(&self) -> Power {
         if self.power_wanted == Power::Hibernating { Power::Hibernating } else { Power::Running }
     }
 
-    /// Pools say which hosts they take; other clusters have whatever is bound to them.
+    /// Whether the cluster is made of Agents. A pool's cluster is so only on the platform
+    /// agentBareMetal, because only that says which Agents the pool may take.
     fn is_by_agents(&self, platform: &str) -> bool {
         driver::is_by_agents(platform) && (self.pool.is_none() || platform == AGENT_BARE_METAL)
     }
 
-    /// The Secret with its install-config. Needs the body.
+    /// The Secret with the cluster's install-config. Needs the body.
     pub fn install_config(&self) -> Option<Key> {
         let provisioning = self.body.as_ref()?.spec.provisioning.as_ref()?;
-        let name = &provisioning.install_config_secret_ref.as_ref()?.name;
-        Some(Key::new(&*self.namespace, &**name)).filter(|_| !name.is_empty())
+        let name = provisioning.install_config_secret_ref.as_ref()?.name.as_str();
+        if name.is_empty() { None } else { Some(Key::new(&*self.namespace, name)) }
     }
 
-    /// It is installed on the hosts that are bound to it, and not before.
+    /// Whether the cluster is installed on the Agents that are bound to it, once there are enough.
     pub fn takes_hosts(&self) -> bool {
         self.by_agents
     }
@@ -189,20 +207,20 @@ impl Cluster {
         Some(Key::new(&*self.pool.as_ref()?.namespace, self.claim.as_deref()?))
     }
 
-    /// Its own lease of its name in DNS.
+    /// The lease of its name in DNS, which the cluster holds itself.
     pub fn lease_of_name(&self) -> Lease {
         let dns_name = format!("{}.{}", self.cluster_name, self.base_domain);
         let holder = ClusterHolder::new(&*self.name);
         Lease::new(Resource::DnsName(dns_name), Holder::Cluster(holder))
     }
 
-    /// The lease of the claim that has it. Its end is kept with the claim.
+    /// The lease of the cluster by the claim that has it. When it ends is known to the claim only.
     pub fn lease(&self) -> Option<Lease> {
         let holder = Holder::Claim(self.claim_key()?);
         Some(Lease::new(Resource::Cluster(self.name.clone()), holder))
     }
 
-    /// The customization that it needs before it can be installed.
+    /// The customization that has to be there before the cluster can be installed.
     pub fn required(&self) -> Option<Key> {
         let name = self.customization_ref.as_ref()?;
         let namespace = self.pool.as_ref().map_or(&self.namespace, |pool| &pool.namespace);
@@ -218,11 +236,12 @@ impl Cluster {
         format!("https://console-openshift-console.{apps}")
     }
 
-    /// Takes the facts out of a document; what is left of it becomes the body.
+    /// Takes the facts out of a document. What is left of the document becomes the body.
     pub fn from_wire(mut wire: ClusterDeployment) -> Self {
         let mut cluster = Self::default();
         cluster.take_annotations(&mut wire);
-        let (meta, spec) = (&mut wire.metadata, &mut wire.spec);
+        let meta = &mut wire.metadata;
+        let spec = &mut wire.spec;
         cluster.name.clone_from(&meta.name);
         cluster.namespace.clone_from(&meta.namespace);
         cluster.created = meta.creation_timestamp.take().unwrap_or_default();
@@ -240,15 +259,17 @@ impl Cluster {
             cluster.customization = pool.cluster_deployment_customization.map(|lease| lease.name);
         }
         cluster.by_agents = cluster.is_by_agents(wire.spec.platform.name());
-        let provisioning = wire.spec.provisioning.as_ref();
-        cluster.customization_ref = provisioning
-            .and_then(|one| one.customization_ref.as_ref())
-            .map(|one| one.name.clone())
+        cluster.customization_ref = wire
+            .spec
+            .provisioning
+            .as_ref()
+            .and_then(|provisioning| provisioning.customization_ref.as_ref())
+            .map(|reference| reference.name.clone())
             .filter(|name| !name.is_empty());
         let status = std::mem::take(&mut wire.status);
-        // `installed: true` without a time: it was installed elsewhere.
-        let elsewhere = wire.spec.installed.then(Time::default);
-        cluster.installed_at = status.installed_timestamp.or(elsewhere);
+        // A cluster that was installed elsewhere says `installed: true` and gives no time.
+        let installed_elsewhere = wire.spec.installed.then(Time::default);
+        cluster.installed_at = status.installed_timestamp.or(installed_elsewhere);
         cluster.take_status(&status);
         wire.spec.installed = false;
         cluster.body = Some(Box::new(wire));
@@ -260,46 +281,56 @@ impl Cluster {
         self.restarts = status.install_restarts;
         self.interrupted = status.interrupted;
         self.passed_over = status.passed_over_timestamp;
-        let requirements = condition::find(&status.conditions, ConditionType::RequirementsMet);
-        let unmet = requirements.filter(|one| one.status == "False");
-        self.unmet = unmet.map(|one| one.last_transition_time.unwrap_or(self.created));
-        self.lacks = unmet.and_then(|one| {
-            let reason = SHORTAGES_OF_HOSTS.into_iter().find(|reason| one.reason == *reason)?;
-            Some(Shortage::new(reason, &*one.message))
-        });
-        let find = |kind| condition::find(&status.conditions, kind);
-        let holds = |kind| find(kind).filter(|one| one.status == "True");
-        let (hibernating, ready) = (find(ConditionType::Hibernating), find(ConditionType::Ready));
-        let reason = hibernating.map(|one| one.reason.as_str());
-        self.power = Power::from_wire(&status.power_state, reason);
-        self.power_since = ready.and_then(|one| one.last_probe_time.or(one.last_transition_time));
-        let awake = hibernating.filter(|one| one.status == "False");
-        self.awake_since = awake.and_then(|one| one.last_transition_time);
-        self.power_message = Some(status.power_detail.clone()).filter(|text| !text.is_empty());
-        let (failed, stopped) =
-            (holds(ConditionType::ProvisionFailed), holds(ConditionType::ProvisionStopped));
+        self.take_requirements(&status.conditions);
+        self.take_power(status);
+        let failed = find_with_status(&status.conditions, ConditionType::ProvisionFailed, "True");
+        let stopped = find_with_status(&status.conditions, ConditionType::ProvisionStopped, "True");
         self.stopped = stopped.is_some();
-        if let Some(one) = failed.or(stopped).filter(|_| !self.installed()) {
-            self.failed_at = Some(one.last_transition_time.unwrap_or(self.created));
-            self.failure = failed.map(|one| one.message.clone());
+        // What failed before a cluster was installed after all is of no interest any more.
+        if let Some(condition) = failed.or(stopped)
+            && !self.installed()
+        {
+            self.failed_at = Some(condition.last_transition_time.unwrap_or(self.created));
+            self.failure = failed.map(|condition| condition.message.clone());
         }
+    }
+
+    fn take_requirements(&mut self, conditions: &[Condition]) {
+        let unmet = find_with_status(conditions, ConditionType::RequirementsMet, "False");
+        self.unmet = unmet.map(|unmet| unmet.last_transition_time.unwrap_or(self.created));
+        self.lacks = unmet.and_then(|unmet| {
+            let reason = SHORTAGES_OF_HOSTS.into_iter().find(|reason| unmet.reason == *reason)?;
+            Some(Shortage::new(reason, &*unmet.message))
+        });
+    }
+
+    fn take_power(&mut self, status: &DeploymentStatus) {
+        let hibernating = condition::find(&status.conditions, ConditionType::Hibernating);
+        let reason = hibernating.map(|condition| condition.reason.as_str());
+        self.power = Power::from_wire(&status.power_state, reason);
+        let ready = condition::find(&status.conditions, ConditionType::Ready);
+        self.power_since =
+            ready.and_then(|ready| ready.last_probe_time.or(ready.last_transition_time));
+        let awake = hibernating.filter(|condition| condition.status == "False");
+        self.awake_since = awake.and_then(|condition| condition.last_transition_time);
+        self.power_message =
+            Some(status.power_detail.clone()).filter(|message| !message.is_empty());
     }
 
     fn take_annotations(&mut self, wire: &mut ClusterDeployment) {
         let annotations = &mut wire.metadata.annotations;
         for name in [REMOVE, REMOVE_LEGACY] {
-            let marked = annotations.get(name).is_some_and(|value| is_true(value));
-            if marked {
+            if annotations.get(name).is_some_and(|value| is_true(value)) {
                 annotations.remove(name);
+                self.marked = true;
             }
-            self.marked |= marked;
         }
         self.version = annotations.remove(SPEC_HASH).map(Rc::from);
         self.held = !wire.metadata.finalizers.is_empty();
         self.take_steering(&wire.metadata, wire.spec.platform.name());
     }
 
-    /// What annotations say of who looks after it, and how.
+    /// Sets the facts that follow from annotations and the platform: the driver, and what it may do.
     pub fn take_steering(&mut self, meta: &Meta, platform: &str) {
         self.driver = Driver::of(&meta.annotations, platform);
         self.power_paused = meta.annotated(POWER_PAUSED);
@@ -313,7 +344,8 @@ impl Cluster {
     /// The whole document. Needs the body.
     pub fn to_wire(&self) -> ClusterDeployment {
         let mut wire = self.body.as_deref().cloned().unwrap_or_default();
-        let (meta, spec) = (&mut wire.metadata, &mut wire.spec);
+        let meta = &mut wire.metadata;
+        let spec = &mut wire.spec;
         meta.name.clone_from(&self.name);
         meta.namespace.clone_from(&self.namespace);
         meta.creation_timestamp = Some(self.created);
@@ -344,10 +376,15 @@ impl Cluster {
     }
 
     fn status(&self) -> DeploymentStatus {
-        let url = |url: String| if self.installed() { url } else { String::new() };
+        let mut api_url = String::new();
+        let mut web_console_url = String::new();
+        if self.installed() {
+            api_url = self.api_url();
+            web_console_url = self.console_url();
+        }
         DeploymentStatus {
-            api_url: url(self.api_url()),
-            web_console_url: url(self.console_url()),
+            api_url,
+            web_console_url,
             install_restarts: self.restarts,
             install_started_timestamp: self.started_at,
             interrupted: self.interrupted,
@@ -359,10 +396,18 @@ impl Cluster {
         }
     }
 
-    /// `status.powerState`.
+    /// The value of `status.powerState`.
     pub fn power_state(&self) -> &'static str {
         if self.deleting.is_some() { "Unknown" } else { self.power.wire() }
     }
+}
+
+fn find_with_status<'a>(
+    conditions: &'a [Condition],
+    kind: ConditionType,
+    status: &str,
+) -> Option<&'a Condition> {
+    condition::find(conditions, kind).filter(|condition| condition.status == status)
 }
 
 impl Wire for Cluster {

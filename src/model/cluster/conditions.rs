@@ -1,4 +1,5 @@
-//! Hive's conditions of a cluster, as they follow from the facts.
+//! Hive's conditions of a cluster. They are made from its facts whenever they are shown, and never
+//! stored.
 
 use super::{Cluster, Phase, Power};
 use crate::model::condition::{Condition, ConditionReason, ConditionType, Shortage};
@@ -8,37 +9,29 @@ use crate::model::power::{deleted, initialized};
 use crate::model::time::Time;
 
 impl Cluster {
-    /// Hive's conditions, as they follow from the facts.
+    /// Hive's conditions, each where it applies, with the times of their transitions.
     pub fn conditions(&self) -> Vec<Condition> {
         let begun = self.started_at.unwrap_or(self.created);
-        let mut all = vec![self.provisioned().at(self.installed_at.unwrap_or(begun))];
-        all.extend(self.requirements());
-        all.extend(self.on_hold());
+        let installed = self.installed_at.unwrap_or(begun);
+        let mut conditions = vec![self.provisioned().at(installed)];
+        conditions.extend(self.requirements_met());
+        conditions.extend(self.installation_on_hold());
         if let Some(failed) = self.failed_at {
-            let message = self.failure.clone().unwrap_or_default();
-            all.push(
-                Condition::new(
-                    ConditionType::ProvisionFailed,
-                    "True",
-                    ConditionReason::InstallFailed,
-                    message,
-                )
-                .at(failed),
-            );
-            all.push(self.provision_stopped().at(failed));
+            conditions.push(self.provision_failed().at(failed));
+            conditions.push(self.provision_stopped().at(failed));
         }
         if let Some(since) = self.deleting {
-            all.extend(deleted(since));
+            conditions.extend(deleted(since));
         } else if self.installed() {
-            all.extend(self.power_conditions(self.installed_at.unwrap_or(begun)));
+            conditions.extend(self.power_conditions(installed));
         } else {
-            all.extend(initialized(self.created));
+            conditions.extend(initialized(self.created));
         }
-        all
+        conditions
     }
 
-    /// Only of one that has some.
-    fn requirements(&self) -> Option<Condition> {
+    /// None for a cluster that needs neither hosts nor a customization.
+    fn requirements_met(&self) -> Option<Condition> {
         let kind = ConditionType::RequirementsMet;
         if let Some(Shortage { reason, message }) = &self.lacks {
             let since = self.unmet.unwrap_or(self.created);
@@ -47,42 +40,39 @@ impl Cluster {
         let name = self.customization_ref.as_ref()?;
         if let Some(since) = self.unmet {
             let message = format!("ClusterDeploymentCustomization {name} not found");
-            let missing = ConditionReason::CustomizationRefNotAvailable;
-            return Some(Condition::new(kind, "False", missing, message).at(since));
+            let reason = ConditionReason::CustomizationRefNotAvailable;
+            return Some(Condition::new(kind, "False", reason, message).at(since));
         }
         let begun = self.started_at.unwrap_or(self.created);
         let message = "All pre-provision requirements met";
         Some(Condition::new(kind, "True", ConditionReason::AllRequirementsMet, message).at(begun))
     }
 
-    /// Assisted installer's, of one that is installed on hosts.
-    fn on_hold(&self) -> Option<Condition> {
-        let begins = match self.phase() {
+    /// As assisted installer has it: only for a cluster of Agents that is paused before one of its
+    /// installations begins.
+    fn installation_on_hold(&self) -> Option<Condition> {
+        let is_about_to_begin = match self.phase() {
             Phase::Retrying => true,
             Phase::Installing => self.started_at.is_none(),
-            _ => false,
+            Phase::Broken | Phase::Installed | Phase::Deprovisioning => false,
         };
-        let held = self.paused && self.takes_hosts() && begins;
-        held.then(|| {
-            let text = format!("The installation is on hold. To unhold remove annotation {PAUSED}");
-            Condition::new(
-                ConditionType::Completed,
-                "False",
-                ConditionReason::InstallationOnHold,
-                text,
-            )
-            .at(self.created)
-        })
+        if !self.paused || !self.takes_hosts() || !is_about_to_begin {
+            return None;
+        }
+        let message = format!("The installation is on hold. To unhold remove annotation {PAUSED}");
+        let reason = ConditionReason::InstallationOnHold;
+        let condition = Condition::new(ConditionType::Completed, "False", reason, message);
+        Some(condition.at(self.created))
     }
 
-    /// The times are those of Hive: a transition when the status changed, a probe when the reason
-    /// did.
+    /// Hibernating and Ready, with the times that Hive gives them: a transition when the status
+    /// changed, a probe when the reason changed.
     fn power_conditions(&self, installed: Time) -> [Condition; 2] {
         let probed = self.power_since.unwrap_or(installed);
         let awake = self.awake_since.unwrap_or(installed);
         let [mut hibernating, mut ready] = self.power.conditions(self.power_message.as_deref());
-        let asleep = self.power == Power::Hibernating || self.power == Power::Paused;
-        hibernating.last_transition_time = Some(if asleep { probed } else { awake });
+        let is_asleep = self.power == Power::Hibernating || self.power == Power::Paused;
+        hibernating.last_transition_time = Some(if is_asleep { probed } else { awake });
         ready.last_transition_time = Some(if self.power.waking() { awake } else { probed });
         hibernating.last_probe_time = Some(probed);
         ready.last_probe_time = Some(probed);
@@ -90,42 +80,23 @@ impl Cluster {
     }
 
     fn provisioned(&self) -> Condition {
-        if let Some(said) = self.progress.as_ref().filter(|_| self.phase() == Phase::Installing) {
-            let message = format!("Cluster is being provisioned: {said}");
-            return Condition::new(
-                ConditionType::Provisioned,
-                "False",
-                ConditionReason::Provisioning,
-                message,
-            );
+        let kind = ConditionType::Provisioned;
+        if let Some(progress) = &self.progress
+            && self.phase() == Phase::Installing
+        {
+            let message = format!("Cluster is being provisioned: {progress}");
+            return Condition::new(kind, "False", ConditionReason::Provisioning, message);
         }
         let (status, reason, message) = match self.phase() {
-            Phase::Deprovisioning if self.protected => {
-                let by = "Annotation hive.openshift.io/protected-delete holds the cluster";
-                ("False", ConditionReason::DeletionBlocked, by)
-            }
-            Phase::Deprovisioning
-                if self.driver == Driver::Missing && self.started_at.is_some() =>
-            {
-                (
-                    "False",
-                    ConditionReason::DriverMissing,
-                    "No driver of this build can destroy the cluster",
-                )
-            }
-            Phase::Deprovisioning if self.held && self.started_at.is_none() => (
-                "False",
-                ConditionReason::DeletionBlocked,
-                "A finalizer of another program holds the object",
-            ),
             Phase::Deprovisioning => {
-                ("False", ConditionReason::Deprovisioning, "Cluster is being destroyed")
+                let (reason, message) = self.deprovisioning();
+                ("False", reason, message)
             }
             Phase::Installed => ("True", ConditionReason::Provisioned, "Cluster is provisioned"),
             Phase::Broken => {
                 ("False", ConditionReason::ProvisionStopped, "Provisioning failed terminally")
             }
-            _ if self.driver == Driver::Missing => (
+            Phase::Installing | Phase::Retrying if self.driver == Driver::Missing => (
                 "False",
                 ConditionReason::DriverMissing,
                 "No driver of this build serves the platform",
@@ -134,23 +105,43 @@ impl Cluster {
                 ("False", ConditionReason::Provisioning, "Cluster is being provisioned")
             }
         };
-        Condition::new(ConditionType::Provisioned, status, reason, message)
+        Condition::new(kind, status, reason, message)
+    }
+
+    /// Why a cluster whose deletion was asked for is still there.
+    fn deprovisioning(&self) -> (ConditionReason, &'static str) {
+        if self.protected {
+            (
+                ConditionReason::DeletionBlocked,
+                "Annotation hive.openshift.io/protected-delete holds the cluster",
+            )
+        } else if self.driver == Driver::Missing && self.started_at.is_some() {
+            (ConditionReason::DriverMissing, "No driver of this build can destroy the cluster")
+        } else if self.held && self.started_at.is_none() {
+            (ConditionReason::DeletionBlocked, "A finalizer of another program holds the object")
+        } else {
+            (ConditionReason::Deprovisioning, "Cluster is being destroyed")
+        }
+    }
+
+    fn provision_failed(&self) -> Condition {
+        let message = self.failure.clone().unwrap_or_default();
+        let reason = ConditionReason::InstallFailed;
+        Condition::new(ConditionType::ProvisionFailed, "True", reason, message)
     }
 
     fn provision_stopped(&self) -> Condition {
-        if self.stopped {
-            let (reason, message) = if self.once {
-                (ConditionReason::InstallOnlyOnceSet, "Deployment is set to try install only once")
-            } else {
-                (ConditionReason::InstallAttemptsLimitReached, "Install attempts limit reached")
-            };
-            return Condition::new(ConditionType::ProvisionStopped, "True", reason, message);
-        }
-        Condition::new(
-            ConditionType::ProvisionStopped,
-            "False",
-            ConditionReason::ProvisionNotStopped,
-            "Provision is not stopped",
-        )
+        let (status, reason, message) = if !self.stopped {
+            ("False", ConditionReason::ProvisionNotStopped, "Provision is not stopped")
+        } else if self.once {
+            (
+                "True",
+                ConditionReason::InstallOnlyOnceSet,
+                "Deployment is set to try install only once",
+            )
+        } else {
+            ("True", ConditionReason::InstallAttemptsLimitReached, "Install attempts limit reached")
+        };
+        Condition::new(ConditionType::ProvisionStopped, status, reason, message)
     }
 }
