@@ -1,5 +1,5 @@
-//! Conditions as Hive, metal3 and assisted-service write them. Each of their types and reasons is
-//! declared once. Decides nothing: plans write conditions.
+//! Conditions as Hive, metal3 and assisted-service write them, with a list of their types and one of
+//! their reasons. It decides nothing: plans set conditions.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ pub struct Condition {
     pub last_probe_time: Option<Time>,
 }
 
-/// What is short: a word for programs and a sentence for people.
+/// What a pool or a cluster is short of: a reason for programs and a sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortage {
     pub reason: ConditionReason,
@@ -44,7 +44,7 @@ impl Shortage {
 }
 
 impl Condition {
-    /// `status` is True, False or Unknown.
+    /// A condition without times. `status` is True, False or Unknown.
     pub fn new(
         kind: ConditionType,
         status: &str,
@@ -60,6 +60,7 @@ impl Condition {
         }
     }
 
+    /// Sets both times.
     #[must_use]
     pub fn at(mut self, time: Time) -> Self {
         self.last_transition_time = Some(time);
@@ -69,31 +70,33 @@ impl Condition {
 }
 
 /// The condition of a type, which may be one that only another program writes.
-pub fn find(all: &[Condition], kind: impl AsRef<str>) -> Option<&Condition> {
-    all.iter().find(|condition| condition.kind == kind.as_ref())
+pub fn find(conditions: &[Condition], kind: impl AsRef<str>) -> Option<&Condition> {
+    conditions.iter().find(|condition| condition.kind == kind.as_ref())
 }
 
-/// The same for conditions that have no time of probing, as those of metal3 and of agents.
-pub fn set_unprobed(all: &mut Vec<Condition>, new: Condition, now: Time) {
-    let kind = new.kind.clone();
-    set(all, new, now);
-    for one in all.iter_mut().filter(|one| one.kind == kind) {
-        one.last_probe_time = None;
+/// Sets a condition like `set`, without a probe time: conditions of metal3 and of Agents have none.
+pub fn set_unprobed(conditions: &mut Vec<Condition>, condition: Condition, now: Time) {
+    let kind = condition.kind.clone();
+    set(conditions, condition, now);
+    for condition in conditions.iter_mut().filter(|condition| condition.kind == kind) {
+        condition.last_probe_time = None;
     }
 }
 
-/// Puts `new` in its place and says whether anything changed. The time of transition moves only
-/// with the status, the time of probing with any change.
-pub fn set(all: &mut Vec<Condition>, new: Condition, now: Time) -> bool {
-    let Some(old) = all.iter_mut().find(|old| old.kind == new.kind) else {
-        all.push(new.at(now));
+/// Replaces the condition of the same type, or adds it. Returns whether anything changed. The
+/// transition time moves only when the status changes, the probe time when anything changes.
+pub fn set(conditions: &mut Vec<Condition>, condition: Condition, now: Time) -> bool {
+    let Some(current) = conditions.iter_mut().find(|current| current.kind == condition.kind) else {
+        conditions.push(condition.at(now));
         return true;
     };
-    if (&old.status, &old.reason, &old.message) == (&new.status, &new.reason, &new.message) {
+    let has_same_status = current.status == condition.status;
+    if has_same_status && current.reason == condition.reason && current.message == condition.message
+    {
         return false;
     }
-    let since = if old.status == new.status { old.last_transition_time } else { Some(now) };
-    *old = Condition { last_transition_time: since, ..new.at(now) };
+    let transition_time = if has_same_status { current.last_transition_time } else { Some(now) };
+    *current = Condition { last_transition_time: transition_time, ..condition.at(now) };
     true
 }
 

@@ -1,6 +1,6 @@
-//! Facts: what plans read of clusters, claims and jobs, which are many. A struct declared with
-//! `facts!` is its columns, how a row of them is read and how one is written; nothing else lists
-//! them. Knows no database: a row is a sequence of values.
+//! Facts: what plans read of clusters, claims and jobs, of which there are many. A struct that is
+//! declared with `facts!` is at once the list of its columns, the way to read a row and the way to
+//! write one. It never touches a database: a row is a sequence of values.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -29,14 +29,15 @@ pub trait FactRow {
     fn value(&self, column: usize) -> Result<FactValue<'_>, UnreadableFact>;
 }
 
-/// Reads a row from its first column to its last. Texts that many rows share are kept once.
+/// Reads a row from its first column to its last. Keys and texts that it has in common with the row
+/// before are not stored twice.
 pub struct FactReader<'r, R> {
     row: &'r R,
     column: usize,
     shared: &'r mut SharedTexts,
 }
 
-/// Texts that the rows read so far have in common with the next.
+/// The key and the text that were read last. The next row often has the same ones.
 #[derive(Debug, Default)]
 pub struct SharedTexts {
     key: Option<Rc<Key>>,
@@ -69,7 +70,7 @@ impl<'r, R: FactRow> FactReader<'r, R> {
         }
     }
 
-    /// Why the value that was read last, or the last of several, cannot be used.
+    /// An error about the column that was read last.
     fn unreadable(&self, why: impl Into<String>) -> UnreadableFact {
         UnreadableFact { column: self.column.saturating_sub(1), why: why.into() }
     }
@@ -91,8 +92,8 @@ pub trait Facts: Sized {
     fn write(&self) -> Vec<FactValue<'_>>;
 }
 
-/// Declares a struct of facts. A field is a column of its name, or the columns after `as`. Fields
-/// after `beside` are no facts: they are empty when a row is read.
+/// Declares a struct of facts. A field fills the column of its own name, or the columns after `as`.
+/// Fields after `beside` are no facts: they have their default when a row is read.
 macro_rules! facts {
     (
         $(#[$attribute:meta])*
@@ -103,13 +104,13 @@ macro_rules! facts {
             )*
         }
         beside {
-            $( $(#[$other_attribute:meta])* pub $other:ident: $OtherType:ty, )*
+            $( $(#[$beside_attribute:meta])* pub $beside:ident: $BesideType:ty, )*
         }
     ) => {
         $(#[$attribute])*
         pub struct $Name {
             $( $(#[$field_attribute])* pub $field: $Type, )*
-            $( $(#[$other_attribute])* pub $other: $OtherType, )*
+            $( $(#[$beside_attribute])* pub $beside: $BesideType, )*
         }
 
         impl $crate::model::facts::Facts for $Name {
@@ -122,7 +123,7 @@ macro_rules! facts {
             ) -> Result<Self, $crate::model::facts::UnreadableFact> {
                 Ok(Self {
                     $($field: $crate::model::facts::Fact::read(reader)?,)*
-                    $($other: Default::default(),)*
+                    $($beside: Default::default(),)*
                 })
             }
 
@@ -147,8 +148,8 @@ macro_rules! columns {
 }
 pub(crate) use columns;
 
-/// Declares an enum of which each value has a name: what its column holds, and what is shown.
-/// `ALL` has the values in the order in which they are declared.
+/// Declares an enum whose values have names, which columns hold and people see. `ALL` has the values
+/// in the order in which they are declared.
 macro_rules! named {
     (
         $(#[$attribute:meta])*
@@ -203,8 +204,8 @@ pub fn read_named<T, R: FactRow>(
     value_of(&name).ok_or_else(|| reader.unreadable(format!("unknown name `{name}`")))
 }
 
-/// Declares how a value fills one column: by which method of the reader the column is read, what
-/// value is made of that, and what is written. An empty column stands for `None`.
+/// Declares how a type fills one column: the method of the reader that reads the column, the value
+/// that is made from it, and the value that is written. An empty column stands for `None`.
 macro_rules! scalar {
     ($Type:ty, $next:ident, |$column:ident| $read:expr, |$scalar:ident| $write:expr) => {
         impl Fact for $Type {
@@ -223,7 +224,7 @@ macro_rules! scalar {
             fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
                 let Some($column) = reader.$next()? else { return Ok(None) };
                 let value: Result<$Type, String> = $read;
-                value.map(Some).map_err(|why| reader.unreadable(why))
+                value.map(Some).map_err(|error| reader.unreadable(error))
             }
 
             fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {
@@ -236,21 +237,26 @@ macro_rules! scalar {
     };
 }
 
-scalar!(String, next_text, |text| Ok(text.into_owned()), |text| FactValue::Text(text.into()));
-scalar!(i64, next_integer, |number| Ok(number), |number| FactValue::Integer(*number));
-scalar!(bool, next_integer, |number| Ok(number != 0), |yes| FactValue::Integer(i64::from(*yes)));
+scalar!(String, next_text, |column| Ok(column.into_owned()), |value| FactValue::Text(value.into()));
+scalar!(i64, next_integer, |column| Ok(column), |value| FactValue::Integer(*value));
+scalar!(bool, next_integer, |column| Ok(column != 0), |value| {
+    FactValue::Integer(i64::from(*value))
+});
 scalar!(
     u32,
     next_integer,
-    |number| u32::try_from(number).map_err(|error| error.to_string()),
-    |number| FactValue::Integer(i64::from(*number))
+    |column| u32::try_from(column).map_err(|error| error.to_string()),
+    |value| FactValue::Integer(i64::from(*value))
 );
-// Microseconds, since 1970.
+// Instants in microseconds since 1970, lengths of time in microseconds.
 scalar!(Time, next_integer, |micros| Ok(Time(micros)), |time| FactValue::Integer(time.0));
 scalar!(Span, next_integer, |micros| Ok(Span(micros)), |span| FactValue::Integer(span.0));
-scalar!(Uid, next_text, |text| text.parse().map_err(|_| format!("`{text}` is no UUID")), |uid| {
-    FactValue::Text(uid.to_string().into())
-});
+scalar!(
+    Uid,
+    next_text,
+    |column| column.parse().map_err(|_| format!("`{column}` is no UUID")),
+    |uid| FactValue::Text(uid.to_string().into())
+);
 
 impl Fact for Option<Rc<str>> {
     fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
@@ -266,7 +272,7 @@ impl Fact for Option<Rc<str>> {
     }
 }
 
-/// Two columns: the namespace, and the name.
+/// Two columns: the namespace and the name.
 impl Fact for Option<Rc<Key>> {
     fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
         let namespace = reader.next_text()?;
@@ -286,12 +292,13 @@ impl Fact for Option<Rc<Key>> {
     }
 }
 
-/// Two columns: the reason, and the message.
+/// Two columns: the reason and the message.
 impl Fact for Option<Shortage> {
     fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
         let reason = reader.next_text()?;
         let message = reader.next_text()?;
-        // A reason that nobody gives any more counts as none: the next plan finds what is short.
+        // A reason of an earlier version that is not declared any more counts as none. The next plan
+        // finds out again what is short.
         let reason = reason.and_then(|reason| ConditionReason::named(&reason));
         Ok(reason.zip(message).map(|(reason, message)| Shortage::new(reason, message)))
     }
@@ -306,7 +313,8 @@ fn optional_text(text: Option<&str>) -> FactValue<'_> {
     text.map_or(FactValue::Null, |text| FactValue::Text(text.into()))
 }
 
-/// Names without spaces, with one between two; nothing for none.
+/// One column: the names with a space between two, or nothing if there are none. So the names may
+/// not have spaces in them.
 impl Fact for Vec<String> {
     fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
         let text = reader.next_text()?.unwrap_or_default();

@@ -1,4 +1,5 @@
-//! What a machine is made of, as metal3 writes it down.
+//! The hardware of a machine as its management controller describes it, in metal3's wire format. It
+//! judges nothing.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,27 +30,27 @@ pub struct Hardware {
 }
 
 impl Hardware {
-    /// Model, processors, memory and disks, as far as they are known.
+    /// Model, processors, memory and disks in one line, as far as they are known.
     pub fn summary(&self) -> String {
-        let vendor = &self.system_vendor;
-        let model = [&*vendor.manufacturer, &*vendor.product_name];
-        let mut all: Vec<String> = Vec::new();
-        all.extend(Some(model.join(" ").trim().to_owned()).filter(|model| !model.is_empty()));
-        all.extend(
-            Some(self.cpu.count).filter(|count| *count > 0).map(|count| format!("{count} CPUs")),
-        );
-        let memory = self.ram_mebibytes;
-        all.extend(Some(memory).filter(|memory| *memory > 0).map(|memory| match memory {
-            1024.. => format!("{} GiB", memory / 1024),
-            _ => format!("{memory} MiB"),
-        }));
-        let disks = self.storage.len();
-        all.extend(
-            Some(disks)
-                .filter(|disks| *disks > 0)
-                .map(|disks| format!("{disks} disk{}", if disks == 1 { "" } else { "s" })),
-        );
-        all.join(", ")
+        let SystemVendor { manufacturer, product_name, .. } = &self.system_vendor;
+        let model = format!("{manufacturer} {product_name}").trim().to_owned();
+        let cpus = match self.cpu.count {
+            0 => String::new(),
+            count => format!("{count} CPUs"),
+        };
+        let memory = match self.ram_mebibytes {
+            0 => String::new(),
+            mebibytes @ 1..1024 => format!("{mebibytes} MiB"),
+            mebibytes => format!("{} GiB", mebibytes / 1024),
+        };
+        let disks = match self.storage.len() {
+            0 => String::new(),
+            1 => "1 disk".to_owned(),
+            count => format!("{count} disks"),
+        };
+        let mut parts = vec![model, cpus, memory, disks];
+        parts.retain(|part| !part.is_empty());
+        parts.join(", ")
     }
 }
 
@@ -111,19 +112,26 @@ pub struct SystemVendor {
     pub serial_number: String,
 }
 
-/// Why a text is no MAC address of a machine: six pairs of hexadecimal digits with colons.
+/// Checks that a text is the MAC address of a machine: six pairs of hexadecimal digits with colons,
+/// neither the address of a group nor all zeros.
+///
+/// # Errors
+/// Why it is not, in a sentence for people.
 pub fn mac(text: &str) -> Result<(), String> {
-    let parts: Vec<&str> = text.split(':').collect();
-    let pair = |one: &&str| one.len() == 2 && one.bytes().all(|one| one.is_ascii_hexdigit());
-    if parts.len() != 6 || !parts.iter().all(pair) {
+    let pairs: Vec<&str> = text.split(':').collect();
+    if pairs.len() != 6 || !pairs.iter().all(|pair| is_hexadecimal_pair(pair)) {
         return Err(format!("`{text}` is no MAC address like 52:54:00:12:34:56"));
     }
-    let first = u8::from_str_radix(parts[0], 16).unwrap_or_default();
-    if first & 1 == 1 {
+    let first_byte = u8::from_str_radix(pairs[0], 16).unwrap_or_default();
+    if first_byte & 1 == 1 {
         return Err(format!("`{text}` is the address of a group, not of a machine"));
     }
-    if parts.iter().all(|one| *one == "00") {
+    if pairs.iter().all(|pair| *pair == "00") {
         return Err(format!("`{text}` is nobody's address"));
     }
     Ok(())
+}
+
+fn is_hexadecimal_pair(pair: &str) -> bool {
+    pair.len() == 2 && pair.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

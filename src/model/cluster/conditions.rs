@@ -131,16 +131,16 @@ impl Cluster {
     }
 
     fn provision_stopped(&self) -> Condition {
-        let (status, reason, message) = if !self.stopped {
-            ("False", ConditionReason::ProvisionNotStopped, "Provision is not stopped")
-        } else if self.once {
+        let (status, reason, message) = if self.stopped && self.once {
             (
                 "True",
                 ConditionReason::InstallOnlyOnceSet,
                 "Deployment is set to try install only once",
             )
-        } else {
+        } else if self.stopped {
             ("True", ConditionReason::InstallAttemptsLimitReached, "Install attempts limit reached")
+        } else {
+            ("False", ConditionReason::ProvisionNotStopped, "Provision is not stopped")
         };
         Condition::new(ConditionType::ProvisionStopped, status, reason, message)
     }

@@ -1,4 +1,5 @@
-//! Wiping: what becomes of the disks of a host that comes back from a cluster.
+//! Wiping: what becomes of the disks of a host that comes back from a cluster. It only says who
+//! wipes a host and how that went; a driver does it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,7 @@ use super::BareMetalHost;
 
 pub use super::super::annotations::WIPE;
 
-/// Nobody, whatever the `InfraEnv` says.
+/// The value of the annotation by which nobody wipes a host, whatever its `InfraEnv` says.
 pub const NOBODY: &str = "none";
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -47,9 +48,10 @@ pub struct WipeHold {
     pub held_before: Option<String>,
 }
 
-/// Who wipes a host: what it says itself counts before its `InfraEnv`.
-pub fn wiper<'a>(host: &'a BareMetalHost, environment: Option<&'a InfraEnv>) -> Option<&'a str> {
-    let its = || environment?.metadata.annotation(WIPE);
-    let said = host.metadata.annotation(WIPE).or_else(its);
-    said.filter(|name| name.starts_with(EXEC))
+/// The program that wipes a host, as `exec:NAME`; none if nobody does. The host's own annotation
+/// counts before that of its `InfraEnv`.
+pub fn wiper<'a>(host: &'a BareMetalHost, infra_env: Option<&'a InfraEnv>) -> Option<&'a str> {
+    let by_host = host.metadata.annotation(WIPE);
+    let wiper = by_host.or_else(|| infra_env?.metadata.annotation(WIPE))?;
+    if wiper.starts_with(EXEC) { Some(wiper) } else { None }
 }
