@@ -1,4 +1,5 @@
-//! BareMetalHost: a machine with a management controller, as metal3 has it on the wire.
+//! BareMetalHost: a machine with a management controller, in metal3's wire format. It says what a
+//! host is and what holds it; `plan/hosts` decides what is done to one.
 
 pub mod wipe;
 
@@ -22,20 +23,26 @@ use wipe::{Wipe, WipeHold, WipeState};
 
 pub use super::annotations::{AS_FOUND, BOOT, CIPHER, HOLD, PIN, SOFT_OFF};
 
-/// metal3's: asks for a power cycle; for another inspection; for being left alone.
+/// metal3's annotation that asks for a power cycle.
 pub const REBOOT: &str = "reboot.metal3.io";
+/// metal3's annotation that asks for another inspection.
 pub const INSPECT: &str = "inspect.metal3.io";
+/// metal3's annotation by which a host is left alone while it goes on working.
 pub const DETACHED: &str = "baremetalhost.metal3.io/detached";
+/// metal3's annotations by which nothing is done to a host.
 pub const PAUSED: [&str; 2] = ["baremetalhost.metal3.io/paused", DETACHED];
-/// Assisted installer's: what the host is in its cluster.
+/// Assisted installer's annotation with the role of the host in its cluster.
 pub const ROLE: &str = "bmac.agent-install.openshift.io/role";
-/// The same's: the cluster that it is to belong to, empty for none.
+/// Assisted installer's annotation with the cluster that the host is to belong to, empty for none.
 pub const CLUSTER_REFERENCE: &str = "bmac.agent-install.openshift.io/cluster-reference";
-/// The same's: with a key behind it, a label of its node, and of its Agent.
+/// What assisted installer's annotations begin with that set a label of the host's node. The label's
+/// key follows.
 pub const NODE_LABEL: &str = "bmac.agent-install.openshift.io.node-label.";
+/// What assisted installer's annotations begin with that set a label of the host's Agent. The
+/// label's key follows.
 pub const AGENT_LABEL: &str = "bmac.agent-install.openshift.io.agent-label.";
 
-/// How long a host is left alone after a failure.
+/// How long a host is left alone after failures that follow one another.
 const BACKOFF: Backoff = Backoff { first: Span::minutes(1), factor: 2, longest: Span::hours(1) };
 const LIVE_ISO: &str = "live-iso";
 const WIPED_FIRST: &str = "its disks are wiped first";
@@ -194,10 +201,13 @@ pub struct Image {
 }
 
 impl Image {
+    /// A live image, which is booted and not written to a disk.
     pub fn live(url: &str) -> Self {
         Self { url: url.into(), format: LIVE_ISO.into(), ..Self::default() }
     }
 
+    /// Whether poolctl may attach the image. Images of other formats are written to disks by other
+    /// programs.
     pub fn is_live(&self) -> bool {
         self.format == LIVE_ISO
     }
@@ -252,7 +262,7 @@ pub struct HostStatus {
 }
 
 impl HostStatus {
-    /// Nothing is wrong any more. How often it failed is counted apart.
+    /// Clears the last error. The number of failures in a row stays.
     pub fn clear_error(&mut self) {
         self.error_type.clear();
         self.error_message.clear();
@@ -302,22 +312,22 @@ pub struct SecretRef {
     pub namespace: String,
 }
 
-/// How the certificate of a management controller is looked at.
+/// How the certificate of a management controller is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CertificateTrust {
-    /// It is not reached by HTTP, or there is none.
+    /// There is no controller, or it is not reached by HTTP.
     NotApplicable,
-    /// It is reached by plain HTTP: whoever is on the way can read the password.
+    /// The controller is reached by plain HTTP, so the network can read the password.
     Unencrypted,
-    /// Any certificate is taken: whoever is on the way can read the password.
+    /// Any certificate is accepted, so a machine between can read the password.
     Unverified,
-    /// It must be the one whose SHA-256 the host's annotation gives.
+    /// The certificate must have the SHA-256 that an annotation of the host gives.
     Pinned,
-    /// An authority has to have signed it.
+    /// An authority that the machine trusts must have signed the certificate.
     Verified,
 }
 
-/// As people read it.
+/// The words that tables show.
 impl fmt::Display for CertificateTrust {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
@@ -330,11 +340,13 @@ impl fmt::Display for CertificateTrust {
     }
 }
 
-/// A SHA-256 as a pin has it, from hexadecimal digits with colons or without.
+/// Reads a SHA-256 as 64 lower-case hexadecimal digits. It may be written with colons, in capitals
+/// and with `sha256:` before it.
 pub fn pin_of(text: &str) -> Option<String> {
-    let bare = text.trim().to_lowercase();
-    let bare = bare.strip_prefix("sha256:").unwrap_or(&bare).replace(':', "");
-    (bare.len() == 64 && bare.bytes().all(|one| one.is_ascii_hexdigit())).then_some(bare)
+    let lower_case = text.trim().to_lowercase();
+    let digits = lower_case.strip_prefix("sha256:").unwrap_or(&lower_case).replace(':', "");
+    let is_sha256 = digits.len() == 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    is_sha256.then_some(digits)
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
@@ -342,9 +354,9 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// What failed of a host whose controller has not been reached yet, as its errorType.
+/// The `errorType` of a host whose controller could not be reached or refused the credentials.
 pub const REGISTRATION_ERROR: &str = "registration error";
-/// Conditions of a host.
+// Types of a host's conditions.
 pub const REGISTERED: ConditionType = ConditionType::Registered;
 pub const INSPECTED: ConditionType = ConditionType::Inspected;
 pub const POWERED_ON: ConditionType = ConditionType::PoweredOn;
@@ -354,17 +366,21 @@ impl BareMetalHost {
         self.metadata.key()
     }
 
+    /// The address of its controller. None if it has no controller or the address cannot be read.
     pub fn address(&self) -> Option<Address> {
         self.spec.bmc.as_ref()?.address.parse().ok()
     }
 
-    /// Whether it is on, if anybody knows.
+    /// Whether the host is on; None if that is not known.
     pub fn power(&self) -> Option<bool> {
-        let known = condition::find(&self.status.conditions, POWERED_ON);
-        known.filter(|one| one.status != "Unknown").map(|one| one.status == "True")
+        match condition::find(&self.status.conditions, POWERED_ON)?.status.as_str() {
+            "Unknown" => None,
+            status => Some(status == "True"),
+        }
     }
 
-    /// Forgets whether it is on: its controller is asked before anything follows from that.
+    /// Makes it unknown whether the host is on, so that its controller is asked before anything is
+    /// decided by that.
     pub fn forget_power(&mut self) {
         self.status.conditions.retain(|condition| condition.kind != POWERED_ON);
     }
@@ -378,7 +394,7 @@ impl BareMetalHost {
         Some(self.status.last_updated?.plus(BACKOFF.delay(self.status.error_count)))
     }
 
-    /// The cluster that uses it.
+    /// The name of the cluster that uses the host.
     pub fn cluster(&self) -> Option<&str> {
         let consumer = self.consumer()?;
         (consumer.kind == Kind::ClusterDeployment.name()).then_some(consumer.name.as_str())
@@ -388,47 +404,49 @@ impl BareMetalHost {
         self.spec.consumer_ref.as_ref().filter(|consumer| !consumer.name.is_empty())
     }
 
+    /// The lease of the host; none while no object uses it.
     pub fn lease(&self) -> Option<Lease> {
         let consumer = self.consumer()?;
-        let name = consumer.name.clone();
         let holder = match self.cluster() {
             Some(cluster) => Holder::Cluster(ClusterHolder::new(cluster)),
-            None => Holder::Foreign { kind: consumer.kind.clone(), name },
+            None => Holder::Foreign { kind: consumer.kind.clone(), name: consumer.name.clone() },
         };
         Some(Lease::new(Resource::Host(self.key()), holder))
     }
 
+    /// Whether an annotation makes the host a master of its cluster.
     pub fn is_master(&self) -> bool {
         self.metadata.annotation(ROLE) == Some("master")
     }
 
-    /// Why nobody gets it.
+    /// Why no cluster may get the host; none if one may.
     pub fn held(&self) -> Option<&str> {
-        let wiped = self.is_to_be_wiped().then_some(WIPED_FIRST);
-        self.metadata.annotation(HOLD).or(wiped)
+        let hold = self.metadata.annotation(HOLD);
+        if hold.is_none() && self.is_to_be_wiped() { Some(WIPED_FIRST) } else { hold }
     }
 
-    /// Its disks have what its last cluster left there.
+    /// Whether the disks still have what the last cluster left there, and are to be wiped.
     pub fn is_to_be_wiped(&self) -> bool {
-        self.status.wipe.as_ref().is_some_and(|one| one.state == WipeState::Pending)
+        self.status.wipe.as_ref().is_some_and(|wipe| wipe.state == WipeState::Pending)
     }
 
-    /// Whether its controller boots it from an image.
+    /// Whether its controller can boot it from an image.
     pub fn boots_images(&self) -> bool {
         matches!(self.address(), Some(Address::Redfish { .. }))
     }
 
-    /// Nothing is done to it.
+    /// Whether nothing is done to the host: it has no controller, is paused or is detached.
     pub fn is_left_alone(&self) -> bool {
-        self.spec.bmc.is_none() || PAUSED.iter().any(|one| self.metadata.annotation(one).is_some())
+        self.spec.bmc.is_none()
+            || PAUSED.iter().any(|annotation| self.metadata.annotated_at_all(annotation))
     }
 
-    /// How long it may take to shut down.
+    /// How long the host may take to shut down before it is powered off by force.
     pub fn soft_off(&self) -> Span {
         duration_of(&self.metadata.annotations, SOFT_OFF)
     }
 
-    /// How its BMC's certificate is looked at.
+    /// How the certificate of its controller is verified.
     pub fn trust(&self) -> CertificateTrust {
         match (self.address(), &self.spec.bmc) {
             (Some(Address::Ipmi { .. }) | None, _) | (_, None) => CertificateTrust::NotApplicable,
@@ -439,7 +457,7 @@ impl BareMetalHost {
         }
     }
 
-    /// What templates and others go by.
+    /// The host's annotations, from which templates read values.
     pub fn annotations(&self) -> &BTreeMap<String, String> {
         &self.metadata.annotations
     }

@@ -1,5 +1,5 @@
-//! InfraEnv: what hosts are booted from to become Agents, and how those are treated. As assisted
-//! installer has it on the wire.
+//! InfraEnv: the discovery image that hosts are booted from to become Agents, and how those are
+//! treated. Its wire format is assisted installer's. It makes no image.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,13 @@ use super::condition::{Condition, ConditionType};
 use super::meta::{Key, LocalRef, Meta, is_zero};
 use super::time::Time;
 
-/// Keys of the labels that its Agents' nodes get, with commas between.
+/// Annotation of an `InfraEnv`: the keys of the labels that the nodes of its Agents get, separated
+/// by commas.
 pub const PROPAGATE: &str = "propagate-node-labels";
-/// Which of an Agent's node labels are its `InfraEnv`'s, with commas between.
+/// Annotation of an Agent: the keys of the node labels that come from its `InfraEnv`, separated by
+/// commas.
 pub const INHERITED: &str = "agent.agent-install.openshift.io/inherited-node-labels";
-/// What `cpuArchitecture` means when it says nothing.
+/// The architecture of hosts whose `InfraEnv` gives no `cpuArchitecture`.
 pub const ARCHITECTURE: &str = "x86_64";
 
 /// The condition that says whether there is an image.
@@ -154,20 +156,25 @@ impl LabelSelector {
         is_zero(self)
     }
 
-    /// An empty one matches all, as in Kubernetes; who selects nothing by it asks first.
+    /// Whether labels are selected. As in Kubernetes, an empty selector matches all labels. Where an
+    /// empty one is to select nothing, the caller asks `is_empty` first.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        let met = |one: &Requirement| {
-            let found = labels.get(&one.key);
-            match one.operator.as_str() {
-                "In" => found.is_some_and(|value| one.values.contains(value)),
-                "NotIn" => found.is_none_or(|value| !one.values.contains(value)),
-                "Exists" => found.is_some(),
-                "DoesNotExist" => found.is_none(),
-                _ => false,
-            }
-        };
         self.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value))
-            && self.match_expressions.iter().all(met)
+            && self.match_expressions.iter().all(|requirement| requirement.is_met_by(labels))
+    }
+}
+
+impl Requirement {
+    /// False for an unknown operator.
+    fn is_met_by(&self, labels: &BTreeMap<String, String>) -> bool {
+        let value = labels.get(&self.key);
+        match self.operator.as_str() {
+            "In" => value.is_some_and(|value| self.values.contains(value)),
+            "NotIn" => value.is_none_or(|value| !self.values.contains(value)),
+            "Exists" => value.is_some(),
+            "DoesNotExist" => value.is_none(),
+            _ => false,
+        }
     }
 }
 
@@ -213,31 +220,35 @@ pub struct Token {
 }
 
 impl Token {
+    /// Whether the token admits hosts now.
     pub fn is_good(&self, now: Time) -> bool {
-        self.revoked.is_none() && self.expires.is_none_or(|end| now < end)
+        self.revoked.is_none() && self.expires.is_none_or(|expires| now < expires)
     }
 }
 
 impl InfraEnv {
-    /// Where its image is fetched, once that is known.
-    pub fn image(&self) -> Option<&str> {
-        Some(self.status.iso_download_url.as_str()).filter(|url| !url.is_empty())
-    }
-
     pub fn key(&self) -> Key {
         self.metadata.key()
     }
 
-    pub fn architecture(&self) -> &str {
-        let said = self.spec.cpu_architecture.as_str();
-        if said.is_empty() { ARCHITECTURE } else { said }
+    /// The URL of its image, once there is one.
+    pub fn image(&self) -> Option<&str> {
+        Some(self.status.iso_download_url.as_str()).filter(|url| !url.is_empty())
     }
 
+    /// The architecture of its hosts.
+    pub fn architecture(&self) -> &str {
+        let architecture = self.spec.cpu_architecture.as_str();
+        if architecture.is_empty() { ARCHITECTURE } else { architecture }
+    }
+
+    /// The cluster that its hosts belong to from the beginning.
     pub fn cluster(&self) -> Option<Key> {
         self.spec.cluster_ref.as_ref().map(ClusterReference::key)
     }
 
+    /// Whether its Agents are approved without a person.
     pub fn approves(&self) -> bool {
-        self.spec.agent_approval.as_ref().is_some_and(|one| one.auto_approve)
+        self.spec.agent_approval.as_ref().is_some_and(|approval| approval.auto_approve)
     }
 }

@@ -1,4 +1,5 @@
-//! Power of a cluster: its states, and the conditions Hive shows for each.
+//! The power states of a cluster, and the conditions that Hive shows for each. It starts and stops
+//! nothing.
 
 use super::condition::{Condition, ConditionReason, ConditionType};
 use super::deployment::PowerState;
@@ -6,7 +7,7 @@ use super::facts::named;
 use super::time::{Span, Time};
 
 named! {
-    /// Wanted: Unset, Running or Hibernating. Found: any of them.
+    /// A power state. A user may ask for Unset, Running or Hibernating; a cluster may be in any.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub enum Power {
         #[default]
@@ -20,23 +21,23 @@ named! {
         FailedToStart = "FailedToStart",
         WaitingForMachines = "WaitingForMachines",
         WaitingForNodes = "WaitingForNodes",
-        /// Operators get time to notice that they were away.
+        /// Operators get time to notice that they run again.
         Pausing = "Pausing",
         WaitingForOperators = "WaitingForOperators",
         FailedToStop = "FailedToStop",
         WaitingForStop = "WaitingForStop",
-        /// Runs, and its driver cannot stop it.
+        /// The cluster runs, and its driver cannot stop it.
         Unsupported = "Unsupported",
-        /// The annotation powerstate-pause is set: nobody looks.
+        /// The annotation powerstate-pause is set, so the power is neither read nor changed.
         Paused = "Paused",
     }
 }
 
-/// How long operators are left alone after the nodes are ready.
+/// How long operators are not asked after the nodes are ready.
 pub const SETTLE: Span = Span::minutes(2);
 
 impl Power {
-    /// The driver has done its part; health says when it is over.
+    /// Whether the driver has done its part, and the cluster's health says when it is over.
     pub fn waits(self) -> bool {
         matches!(
             self,
@@ -48,12 +49,12 @@ impl Power {
         )
     }
 
-    /// The driver could not start or stop the machines.
+    /// Whether the driver could not start or stop the machines.
     pub fn failed(self) -> bool {
         matches!(self, Self::FailedToStart | Self::FailedToStop)
     }
 
-    /// As `status.powerState` has it.
+    /// The state as `status.powerState` has it.
     pub fn wire(self) -> &'static str {
         match self {
             Self::Unset => "",
@@ -72,20 +73,20 @@ impl Power {
         }
     }
 
-    /// What the wire's power state and reason of Hibernating mean.
-    pub fn from_wire(text: &str, reason: Option<&str>) -> Self {
-        if text == "Running" && reason == Some(ConditionReason::Unsupported.as_str()) {
+    /// The state that `status.powerState` and the reason of the condition Hibernating stand for.
+    pub fn from_wire(power_state: &str, reason: Option<&str>) -> Self {
+        if power_state == "Running" && reason == Some(ConditionReason::Unsupported.as_str()) {
             return Self::Unsupported;
         }
-        Self::ALL.iter().copied().find(|power| power.wire() == text).unwrap_or_default()
+        Self::ALL.iter().copied().find(|power| power.wire() == power_state).unwrap_or_default()
     }
 
-    /// Machines run and all is well, as far as anybody can tell.
+    /// Whether the cluster runs. Of a cluster that its driver cannot stop this is assumed.
     pub fn runs(self) -> bool {
         matches!(self, Self::Running | Self::Unsupported)
     }
 
-    /// On the way from hibernating to running.
+    /// Whether the cluster is on its way from hibernating to running.
     pub fn waking(self) -> bool {
         matches!(
             self,
@@ -98,12 +99,12 @@ impl Power {
         )
     }
 
-    /// On the way from running to hibernating.
+    /// Whether the cluster is on its way from running to hibernating.
     pub fn stopping(self) -> bool {
         matches!(self, Self::Stopping | Self::FailedToStop | Self::WaitingForStop)
     }
 
-    /// What it does, in a word or two.
+    /// What the cluster does, in a few words for people.
     pub fn doing(self) -> &'static str {
         match self {
             Self::Unset => "installed",
@@ -115,88 +116,115 @@ impl Power {
         }
     }
 
-    /// The conditions Hibernating and Ready. `message` names machines or says what failed.
-    pub fn conditions(self, message: Option<&str>) -> [Condition; 2] {
+    /// The conditions Hibernating and Ready, without times. `detail` names the machines that are
+    /// waited for, or says what failed.
+    pub fn conditions(self, detail: Option<&str>) -> [Condition; 2] {
         use ConditionReason as Reason;
 
-        let what = message.unwrap_or_default();
-        let awake = ("False", Reason::ResumingOrRunning, "Resuming or running".to_owned());
-        let asleep = ("False", Reason::StoppingOrHibernating, "Stopping or hibernating".to_owned());
-        let waking = |reason, text: String| (awake.clone(), ("False", reason, text));
-        let stopping = |reason, text: String| (("False", reason, text), asleep.clone());
-        let (hibernating, ready) = match self {
-            Self::Hibernating => {
-                (("True", Reason::Hibernating, "Cluster is stopped".into()), asleep.clone())
-            }
-            Self::Stopping => stopping(Reason::Stopping, "Stopping cluster machines".into()),
+        let detail = detail.unwrap_or_default();
+        match self {
+            Self::Running | Self::Unset => [awake(), running("All machines are started")],
+            Self::Unsupported => [
+                Condition::new(
+                    ConditionType::Hibernating,
+                    "False",
+                    Reason::Unsupported,
+                    "Unsupported platform: its driver cannot stop machines",
+                ),
+                running("No power state support: cluster assumed to be running"),
+            ],
+            Self::Hibernating => [
+                Condition::new(
+                    ConditionType::Hibernating,
+                    "True",
+                    Reason::Hibernating,
+                    "Cluster is stopped",
+                ),
+                asleep(),
+            ],
+            Self::Stopping => going_to_sleep(Reason::Stopping, "Stopping cluster machines"),
             Self::FailedToStop => {
-                stopping(Reason::FailedToStop, format!("Failed to stop machines: {what}"))
+                going_to_sleep(Reason::FailedToStop, format!("Failed to stop machines: {detail}"))
             }
-            Self::WaitingForStop => stopping(
+            Self::WaitingForStop => going_to_sleep(
                 Reason::WaitingForMachinesToStop,
-                format!("Stopping cluster machines. Some machines have not yet stopped: {what}"),
+                format!("Stopping cluster machines. Some machines have not yet stopped: {detail}"),
             ),
             Self::Starting => {
-                waking(Reason::StartingMachines, "Starting cluster machines (step 1/4)".into())
+                waking_up(Reason::StartingMachines, "Starting cluster machines (step 1/4)")
             }
-            Self::FailedToStart => {
-                waking(Reason::FailedToStartMachines, format!("Failed to start machines: {what}"))
-            }
-            Self::WaitingForMachines => waking(
+            Self::FailedToStart => waking_up(
+                Reason::FailedToStartMachines,
+                format!("Failed to start machines: {detail}"),
+            ),
+            Self::WaitingForMachines => waking_up(
                 Reason::WaitingForMachines,
                 format!(
                     "Waiting for cluster machines to start. Some machines are not yet running: \
-                     {what} (step 1/4)"
+                     {detail} (step 1/4)"
                 ),
             ),
             Self::WaitingForNodes => {
-                waking(Reason::WaitingForNodes, "Waiting for Nodes to be ready (step 2/4)".into())
+                waking_up(Reason::WaitingForNodes, "Waiting for Nodes to be ready (step 2/4)")
             }
-            Self::Pausing => waking(
+            Self::Pausing => waking_up(
                 Reason::PausingForClusterOperatorsToSettle,
                 format!("Pausing {SETTLE} for ClusterOperators to settle (step 3/4)"),
             ),
-            Self::WaitingForOperators => waking(
+            Self::WaitingForOperators => waking_up(
                 Reason::WaitingForClusterOperators,
-                "Waiting for ClusterOperators to be ready (step 4/4)".into(),
+                "Waiting for ClusterOperators to be ready (step 4/4)",
             ),
-            Self::Unsupported => {
-                let why = "Unsupported platform: its driver cannot stop machines".into();
-                let text = "No power state support: cluster assumed to be running".into();
-                (("False", Reason::Unsupported, why), ("True", Reason::Running, text))
-            }
             Self::Paused => {
-                let paused = (
-                    "Unknown",
-                    Reason::PowerStatePaused,
-                    "the powerstate-pause annotation is set".into(),
-                );
-                (paused.clone(), paused)
+                unknown_power(Reason::PowerStatePaused, "the powerstate-pause annotation is set")
             }
-            Self::Running | Self::Unset => {
-                (awake.clone(), ("True", Reason::Running, "All machines are started".into()))
-            }
-        };
-        let condition = |kind, (status, reason, text): (&str, Reason, String)| {
-            Condition::new(kind, status, reason, text)
-        };
-        [condition(ConditionType::Hibernating, hibernating), condition(ConditionType::Ready, ready)]
+        }
     }
 }
 
-/// Both conditions of a cluster that is being deleted.
+/// Hibernating of a cluster that runs or wakes.
+fn awake() -> Condition {
+    let reason = ConditionReason::ResumingOrRunning;
+    Condition::new(ConditionType::Hibernating, "False", reason, "Resuming or running")
+}
+
+/// Ready of a cluster that runs.
+fn running(message: &str) -> Condition {
+    Condition::new(ConditionType::Ready, "True", ConditionReason::Running, message)
+}
+
+/// Hibernating and Ready of a cluster that wakes.
+fn waking_up(reason: ConditionReason, message: impl Into<String>) -> [Condition; 2] {
+    [awake(), Condition::new(ConditionType::Ready, "False", reason, message)]
+}
+
+/// Ready of a cluster that hibernates or goes to sleep.
+fn asleep() -> Condition {
+    let reason = ConditionReason::StoppingOrHibernating;
+    Condition::new(ConditionType::Ready, "False", reason, "Stopping or hibernating")
+}
+
+/// Hibernating and Ready of a cluster that goes to sleep.
+fn going_to_sleep(reason: ConditionReason, message: impl Into<String>) -> [Condition; 2] {
+    [Condition::new(ConditionType::Hibernating, "False", reason, message), asleep()]
+}
+
+/// Hibernating and Ready of a cluster that is being deleted.
 pub fn deleted(since: Time) -> [Condition; 2] {
-    unknown(ConditionReason::ClusterDeploymentDeleted, "ClusterDeployment is being deleted", since)
+    let message = "ClusterDeployment is being deleted";
+    unknown_power(ConditionReason::ClusterDeploymentDeleted, message)
+        .map(|condition| condition.at(since))
 }
 
-/// Both conditions of a cluster that is not installed yet.
+/// Hibernating and Ready of a cluster that is not installed yet.
 pub fn initialized(since: Time) -> [Condition; 2] {
-    unknown(ConditionReason::Initialized, "Condition Initialized", since)
+    unknown_power(ConditionReason::Initialized, "Condition Initialized")
+        .map(|condition| condition.at(since))
 }
 
-fn unknown(reason: ConditionReason, text: &str, since: Time) -> [Condition; 2] {
+fn unknown_power(reason: ConditionReason, message: &str) -> [Condition; 2] {
     [ConditionType::Hibernating, ConditionType::Ready]
-        .map(|kind| Condition::new(kind, "Unknown", reason, text).at(since))
+        .map(|kind| Condition::new(kind, "Unknown", reason, message))
 }
 
 impl From<PowerState> for Power {
