@@ -1,4 +1,5 @@
-//! Leases of addresses. IPClaim and IPAddress are two views of one row.
+//! Leases of addresses. A lease is one row; IPClaim and IPAddress are made from it when they are
+//! read. It never chooses an address.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,36 +11,42 @@ use super::lease::{ClusterHolder, Holder, Lease, Resource, owner_reference};
 use super::meta::{Key, Meta};
 use super::time::Time;
 
-/// What of a cluster has an address beside its hosts.
+/// What has an address of its own in a cluster, beside its hosts.
 pub const VIPS: [&str; 2] = ["api", "ingress"];
 
-/// A claim, and the address it has, if it has one.
+/// A claim of an address, and the address once it has one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct IpLease {
+    /// Of the claim and of its pool.
     pub namespace: String,
+    /// Name of the IPClaim.
     pub claim: String,
+    /// Name of the IPPool.
     pub pool: String,
-    /// None: it waits.
+    /// None while the claim waits.
     pub address: Option<Addr>,
-    /// As the pool had it when the address was given.
+    /// The network settings that the pool had when the address was leased.
     pub network: Network,
+    /// When the claim was made.
     pub created: Time,
-    /// Since when it has its address.
+    /// When it got its address.
     pub leased: Option<Time>,
-    /// The cluster that it goes with, and the host that it is for. None: it is its claim's alone.
+    /// The cluster that the address is released with, and the host that it is for. None if only the
+    /// claim holds it.
     pub holder: Option<ClusterHolder>,
-    /// Whether somebody claimed it; else it was leased by hand, for a claim of that name.
+    /// Whether there is an IPClaim. If not, the address was leased by hand, in the name of a claim.
     pub claimed: bool,
+    /// When the deletion of the claim was asked for.
     pub deleting: Option<Time>,
-    /// Why it waits.
+    /// Why the claim waits.
     pub error: String,
-    /// What else its IPClaim and its IPAddress say of themselves.
+    /// The rest of the metadata of its IPClaim and its IPAddress.
     pub notes: Option<Box<Notes>>,
-    /// Order of insertion of one that waits.
+    /// Order of insertion of a claim that waits.
     pub id: i64,
 }
 
-/// Metadata of both beyond their names, their times and their holder.
+/// Metadata of an IPClaim and its IPAddress, beside names, times and holder, which the row has.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Notes {
@@ -56,23 +63,24 @@ impl IpLease {
         Key::new(&*self.namespace, &*self.pool)
     }
 
-    /// The cluster that it goes with.
+    /// The cluster that the address is released with.
     pub fn cluster(&self) -> Option<&str> {
         Some(&self.holder.as_ref()?.cluster)
     }
 
-    /// The Agent whose host has this address in its cluster. None for the addresses of the cluster's
-    /// API and ingress, and for a claim that goes with no cluster.
+    /// The Agent whose host has the address in its cluster. None for the addresses of the cluster's
+    /// API and ingress, and for an address that belongs to no cluster.
     pub fn agent(&self) -> Option<&str> {
         self.holder.as_ref()?.agent.as_deref()
     }
 
-    /// Whether it is the address of a host, by the name of its Agent, in a cluster.
+    /// Whether a host has the address in a cluster. The host is given by the name of its Agent.
     pub fn is_of_host(&self, cluster: &str, agent: &str) -> bool {
         self.cluster() == Some(cluster) && self.agent() == Some(agent)
     }
 
-    /// From here on it stays until somebody releases it. Its claim still names the owners.
+    /// Makes the address outlive its cluster, until somebody releases it. The claim still names its
+    /// owners.
     pub fn keep_without_cluster(&mut self) {
         if let Some(holder) = self.holder.take() {
             let owners = holder.owner_references();
@@ -80,12 +88,12 @@ impl IpLease {
         }
     }
 
-    /// Whether finalizers keep its claim.
+    /// Whether a finalizer keeps the claim from being deleted. A cluster counts as one.
     pub fn is_kept(&self) -> bool {
         self.holder.is_some() || self.claim_meta().is_some_and(|meta| !meta.finalizers.is_empty())
     }
 
-    /// None of a claim that waits.
+    /// The lease of the address; none while the claim waits.
     pub fn lease(&self) -> Option<Lease> {
         let resource =
             Resource::Address { namespace: self.namespace.clone(), address: self.address? };
@@ -93,11 +101,12 @@ impl IpLease {
         Some(Lease { by_hand, ..Lease::new(resource, Holder::Claim(self.key())) })
     }
 
+    /// The stored part of the claim's metadata, if there is any.
     pub fn claim_meta(&self) -> Option<&Meta> {
         Some(&self.notes.as_ref()?.claim)
     }
 
-    /// What its IPClaim says of itself and of its holder, as on the wire.
+    /// The stored part of the claim's metadata with its holder, as on the wire.
     pub fn claim_metadata(&self) -> Meta {
         let mut metadata = self.claim_meta().cloned().unwrap_or_default();
         if let Some(holder) = &self.holder {
@@ -106,16 +115,18 @@ impl IpLease {
         metadata
     }
 
+    /// The stored part of the claim's metadata, to be changed.
     pub fn claim_meta_mut(&mut self) -> &mut Meta {
         &mut self.notes.get_or_insert_default().claim
     }
 
-    /// The address it asks for, as it is written.
+    /// The address that the claim asks for, as it is written.
     pub fn wanted(&self) -> Option<&str> {
-        self.claim_meta()?.annotation(WANTED).filter(|text| !text.is_empty())
+        self.claim_meta()?.annotation(WANTED).filter(|address| !address.is_empty())
     }
 
-    pub fn to_claim(&self, name: &str) -> IpClaim {
+    /// The IPClaim of the lease. `address_name` is the name of its IPAddress.
+    pub fn to_claim(&self, address_name: &str) -> IpClaim {
         let metadata = Meta {
             name: self.claim.clone(),
             namespace: self.namespace.clone(),
@@ -123,54 +134,60 @@ impl IpLease {
             deletion_timestamp: self.deleting,
             ..self.claim_metadata()
         };
-        let reference = Reference {
-            name: name.into(),
+        let address = self.address.map(|_| Reference {
             namespace: self.namespace.clone(),
-            ..Reference::default()
-        };
-        let address = self.address.map(|_| reference);
+            ..Reference::named(address_name)
+        });
         let status = IpClaimStatus { address, ip_address: None, error_message: self.error.clone() };
-        let pool = Reference { name: self.pool.clone(), ..Reference::default() };
-        IpClaim { metadata, spec: IpClaimSpec { pool, owner: None }, status }
+        let spec = IpClaimSpec { pool: Reference::named(&self.pool), owner: None };
+        IpClaim { metadata, spec, status }
     }
 
-    /// None of one that waits.
+    /// The IPAddress of the lease, by its name; none while the claim waits.
     pub fn to_address(&self, name: &str) -> Option<IpAddress> {
         let address = self.address?;
-        let note = self.notes.as_ref().map(|notes| notes.address.clone()).unwrap_or_default();
-        let labels = if note.labels.is_empty() {
+        let Network { prefix, gateway, dns_servers } = self.network.clone();
+        let spec = IpAddressSpec {
+            address: address.to_string(),
+            prefix: (prefix > 0).then_some(i64::from(prefix)),
+            gateway,
+            dns_servers,
+            pool: Reference::named(&self.pool),
+            claim: Reference::named(&self.claim),
+        };
+        Some(IpAddress { metadata: self.address_metadata(name), spec, status: None })
+    }
+
+    /// The metadata of the IPAddress. Without labels of its own it has those of the claim.
+    fn address_metadata(&self, name: &str) -> Meta {
+        let stored = self.notes.as_ref().map(|notes| notes.address.clone()).unwrap_or_default();
+        let labels = if stored.labels.is_empty() {
             self.claim_meta().map(|meta| meta.labels.clone()).unwrap_or_default()
         } else {
-            note.labels.clone()
+            stored.labels
         };
         let mut owners = vec![owner_reference(Kind::IpPool, &self.pool)];
-        owners.extend(self.claimed.then(|| owner_reference(Kind::IpClaim, &self.claim)));
-        owners.extend(note.owner_references);
-        let metadata = Meta {
+        if self.claimed {
+            owners.push(owner_reference(Kind::IpClaim, &self.claim));
+        }
+        owners.extend(stored.owner_references);
+        Meta {
             name: name.into(),
             namespace: self.namespace.clone(),
             creation_timestamp: Some(self.leased.unwrap_or(self.created)),
             labels,
-            annotations: note.annotations,
-            finalizers: note.finalizers,
-            uid: note.uid,
+            annotations: stored.annotations,
+            finalizers: stored.finalizers,
+            uid: stored.uid,
             owner_references: owners,
             ..Meta::default()
-        };
-        let Network { prefix, gateway, dns_servers } = self.network.clone();
-        let named = |name: &str| Reference { name: name.into(), ..Reference::default() };
-        Some(IpAddress {
-            metadata,
-            spec: IpAddressSpec {
-                address: address.to_string(),
-                prefix: (prefix > 0).then_some(i64::from(prefix)),
-                gateway,
-                dns_servers,
-                pool: named(&self.pool),
-                claim: named(&self.claim),
-            },
-            status: None,
-        })
+        }
+    }
+}
+
+impl Reference {
+    fn named(name: &str) -> Self {
+        Self { name: name.into(), ..Self::default() }
     }
 }
 
@@ -278,10 +295,13 @@ pub struct IpAddressSpec {
     pub claim: Reference,
 }
 
-/// What a pool's lease is called.
+/// The name of a lease's IPAddress; empty while the claim waits.
 pub fn address_name(pool: &IpPool, lease: &IpLease) -> String {
-    // One that was made by hand may be called otherwise.
-    let given = lease.notes.as_ref().map(|notes| notes.address.name.clone());
-    let usual = || lease.address.map(|address| pool.name_of(address));
-    given.filter(|name| !name.is_empty()).or_else(usual).unwrap_or_default()
+    // An IPAddress that was made by hand may have a name of its own.
+    if let Some(notes) = &lease.notes
+        && !notes.address.name.is_empty()
+    {
+        return notes.address.name.clone();
+    }
+    lease.address.map(|address| pool.name_of(address)).unwrap_or_default()
 }
