@@ -1,4 +1,5 @@
-//! Why something is not done: what, the cause, and what to type next.
+//! Refusals: what is not done, why, and what to type next; and the exit codes of the program. It
+//! never decides whether to refuse.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -7,7 +8,7 @@ use std::path::Path;
 /// Declares the exit codes: what each means as its documentation, its name and its number.
 macro_rules! exit_codes {
     ($( $(#[doc = $meaning:literal])+ $Exit:ident = $code:literal, )*) => {
-        /// The exit codes of everything that is not done; 0 is what is.
+        /// The exit codes of whatever is not done. What is done has 0.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub enum Exit { $( $(#[doc = $meaning])+ $Exit = $code, )* }
@@ -63,10 +64,13 @@ exit_codes! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub exit: Exit,
+    /// What is refused, in a sentence without a full stop.
     pub what: String,
+    /// Why, each in a sentence without a full stop.
     pub causes: Vec<String>,
     pub next: Option<NextStep>,
-    /// What `causes` are the problems of, each by itself: then `what` only counts them.
+    /// Set if `causes` are several problems of one subject, and `what` only counts them: the
+    /// subject.
     pub problems_of: Option<String>,
 }
 
@@ -99,8 +103,8 @@ impl fmt::Display for NextStep {
 }
 
 impl Exit {
-    /// How a shell reports a program that a signal ended; what is typed counts as SIGINT, the
-    /// rest as SIGTERM.
+    /// The exit code of a program that a signal ended, as shells report it. SIGQUIT, which is typed
+    /// like SIGINT, counts as that, and any other signal as SIGTERM.
     pub fn by_signal(signal: i32) -> Self {
         if matches!(signal, 2 | 3) { Self::Interrupted } else { Self::Terminated }
     }
@@ -134,20 +138,21 @@ impl Refusal {
         Self::new(Exit::Conflict, what)
     }
 
-    /// What several objects have wrong, a problem a line; what one has, it says itself.
-    pub fn of_all(mut wrong: Vec<Self>) -> Result<(), Self> {
-        if wrong.len() < 2 {
-            return wrong.pop().map_or(Ok(()), Err);
+    /// Refuses several objects at once, with a cause for each problem. A single refusal stays as it
+    /// is; none is Ok.
+    pub fn of_all(mut refusals: Vec<Self>) -> Result<(), Self> {
+        if refusals.len() < 2 {
+            return refusals.pop().map_or(Ok(()), Err);
         }
-        let exit = wrong.first().map_or(Exit::Failed, |first| first.exit);
-        let causes: Vec<String> = wrong.iter().flat_map(Self::lines).collect();
+        let exit = refusals.first().map_or(Exit::Failed, |first| first.exit);
+        let causes: Vec<String> = refusals.iter().flat_map(Self::problems).collect();
         let what = format!("nothing is taken, problems: {}", causes.len());
-        let next = wrong.iter().find_map(|one| one.next.clone());
+        let next = refusals.iter().find_map(|refusal| refusal.next.clone());
         Err(Self { causes, next, ..Self::new(exit, what) })
     }
 
-    /// Each cause behind what it is the cause of.
-    fn lines(&self) -> Vec<String> {
+    /// Each cause on its own, after what it is the cause of.
+    fn problems(&self) -> Vec<String> {
         if self.causes.is_empty() {
             return vec![self.what.clone()];
         }
@@ -163,17 +168,18 @@ impl Refusal {
             _ => Exit::Failed,
         };
         Self::new(exit, format!("`{}` cannot be written", path.display()))
-            // The name of the file beside is of no use to anybody.
+            // Some errors go on with the name of a temporary file, which is of no use to anybody.
             .because(error.to_string().split(" at path ").next().unwrap_or_default())
     }
 
+    /// Adds a cause.
     #[must_use]
     pub fn because(mut self, cause: impl Into<String>) -> Self {
         self.causes.push(cause.into());
         self
     }
 
-    /// The file or the place in which it is wrong.
+    /// Puts the file or the place before it in which the problem is.
     #[must_use]
     pub fn within(mut self, place: &str) -> Self {
         self.what = format!("{place}: {}", self.what);
@@ -181,14 +187,14 @@ impl Refusal {
         self
     }
 
-    /// What to type next: a command of poolctl, in the namespace of the one that was refused.
+    /// Sets what to type next: a command of poolctl, in the namespace of the one that was refused.
     #[must_use]
     pub fn next(mut self, command: impl Into<NextStep>) -> Self {
         self.next = Some(command.into());
         self
     }
 
-    /// What to do next where that is no command of poolctl, or one that says its namespace.
+    /// Sets what to do next if that is no command of poolctl, or one that gives its own namespace.
     #[must_use]
     pub fn advise(self, advice: impl Into<String>) -> Self {
         self.next(NextStep::Advice(advice.into()))
@@ -210,7 +216,7 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// How a known name is like a wrong one, the likeliest first.
+/// How a valid name is like an unknown one, the most likely mistake first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Likeness {
     /// A few letters were mistyped.
@@ -221,22 +227,32 @@ enum Likeness {
     Part,
 }
 
-/// The known name nearest to a wrong one, if any is near enough to be what was meant.
-pub fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let wrong = wrong.to_lowercase();
-    let likely =
-        known.into_iter().filter_map(|name| Some((likeness(&wrong, &name.to_lowercase())?, name)));
-    likely.min_by_key(|(likeness, _)| *likeness).map(|(_, name)| name)
+/// The valid name that is nearest to an unknown one, if one is near enough to be what was meant.
+pub fn nearest<'a>(
+    unknown_name: &str,
+    valid_names: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let unknown_name = unknown_name.to_lowercase();
+    let candidates = valid_names.into_iter().filter_map(|valid_name| {
+        let likeness = compare_names(&unknown_name, &valid_name.to_lowercase())?;
+        Some((likeness, valid_name))
+    });
+    candidates.min_by_key(|(likeness, _)| *likeness).map(|(_, valid_name)| valid_name)
 }
 
-/// How alike two names in lower case are, and how many letters are between them.
-fn likeness(wrong: &str, known: &str) -> Option<(Likeness, usize)> {
-    // Swapped neighbours count as one letter.
-    let distance = strsim::osa_distance(wrong, known);
-    if distance <= (wrong.chars().count() / 3).clamp(1, 3) {
+/// How alike two names in lower case are, and the number of letters in which they differ. None if
+/// they are not alike.
+fn compare_names(unknown_name: &str, valid_name: &str) -> Option<(Likeness, usize)> {
+    // Two neighbouring letters in the wrong order count as one mistake.
+    let distance = strsim::osa_distance(unknown_name, valid_name);
+    if distance <= (unknown_name.chars().count() / 3).clamp(1, 3) {
         return Some((Likeness::Slip, distance));
     }
-    let (shorter, longer) = if wrong.len() < known.len() { (wrong, known) } else { (known, wrong) };
+    let (shorter, longer) = if unknown_name.len() < valid_name.len() {
+        (unknown_name, valid_name)
+    } else {
+        (valid_name, unknown_name)
+    };
     // Very short names are part of many others.
     if shorter.len() >= 3 && longer.starts_with(shorter) {
         return Some((Likeness::Beginning, distance));
@@ -248,17 +264,17 @@ fn likeness(wrong: &str, known: &str) -> Option<(Likeness, usize)> {
 mod tests {
     use super::*;
 
-    fn check<const N: usize>(known: [&str; N], wrong: &str, right: Option<&str>) {
-        assert_eq!(nearest(wrong, known), right, "{wrong}");
+    fn check<const N: usize>(valid_names: [&str; N], unknown_name: &str, meant: Option<&str>) {
+        assert_eq!(nearest(unknown_name, valid_names), meant, "{unknown_name}");
     }
 
     #[test]
     fn a_slip_is_recognised_and_another_word_is_not() {
-        let known = ["size", "runningCount", "maxSize", "inventory"];
-        check(known, "sise", Some("size"));
-        check(known, "runningcount", Some("runningCount"));
-        check(known, "inventroy", Some("inventory"));
-        check(known, "lifetime", None);
+        let fields = ["size", "runningCount", "maxSize", "inventory"];
+        check(fields, "sise", Some("size"));
+        check(fields, "runningcount", Some("runningCount"));
+        check(fields, "inventroy", Some("inventory"));
+        check(fields, "lifetime", None);
     }
 
     #[test]

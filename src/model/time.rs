@@ -1,4 +1,4 @@
-//! Instants and durations as the wire spells them. Never reads a clock.
+//! Instants and durations, and their spellings on the wire. It never reads a clock.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,7 +17,7 @@ pub struct Time(pub i64);
 pub struct Span(pub i64);
 
 impl Time {
-    /// With its microseconds, for where the order counts.
+    /// The time with its microseconds, for values whose order counts. `Display` has whole seconds.
     pub fn exact(self) -> String {
         jiff::Timestamp::from_microsecond(self.0).unwrap_or_default().to_string()
     }
@@ -27,7 +27,7 @@ impl Time {
         Self(self.0.saturating_add(span.0))
     }
 
-    /// Zero when `earlier` is later: no age is negative.
+    /// How much later this time is than another one; zero if it is earlier.
     #[must_use]
     pub fn since(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0).max(0))
@@ -50,10 +50,12 @@ impl Span {
         Self::minutes(hours * 60)
     }
 
-    /// As tables show it: the two largest units, `3d4h`, `18m`, `5s`.
+    /// The duration as tables show it, in its one or two largest units: `3d4h`, `18m`, `5s`.
     pub fn short(self) -> String {
         let seconds = self.0 / MICROS;
-        let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
+        let minutes = seconds / 60;
+        let hours = seconds / 3600;
+        let days = seconds / 86400;
         match seconds {
             ..120 => format!("{seconds}s"),
             120..600 if seconds % 60 != 0 => format!("{minutes}m{}s", seconds % 60),
@@ -85,8 +87,11 @@ impl FromStr for Time {
 
 impl fmt::Display for Span {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (seconds, micros) = (self.0 / MICROS, self.0 % MICROS);
-        let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+        let total_seconds = self.0 / MICROS;
+        let hours = total_seconds / 3600;
+        let minutes = total_seconds / 60 % 60;
+        let seconds = total_seconds % 60;
+        let micros = self.0 % MICROS;
         if hours > 0 {
             write!(out, "{hours}h")?;
         }
@@ -94,46 +99,56 @@ impl fmt::Display for Span {
             write!(out, "{minutes}m")?;
         }
         if micros == 0 {
-            return write!(out, "{rest}s");
+            return write!(out, "{seconds}s");
         }
         let fraction = format!("{micros:06}");
-        write!(out, "{rest}.{}s", fraction.trim_end_matches('0'))
+        write!(out, "{seconds}.{}s", fraction.trim_end_matches('0'))
     }
 }
 
 impl FromStr for Span {
     type Err = String;
 
-    /// `90s 30m 8h 2d 1w 1h30m 1.5h`, and Go's `8h0m0s`, `300ms`, `0`.
+    /// Reads numbers with units, as people write them (`90s`, `2d`, `1w`, `1h30m`, `1.5h`) and as Go
+    /// does (`8h0m0s`, `300ms`, `0`).
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is not a duration like 90s, 30m, 8h, 2d or 1h30m");
-        let (mut rest, mut total) = (text, 0_f64);
-        if rest.is_empty() {
-            return Err(wrong());
-        }
-        if rest == "0" {
+        if text == "0" {
             return Ok(Self(0));
         }
-        while !rest.is_empty() {
-            let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
-            let number: f64 = rest[..digits].parse().map_err(|_| wrong())?;
-            rest = &rest[digits..];
-            let end = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
-            total += number * unit(&rest[..end]).ok_or_else(wrong)?;
-            rest = &rest[end..];
-        }
-        // A century is more than any lease, and far from where i64 ends.
-        if total > 100.0 * 365.0 * 86400.0 * 1e6 {
+        let Some(micros) = parse_micros(text) else {
+            return Err(format!("`{text}` is not a duration like 90s, 30m, 8h, 2d or 1h30m"));
+        };
+        // No lease lasts a century, and an i64 holds far more microseconds than that has.
+        if micros > 100.0 * 365.0 * 86400.0 * 1e6 {
             return Err(format!("`{text}` is longer than 100 years"));
         }
         #[expect(clippy::cast_possible_truncation, reason = "bounded just above")]
-        Ok(Self(total.round() as i64))
+        Ok(Self(micros.round() as i64))
     }
 }
 
-/// Microseconds in a unit.
-fn unit(name: &str) -> Option<f64> {
-    Some(match name {
+/// The sum of one or more numbers with units, in microseconds.
+fn parse_micros(text: &str) -> Option<f64> {
+    if text.is_empty() {
+        return None;
+    }
+    let mut micros = 0_f64;
+    let mut remaining = text;
+    while !remaining.is_empty() {
+        let number_end =
+            remaining.find(|letter: char| !letter.is_ascii_digit() && letter != '.')?;
+        let (number, after_number) = remaining.split_at(number_end);
+        let unit_end =
+            after_number.find(|letter: char| letter.is_ascii_digit()).unwrap_or(after_number.len());
+        let (unit, after_unit) = after_number.split_at(unit_end);
+        micros += number.parse::<f64>().ok()? * micros_of_unit(unit)?;
+        remaining = after_unit;
+    }
+    Some(micros)
+}
+
+fn micros_of_unit(unit: &str) -> Option<f64> {
+    Some(match unit {
         "ns" => 1e-3,
         "us" | "µs" => 1.0,
         "ms" => 1e3,
@@ -146,16 +161,17 @@ fn unit(name: &str) -> Option<f64> {
     })
 }
 
-macro_rules! on_the_wire_a_string {
+/// Has a type written to the wire, and read from there, as the text that it displays.
+macro_rules! string_on_the_wire {
     ($type:ty, $format:literal) => {
         impl Serialize for $type {
-            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-                to.collect_str(self)
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
             }
         }
         impl<'de> Deserialize<'de> for $type {
-            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                let text = Cow::<'de, str>::deserialize(from)?;
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = Cow::<'de, str>::deserialize(deserializer)?;
                 text.parse().map_err(de::Error::custom)
             }
         }
@@ -169,8 +185,8 @@ macro_rules! on_the_wire_a_string {
         }
     };
 }
-on_the_wire_a_string!(Time, "date-time");
-on_the_wire_a_string!(Span, "duration");
+string_on_the_wire!(Time, "date-time");
+string_on_the_wire!(Span, "duration");
 
 #[cfg(test)]
 mod tests {
