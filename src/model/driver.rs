@@ -1,4 +1,4 @@
-//! Drivers: which there are, and which one a cluster or a host has.
+//! Drivers: which there are, and which one a cluster or a host has. None is started here.
 
 use std::collections::BTreeMap;
 
@@ -10,39 +10,42 @@ use super::platform::{Hosts, traits_of};
 
 pub use super::annotations::{DRIVER, FAKE_HEALTH, POWER};
 
-/// What the name of a program by the contract of drivers begins with.
+/// What stands before the name of a program that follows the contract of drivers: `exec:NAME`.
 pub const EXEC: &str = "exec:";
+/// Hive's annotation by which a cluster is simulated.
 pub const FAKE: &str = "hive.openshift.io/fake-cluster";
 /// The value of a simulated platform that cannot stop machines.
 pub const NO_POWER: &str = "no-power";
 
 named! {
-    /// Who makes, stops and destroys the cluster.
+    /// The program that makes, starts, stops and destroys clusters, or controls a host.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(try_from = "String", into = "&'static str")]
     pub enum Driver {
         /// No driver of this build serves the platform.
         #[default]
         Missing = "none",
-        /// Simulated, in process.
+        /// The cluster is simulated, without a program.
         Fake = "fake",
         /// openshift-install.
         Installer = "openshift-install",
-        /// A program by the contract of drivers.
+        /// A program that follows the contract of drivers.
         Exec = "exec",
-        /// ipmitool, on a host's management controller.
+        /// ipmitool, for the management controller of a host.
         Ipmi = "ipmitool",
-        /// Redfish, the same.
+        /// Redfish, for the management controller of a host.
         Redfish = "redfish",
-        /// openshift-install agent, on hosts that are bound to the cluster.
+        /// openshift-install agent, for the hosts that are bound to a cluster.
         Agent = "agent",
     }
 }
 
-/// Whether a driver may be called so.
+/// Whether a driver may have this name: at most 32 lower-case letters, digits and dashes.
 pub fn is_driver_name(name: &str) -> bool {
-    let letter = |one: u8| one.is_ascii_lowercase() || one.is_ascii_digit() || one == b'-';
-    (1..=32).contains(&name.len()) && name.bytes().all(letter)
+    (1..=32).contains(&name.len())
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
 }
 
 /// Whether clusters of a platform are made of hosts that are bound to them.
@@ -51,7 +54,7 @@ pub fn is_by_agents(platform: &str) -> bool {
 }
 
 impl Driver {
-    /// As annotations say, else by the platform.
+    /// The driver of a cluster: the one that its annotations name, else that of its platform.
     pub fn of(annotations: &BTreeMap<String, String>, platform: &str) -> Self {
         if annotations.get(FAKE).is_some_and(|value| is_true(value)) {
             return Self::Fake;
@@ -60,14 +63,14 @@ impl Driver {
             Some("fake") => Self::Fake,
             Some("openshift-install") => Self::Installer,
             Some("agent") => Self::Agent,
-            Some(other) if other.starts_with(EXEC) => Self::Exec,
+            Some(name) if name.starts_with(EXEC) => Self::Exec,
             _ if platform.is_empty() => Self::Missing,
             _ if is_by_agents(platform) => Self::Agent,
             _ => Self::Installer,
         }
     }
 
-    /// Its jobs are processes.
+    /// Whether its jobs are processes, which a supervisor keeps.
     pub fn supervised(self) -> bool {
         match self {
             Self::Missing | Self::Fake => false,
@@ -75,7 +78,7 @@ impl Driver {
         }
     }
 
-    /// Whether it cannot stop the machines of a cluster.
+    /// Whether it cannot stop the machines of a cluster that has these annotations.
     pub fn powerless(self, annotations: &BTreeMap<String, String>) -> bool {
         match self {
             Self::Fake | Self::Missing => {
@@ -99,7 +102,7 @@ impl TryFrom<String> for Driver {
     type Error = String;
 
     fn try_from(name: String) -> Result<Self, String> {
-        // Orders of earlier versions name the program, too, as the annotation does.
+        // In orders of earlier versions the name of the program follows, as in the annotation.
         if name.starts_with(EXEC) {
             return Ok(Self::Exec);
         }

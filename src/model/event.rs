@@ -1,4 +1,5 @@
-//! What happened, to what, because of whom.
+//! Events: what happened, to which object, and because of whom. It does not say when one is
+//! recorded.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,19 +8,23 @@ use super::kinds::Kind;
 use super::meta::Key;
 use super::time::Time;
 
+/// One event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Event {
     pub time: Time,
-    /// Normal, or Warning.
+    /// Whether its type is Warning instead of Normal.
     pub warning: bool,
+    /// A name of `EventReason`, or that of an event which another program recorded.
     pub reason: String,
     /// Kind of the object, as on the wire.
     pub kind: &'static str,
     pub object: Key,
+    /// The account that made it happen.
     pub actor: String,
     pub message: String,
-    /// Of what happened to an Agent: where else it is seen.
+    /// The `InfraEnv` of an Agent, among whose events this one is listed, too.
     pub infra_env: Option<Key>,
+    /// The cluster of an Agent, among whose events this one is listed, too.
     pub cluster: Option<Key>,
 }
 
@@ -74,42 +79,34 @@ pub struct Source {
 }
 
 impl Involved {
-    fn of(kind: Kind, key: &Key) -> Self {
-        let (namespace, name) = (key.namespace.clone(), key.name.clone());
-        Self { kind: kind.name().into(), namespace, name }
+    fn new(kind: &str, key: &Key) -> Self {
+        Self { kind: kind.into(), namespace: key.namespace.clone(), name: key.name.clone() }
     }
 }
 
 impl Event {
     pub fn to_wire(&self) -> EventDocument {
+        let infra_env = self.infra_env.as_ref();
+        let cluster = self.cluster.as_ref();
+        let mut scopes = Vec::new();
+        scopes.extend(infra_env.map(|key| Involved::new(Kind::InfraEnv.name(), key)));
+        scopes.extend(cluster.map(|key| Involved::new(Kind::ClusterDeployment.name(), key)));
         EventDocument {
             kind: if self.warning { "Warning" } else { "Normal" }.into(),
             reason: self.reason.clone(),
             message: self.message.clone(),
-            involved_object: Involved {
-                kind: self.kind.into(),
-                namespace: self.object.namespace.clone(),
-                name: self.object.name.clone(),
-            },
+            involved_object: Involved::new(self.kind, &self.object),
             event_time: Some(self.time),
             last_timestamp: None,
             reporting_component: "poolctl".into(),
             source: Source { component: self.actor.clone() },
-            scopes: [(Kind::InfraEnv, &self.infra_env), (Kind::ClusterDeployment, &self.cluster)]
-                .into_iter()
-                .filter_map(|(kind, key)| Some(Involved::of(kind, key.as_ref()?)))
-                .collect(),
+            scopes,
         }
     }
 
-    /// None for events of kinds that are not kept here.
+    /// None for an event of an object whose kind is not kept here.
     pub fn from_wire(wire: EventDocument) -> Option<Self> {
         let involved = wire.involved_object;
-        let scope = |kind: Kind| {
-            let one = wire.scopes.iter().find(|one| one.kind == kind.name())?;
-            Some(Key::new(&*one.namespace, &*one.name))
-        };
-        let (infra_env, cluster) = (scope(Kind::InfraEnv), scope(Kind::ClusterDeployment));
         Some(Self {
             time: wire.event_time.or(wire.last_timestamp).unwrap_or_default(),
             warning: wire.kind == "Warning",
@@ -118,8 +115,13 @@ impl Event {
             object: Key::new(involved.namespace, involved.name),
             actor: wire.source.component,
             message: wire.message,
-            infra_env,
-            cluster,
+            infra_env: find_scope(&wire.scopes, Kind::InfraEnv),
+            cluster: find_scope(&wire.scopes, Kind::ClusterDeployment),
         })
     }
+}
+
+fn find_scope(scopes: &[Involved], kind: Kind) -> Option<Key> {
+    let scope = scopes.iter().find(|scope| scope.kind == kind.name())?;
+    Some(Key::new(&*scope.namespace, &*scope.name))
 }

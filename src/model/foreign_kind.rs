@@ -1,5 +1,5 @@
 //! Kinds of other programs whose objects hold an address, a host or a cluster. poolctl keeps no
-//! such object, so it does not know what is in use because of it.
+//! such object, so it cannot know what is in use because of one.
 
 /// A kind, by its API group and its name on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,9 +35,11 @@ impl ForeignKind {
     /// the list of a kind by its name and `List`.
     pub fn from_manifest(api_version: &str, kind: &str) -> Option<Self> {
         let (group, _) = api_version.split_once('/')?;
-        let names = [Some(kind), kind.strip_suffix("List")];
-        let is_named = |known: &Self| names.contains(&Some(known.kind));
-        Self::ALL.into_iter().find(|known| known.group == group && is_named(known))
+        let listed_kind = kind.strip_suffix("List");
+        Self::ALL.into_iter().find(|foreign_kind| {
+            let is_named = foreign_kind.kind == kind || listed_kind == Some(foreign_kind.kind);
+            foreign_kind.group == group && is_named
+        })
     }
 
     /// `KIND.GROUP`, as kubectl writes it.

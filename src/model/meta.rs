@@ -1,4 +1,4 @@
-//! What every object has: its name, its identity, its labels.
+//! The metadata that every object has, and the keys and references by which objects are found.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::time::Time;
 
-/// Where an object is found. Objects without a namespace have the empty one.
+/// The namespace and the name by which an object of a kind is found. Kinds without namespaces have
+/// the empty one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     pub namespace: String,
@@ -95,7 +96,7 @@ pub struct Meta {
     pub id: i64,
 }
 
-/// What of a cluster's metadata steers its driver.
+/// The part of a cluster's metadata that its driver is told.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Steering {
@@ -112,29 +113,29 @@ impl Meta {
         self.annotations.get(name).map(String::as_str)
     }
 
-    /// Whether an annotation is there, whatever it says.
+    /// Whether there is an annotation of this name, whatever its value is.
     pub fn annotated_at_all(&self, name: &str) -> bool {
         self.annotations.contains_key(name)
     }
 
-    /// Whether an annotation says yes, in the spellings of Go's `ParseBool`.
+    /// Whether an annotation is true, in the spellings of Go's `ParseBool`.
     pub fn annotated(&self, name: &str) -> bool {
         self.annotation(name).is_some_and(is_true)
     }
 }
 
-/// Objects that keep their whole metadata themselves.
+/// Objects that have their whole metadata in themselves, unlike those that are kept as facts.
 pub trait HasMeta {
     fn meta(&self) -> &Meta;
     fn meta_mut(&mut self) -> &mut Meta;
 }
 
-/// Whether Go's `ParseBool` takes it.
+/// Whether Go's `ParseBool` accepts a text.
 pub fn is_bool(text: &str) -> bool {
     is_true(text) || matches!(text, "0" | "f" | "F" | "false" | "FALSE" | "False")
 }
 
-/// Go's `ParseBool`.
+/// Whether Go's `ParseBool` reads a text as true.
 pub fn is_true(text: &str) -> bool {
     matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True")
 }
@@ -175,6 +176,7 @@ impl LocalRef {
     }
 }
 
+/// Whether a value is the default of its type, so that it is left out on the wire.
 pub fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

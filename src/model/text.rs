@@ -1,18 +1,23 @@
-//! Characters that move a cursor or turn text around: shown as escapes, never sent.
+//! Characters that move the cursor of a terminal or change the direction of text. They are shown as
+//! escapes and never sent to a terminal.
 
-/// Control and bidirectional characters, newlines and tabs among them.
+/// Whether a character is a control character or one that changes the direction of text. Newlines
+/// and tabs count.
 pub fn hostile(letter: char) -> bool {
-    let bidi = matches!(letter, '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}');
-    letter.is_control() || bidi
+    let is_bidirectional = matches!(letter, '\u{061c}' | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    letter.is_control() || is_bidirectional
 }
 
-/// JSON text that means the same with all of them escaped; between values they do not stand.
+/// Escapes these characters in JSON text, which then still means the same: outside of strings only
+/// newlines occur, and these stay.
 pub fn safe_json(text: &str) -> String {
-    let escape = |letter: char| match letter {
-        '\n' => "\n".into(),
-        letter if hostile(letter) => format!("\\u{:04x}", u32::from(letter)),
-        letter => String::from(letter),
-    };
-    text.chars().map(escape).collect()
+    let escaped_letters = text.chars().map(|letter| {
+        if letter != '\n' && hostile(letter) {
+            format!("\\u{:04x}", u32::from(letter))
+        } else {
+            letter.to_string()
+        }
+    });
+    escaped_letters.collect()
 }
