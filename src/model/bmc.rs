@@ -1,4 +1,5 @@
-//! Where the management controller of a host is, in metal3's spellings.
+//! The address of a host's management controller, in metal3's spellings. It never opens a
+//! connection.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,12 +8,12 @@ use url::{Host, Url};
 
 use super::driver::Driver;
 
-/// The port of RMCP+.
-const IPMI: u16 = 623;
-/// Schemes that are IPMI; an address without a scheme is, too.
-const IPMIS: [&str; 2] = ["ipmi", "libvirt"];
-/// Schemes that are Redfish; `+http` and `+https` may follow.
-const REDFISHES: [&str; 7] = [
+/// The port of IPMI over LAN, unless an address has another.
+const IPMI_PORT: u16 = 623;
+/// Schemes of IPMI. An address without a scheme is one of IPMI, too.
+const IPMI_SCHEMES: [&str; 2] = ["ipmi", "libvirt"];
+/// Schemes of Redfish. `+http` or `+https` may follow.
+const REDFISH_SCHEMES: [&str; 7] = [
     "redfish",
     "redfish-virtualmedia",
     "redfish-uefihttp",
@@ -21,22 +22,23 @@ const REDFISHES: [&str; 7] = [
     "ilo5-redfish",
     "ilo5-virtualmedia",
 ];
+/// Privilege levels of IPMI, as `ipmitool -L` takes them.
 const PRIVILEGES: [&str; 4] = ["ADMINISTRATOR", "OPERATOR", "USER", "CALLBACK"];
 
-/// `bmc.address`, read.
+/// What `spec.bmc.address` of a host says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     Ipmi {
-        /// Name or address, an IPv6 one without brackets.
+        /// Name or IP address. An IPv6 address has no brackets.
         host: String,
         port: u16,
-        /// As ipmitool's -L takes it.
+        /// One of `PRIVILEGES`, if the address gives one.
         privilege: Option<String>,
     },
     Redfish {
-        /// Scheme, host and port.
+        /// Scheme, host and port: `https://bmc:444`.
         origin: String,
-        /// Path of the system; empty for the only one.
+        /// Path of the system; empty if the controller has only one.
         system: String,
     },
 }
@@ -49,7 +51,7 @@ impl Address {
         }
     }
 
-    /// The one spelling of a controller and its system, whichever was given.
+    /// The controller and its system in one spelling, so that addresses can be compared.
     pub fn controller(&self) -> String {
         match self {
             Self::Ipmi { .. } => format!("ipmi://{self}").to_lowercase(),
@@ -57,7 +59,7 @@ impl Address {
         }
     }
 
-    /// Whether what is sent there can be read on the way.
+    /// Whether it is plain HTTP, so that the network can read what is sent.
     pub fn is_plain(&self) -> bool {
         matches!(self, Self::Redfish { origin, .. } if origin.starts_with("http:"))
     }
@@ -69,38 +71,38 @@ impl FromStr for Address {
     fn from_str(text: &str) -> Result<Self, String> {
         let (scheme, rest) = text.split_once("://").unwrap_or(("ipmi", text));
         let scheme = scheme.to_lowercase();
-        if IPMIS.contains(&&*scheme) {
-            let url = parsed("ipmi", rest, text)?;
-            let privilege = privilege(&url, text)?;
+        if IPMI_SCHEMES.contains(&&*scheme) {
+            let url = parse_url("ipmi", rest, text)?;
+            let privilege = read_privilege(&url, text)?;
             if !matches!(url.path(), "" | "/") {
                 return Err(format!("`{text}`: IPMI has no paths, `{}` leads nowhere", url.path()));
             }
-            let port = url.port().unwrap_or(IPMI);
-            return Ok(Self::Ipmi { host: host(&url, text)?, port, privilege });
+            let port = url.port().unwrap_or(IPMI_PORT);
+            return Ok(Self::Ipmi { host: read_host(&url, text)?, port, privilege });
         }
         let (flavour, transport) = scheme.split_once('+').unwrap_or((&scheme, "https"));
-        if !REDFISHES.contains(&flavour) || !["http", "https"].contains(&transport) {
+        if !REDFISH_SCHEMES.contains(&flavour) || !["http", "https"].contains(&transport) {
             return Err(format!(
                 "`{text}`: `{scheme}` is not one of {}, {}",
-                IPMIS.join(", "),
-                REDFISHES.join(", ")
+                IPMI_SCHEMES.join(", "),
+                REDFISH_SCHEMES.join(", ")
             ));
         }
-        let url = parsed(transport, rest, text)?;
+        let url = parse_url(transport, rest, text)?;
         if url.query().is_some() {
             return Err(format!("`{text}`: what follows the `?` means nothing to Redfish"));
         }
-        host(&url, text)?;
+        read_host(&url, text)?;
         let origin = url.origin().ascii_serialization();
         Ok(Self::Redfish { origin, system: url.path().trim_end_matches('/').to_owned() })
     }
 }
 
-fn parsed(scheme: &str, rest: &str, text: &str) -> Result<Url, String> {
-    let url = Url::parse(&format!("{scheme}://{rest}"));
-    let url = url.map_err(|error| format!("`{text}` is no address: {error}"))?;
+fn parse_url(scheme: &str, rest: &str, text: &str) -> Result<Url, String> {
+    let url = Url::parse(&format!("{scheme}://{rest}"))
+        .map_err(|error| format!("`{text}` is no address: {error}"))?;
     if !url.username().is_empty() || url.password().is_some() {
-        // Not said again: it has a secret in it.
+        // The message does not repeat the address, because there is a password in it.
         return Err("the address has a user in it: credentialsName says who".into());
     }
     if url.fragment().is_some() {
@@ -109,32 +111,37 @@ fn parsed(scheme: &str, rest: &str, text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-fn host(url: &Url, text: &str) -> Result<String, String> {
-    let found = match url.host() {
+/// The host of an address, if it can be given to a program: a name that begins with a dash would be
+/// taken for an option.
+fn read_host(url: &Url, text: &str) -> Result<String, String> {
+    let host = match url.host() {
         Some(Host::Ipv6(address)) => return Ok(address.to_string()),
-        Some(found) => found.to_string(),
+        Some(host) => host.to_string(),
         None => String::new(),
     };
-    let usable = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    if found.is_empty() || found.starts_with('-') || !found.chars().all(usable) {
+    let is_usable = !host.is_empty()
+        && !host.starts_with('-')
+        && host.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter));
+    if !is_usable {
         return Err(format!("`{text}` has no usable host"));
     }
-    Ok(found.trim_end_matches('.').to_owned())
+    Ok(host.trim_end_matches('.').to_owned())
 }
 
-fn privilege(url: &Url, text: &str) -> Result<Option<String>, String> {
-    let mut found = None;
+fn read_privilege(url: &Url, text: &str) -> Result<Option<String>, String> {
+    let mut privilege = None;
     for (name, value) in url.query_pairs() {
-        let value = value.to_uppercase();
-        if name != "privilegelevel" || !PRIVILEGES.contains(&&*value) {
-            let known = PRIVILEGES.join(", ");
-            return Err(format!("`{text}`: only ?privilegelevel= is known, one of {known}"));
+        let level = value.to_uppercase();
+        if name != "privilegelevel" || !PRIVILEGES.contains(&&*level) {
+            let levels = PRIVILEGES.join(", ");
+            return Err(format!("`{text}`: only ?privilegelevel= is known, one of {levels}"));
         }
-        found = Some(value);
+        privilege = Some(level);
     }
-    Ok(found)
+    Ok(privilege)
 }
 
+/// The host and, for IPMI, the port, as programs take them; the origin for Redfish.
 impl fmt::Display for Address {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -151,14 +158,8 @@ mod tests {
 
     #[test]
     fn every_spelling_of_metal3_is_read() {
-        let ipmi = |host: &str, port, privilege: Option<&str>| {
-            Ok(Address::Ipmi { host: host.into(), port, privilege: privilege.map(str::to_owned) })
-        };
-        let redfish = |origin: &str, system: &str| {
-            Ok(Address::Redfish { origin: origin.into(), system: system.into() })
-        };
-        let one = "/redfish/v1/Systems/1";
-        for (text, means) in [
+        let system = "/redfish/v1/Systems/1";
+        for (text, address) in [
             ("192.0.2.1", ipmi("192.0.2.1", 623, None)),
             ("bmc.example.com:6230", ipmi("bmc.example.com", 6230, None)),
             ("ipmi://192.0.2.1", ipmi("192.0.2.1", 623, None)),
@@ -166,9 +167,9 @@ mod tests {
             ("ipmi://[2001:db8::1]", ipmi("2001:db8::1", 623, None)),
             ("libvirt://192.0.2.1:6234/", ipmi("192.0.2.1", 6234, None)),
             ("ipmi://192.0.2.1?privilegelevel=operator", ipmi("192.0.2.1", 623, Some("OPERATOR"))),
-            ("redfish://bmc/redfish/v1/Systems/1", redfish("https://bmc", one)),
-            ("redfish+http://bmc:8000/redfish/v1/Systems/1", redfish("http://bmc:8000", one)),
-            ("redfish+https://bmc/redfish/v1/Systems/1/", redfish("https://bmc", one)),
+            ("redfish://bmc/redfish/v1/Systems/1", redfish("https://bmc", system)),
+            ("redfish+http://bmc:8000/redfish/v1/Systems/1", redfish("http://bmc:8000", system)),
+            ("redfish+https://bmc/redfish/v1/Systems/1/", redfish("https://bmc", system)),
             ("redfish-virtualmedia://[2001:db8::1]", redfish("https://[2001:db8::1]", "")),
             ("redfish-virtualmedia+http://bmc/", redfish("http://bmc", "")),
             ("idrac-virtualmedia+https://bmc:444", redfish("https://bmc:444", "")),
@@ -177,8 +178,16 @@ mod tests {
             ("ilo5-redfish://bmc", redfish("https://bmc", "")),
             ("redfish-uefihttp://bmc", redfish("https://bmc", "")),
         ] {
-            assert_eq!(text.parse::<Address>(), means, "{text}");
+            assert_eq!(text.parse::<Address>(), Ok(address), "{text}");
         }
+    }
+
+    fn ipmi(host: &str, port: u16, privilege: Option<&str>) -> Address {
+        Address::Ipmi { host: host.into(), port, privilege: privilege.map(str::to_owned) }
+    }
+
+    fn redfish(origin: &str, system: &str) -> Address {
+        Address::Redfish { origin: origin.into(), system: system.into() }
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! ClusterPool: what a pool should be, and what it is.
+//! ClusterPool: what a pool should be, and what it is. It says what follows from these alone, such
+//! as time limits; what is done about a pool is decided in `plan`.
 
 use std::collections::BTreeMap;
 
@@ -159,7 +160,8 @@ pub struct PoolStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// Claims that waited up to this many seconds are counted together: Hive's buckets.
+/// Upper bounds, in seconds, of the groups in which claims are counted by the time that they waited.
+/// They are those of Hive's histogram.
 pub const DELAYS: [i64; 7] = [1, 30, 120, 600, 1800, 3000, 7200];
 
 /// `status.history`: numbers that only grow.
@@ -174,32 +176,35 @@ pub struct PoolHistory {
     pub stale_deleted: u32,
 }
 
-/// So many of the last wakings tell what is usual.
+/// How many of the last wakings are kept, to know how long one usually takes.
 const WAKINGS: usize = 10;
-/// A cluster may always take this long to wake, whatever is usual.
+/// A cluster may always take this long to wake, even if the pool's clusters usually take less.
 const LEAST_RESUME_TIMEOUT: Span = Span::minutes(20);
-/// The same for machines that test their memory before they boot.
+/// The same for clusters on bare metal, whose machines test their memory before they boot.
 const LEAST_RESUME_TIMEOUT_OF_METAL: Span = Span::minutes(45);
-/// How long a claim waits for one standby alone while nobody knows what is usual.
+/// How long a claim waits for one standby alone while it is not known how long waking usually takes.
 const DEFAULT_WAKE_NEXT_AFTER: Span = Span::minutes(10);
-/// The most that follows from what is usual.
+/// The longest time that a claim waits for one standby alone, unless an annotation says more.
 const LONGEST_WAKE_NEXT_AFTER: Span = Span::minutes(20);
-/// Between two passes of cron.
+/// The time between two passes that cron starts.
 const CRON_INTERVAL: Span = Span::minutes(1);
 
 impl PoolStatus {
-    pub fn note_waking(&mut self, took: Span) {
-        let seconds = u32::try_from(took.0 / Span::seconds(1).0).unwrap_or(u32::MAX);
+    /// Adds to the last wakings how long one took.
+    pub fn note_waking(&mut self, duration: Span) {
+        let seconds = u32::try_from(duration.0 / Span::seconds(1).0).unwrap_or(u32::MAX);
         self.wakings.push(seconds);
-        let before = self.wakings.len().saturating_sub(WAKINGS);
-        self.wakings.drain(..before);
+        let excess = self.wakings.len().saturating_sub(WAKINGS);
+        self.wakings.drain(..excess);
     }
 }
 
 impl PoolHistory {
+    /// Counts a claim that got its cluster, by the time that it waited.
     pub fn assigned(&mut self, waited: Span) {
         let seconds = waited.0 / Span::seconds(1).0;
-        self.assigned[DELAYS.iter().filter(|most| seconds > **most).count()] += 1;
+        let group = DELAYS.iter().filter(|bound| seconds > **bound).count();
+        self.assigned[group] += 1;
         self.waited += seconds;
     }
 }
@@ -231,12 +236,13 @@ pub struct ScheduleStatus {
     pub last: Time,
 }
 
-/// On a pool: no cluster is made, handed over or removed; those that are there go on.
+/// Hive's annotation that pauses a pool: no cluster is made, handed over or removed, and those that
+/// are there go on. On a cluster: nothing is done with it.
 pub const PAUSED: &str = "hive.openshift.io/reconcile-pause";
 
-/// The pointers in `poolctl.dev/allowed-patch-paths`.
-pub fn pointers(allowed: &str) -> impl Iterator<Item = &str> {
-    allowed.split([',', ' ', '\n']).filter(|one| !one.is_empty())
+/// The JSON pointers in the value of `poolctl.dev/allowed-patch-paths`.
+pub fn pointers(allowed_paths: &str) -> impl Iterator<Item = &str> {
+    allowed_paths.split([',', ' ', '\n']).filter(|pointer| !pointer.is_empty())
 }
 
 fn as_count(number: u32) -> usize {
@@ -264,34 +270,37 @@ impl ClusterPool {
         as_count(self.spec.running_count)
     }
 
-    /// The IPPools that its clusters have addresses from.
+    /// The IPPools that have the addresses of the API and the ingress of its clusters.
     pub fn vips_from(&self) -> Vec<&str> {
-        self.pools_in(VIPS_FROM)
+        self.ip_pools_in(VIPS_FROM)
     }
 
-    /// Its clusters are made of Agents.
+    /// The IPPools that have the addresses of the hosts of its clusters.
+    pub fn nodes_from(&self) -> Vec<&str> {
+        self.ip_pools_in(NODES_FROM)
+    }
+
+    /// The names in an annotation of the pool, or else in that which its clusters get.
+    fn ip_pools_in(&self, annotation: &str) -> Vec<&str> {
+        let of_pool = self.metadata.annotation(annotation);
+        let of_clusters = self.spec.annotations.get(annotation).map(String::as_str);
+        let names = of_pool.or(of_clusters).unwrap_or_default().split(',');
+        names.map(str::trim).filter(|name| !name.is_empty()).collect()
+    }
+
+    /// Whether its clusters are made of Agents.
     pub fn picks_hosts(&self) -> bool {
         self.spec.platform.agent_bare_metal.is_some()
     }
 
-    /// IPPools that its clusters' hosts have their addresses from.
-    pub fn nodes_from(&self) -> Vec<&str> {
-        self.pools_in(NODES_FROM)
-    }
-
-    fn pools_in(&self, note: &str) -> Vec<&str> {
-        let given = self.metadata.annotation(note);
-        let given = given.or_else(|| self.spec.annotations.get(note).map(String::as_str));
-        given.unwrap_or_default().split(',').map(str::trim).filter(|one| !one.is_empty()).collect()
-    }
-
     /// `spec.hibernationConfig.resumeTimeout`, if it is set.
     pub fn resume_timeout(&self) -> Option<Span> {
-        let given = self.spec.hibernation_config.as_ref()?.resume_timeout;
-        given.filter(|limit| limit.0 > 0)
+        let timeout = self.spec.hibernation_config.as_ref()?.resume_timeout;
+        timeout.filter(|timeout| timeout.0 > 0)
     }
 
-    /// How long clusters of the pool usually take to wake: the median of the last ones.
+    /// How long clusters of the pool usually take to wake: the median of the last ones. None while
+    /// none has woken.
     fn usual_waking(&self) -> Option<Span> {
         let mut wakings = self.status.wakings.clone();
         wakings.sort_unstable();
@@ -299,24 +308,26 @@ impl ClusterPool {
         Some(Span::seconds(i64::from(*median)))
     }
 
-    /// The resumeTimeout of a pool that sets none.
+    /// The resumeTimeout of a pool that sets none: three times as long as its clusters usually take
+    /// to wake, but not less than a fixed time.
     pub fn usual_resume_timeout(&self) -> Span {
         let is_metal = self.driver() == Driver::Agent;
         let least = if is_metal { LEAST_RESUME_TIMEOUT_OF_METAL } else { LEAST_RESUME_TIMEOUT };
         self.usual_waking().map_or(least, |usual| Span(usual.0.saturating_mul(3)).max(least))
     }
 
-    /// How long a claim waits for one standby alone: twice as long as clusters usually take, but not
-    /// less than cron needs to see that one runs, and not longer than a person would wait.
+    /// How long a claim waits for one standby alone. Without an annotation it is twice as long as
+    /// clusters usually take to wake, but not less than cron needs to see that one runs, and not
+    /// longer than a person would wait.
     pub fn wake_next_after(&self) -> Span {
-        if let Some(given) = self.metadata.annotation(WAKE_NEXT_AFTER)
-            && let Ok(given) = given.parse()
+        if let Some(annotation) = self.metadata.annotation(WAKE_NEXT_AFTER)
+            && let Ok(wake_next_after) = annotation.parse()
         {
-            return given;
+            return wake_next_after;
         }
-        let usual = self.usual_waking().map(|usual| Span(usual.0.saturating_mul(2)));
-        let usual = usual.unwrap_or(DEFAULT_WAKE_NEXT_AFTER);
-        usual.clamp(CRON_INTERVAL, LONGEST_WAKE_NEXT_AFTER)
+        let twice_as_usual = self.usual_waking().map(|usual| Span(usual.0.saturating_mul(2)));
+        let wake_next_after = twice_as_usual.unwrap_or(DEFAULT_WAKE_NEXT_AFTER);
+        wake_next_after.clamp(CRON_INTERVAL, LONGEST_WAKE_NEXT_AFTER)
     }
 
     pub fn key(&self) -> Key {
@@ -327,24 +338,25 @@ impl ClusterPool {
         super::condition::find(&self.status.conditions, kind)
     }
 
-    /// What is scaled by hand holds until the next tick of the schedule: those before are over.
+    /// Makes a size that was set by hand hold until the next tick of the schedule: ticks up to now
+    /// count as done.
     pub fn scaled_by_hand(&mut self, now: Time) {
         if let Some(schedule) = &mut self.status.schedule {
             schedule.last = schedule.last.max(now);
         }
     }
 
-    /// Whether the driver of its clusters cannot stop them.
+    /// Whether the driver of its clusters cannot stop their machines.
     pub fn powerless(&self) -> bool {
         self.driver().powerless(&self.spec.annotations)
     }
 
-    /// Who will make its clusters.
+    /// The driver that new clusters of the pool get.
     pub fn driver(&self) -> Driver {
         Driver::of(&self.spec.annotations, self.spec.platform.name())
     }
 
-    /// The Secret with the credentials of its platform, if the platform names one.
+    /// The name of the Secret with the credentials of its platform, if the platform names one.
     pub fn credentials(&self) -> Option<&str> {
         self.spec.platform.credentials()
     }
