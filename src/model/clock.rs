@@ -1,97 +1,109 @@
-//! Clocks of the machine, and whether to believe the one on the wall.
+//! The clocks of the machine, and whether the wall clock is believed. It reads no clock.
+//!
+//! A wall clock that is suddenly far from where the time since boot says it should be was moved by
+//! somebody, or is broken. If poolctl followed it at once, every lease could expire. So passes go on
+//! with the time since boot, until the wall clock has stayed where it was moved to for an hour.
 
 use super::time::{Span, Time};
 
-/// A clock that is off by more than this has been moved.
+/// A wall clock that is off by more than this was moved.
 const JUMP: Span = Span::minutes(5);
-/// The same for rehearsed clocks, which go in leaps.
+/// The same for a rehearsed clock, which is moved on purpose, but not by this much.
 const LEAP: Span = Span::hours(90 * 24);
-/// A clock that was moved is believed when it has stayed there this long.
+/// How long a clock that was moved has to stay there until it is believed.
 const TRUST: Span = Span::hours(1);
 
-/// What the machine's clocks say.
+/// What the clocks of the machine say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Clocks {
     pub wall: Time,
-    /// Which boot of the machine; empty under a rehearsed clock.
+    /// Identifies the boot of the machine. Empty if the wall clock is rehearsed: set by a person, for
+    /// tests.
     pub boot: String,
-    /// Microseconds since then, sleep included.
+    /// Microseconds since that boot, those included in which the machine slept.
     pub since_boot: i64,
-    /// Since when the clock on the wall is not believed, by the other one; 0 while it is.
+    /// When doubt in the wall clock began, by the clock of `beat`. 0 while it is believed.
     pub doubted: i64,
-    /// How far off it is then.
+    /// How many microseconds the doubted clock is off.
     pub off: i64,
 }
 
-/// What is to be told of the clock.
+/// What an event has to say about the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
     /// It was moved, and is not believed.
     Moved,
-    /// It has stayed where it was moved to: from the next pass on it counts.
+    /// It has stayed where it was moved to. From the next pass on it counts.
     Believed,
 }
 
-/// The time of a pass, and the clocks that the next one is compared with.
+/// The time of a pass, and the clocks that the next pass is judged by.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Judged {
     pub now: Time,
-    /// The clock on the wall was moved: nothing expires.
+    /// Whether the wall clock was moved, so that nothing may expire in this pass.
     pub jumped: bool,
     pub news: Option<News>,
     pub clocks: Clocks,
 }
 
 impl Clocks {
-    fn rehearsed(&self) -> bool {
+    fn is_rehearsed(&self) -> bool {
         self.boot.is_empty()
     }
 
-    /// A clock that nobody moves by accident.
+    /// The clock that nobody moves by accident: the time since boot, or a rehearsed clock itself.
     fn beat(&self) -> i64 {
-        if self.rehearsed() { self.wall.0 } else { self.since_boot }
+        if self.is_rehearsed() { self.wall.0 } else { self.since_boot }
     }
 
-    /// Judges what the clocks say now by what they said when passes last wrote, at `last`. Time
-    /// never goes back behind that. A clock that was moved is not believed before it has stayed
-    /// there for an hour, of whatever boot; one of another kind, rehearsed or real, by the next
-    /// pass over everything, the one that lets nothing expire, if it is not far away.
-    pub fn judge(&self, last: Time, now: Self, whole: bool) -> Judged {
-        let same = now.boot == self.boot;
-        let other_kind = now.rehearsed() != self.rehearsed();
+    /// Judges what the clocks say now. `self` is what they said when a pass last wrote, and `last`
+    /// is the time of that pass, before which no later one may be.
+    ///
+    /// A clock that was moved is not believed until it has stayed there for an hour, even over a
+    /// boot. A change between a rehearsed and a real clock is believed by the next pass over
+    /// everything (`is_whole`), which lets nothing expire; but a rehearsed clock that is far away is
+    /// never believed that way.
+    pub fn judge(&self, last: Time, now: Self, is_whole: bool) -> Judged {
+        let is_same_boot = now.boot == self.boot;
+        let is_other_kind = now.is_rehearsed() != self.is_rehearsed();
         // After a boot there is nothing to compare with, unless the clock was in doubt already.
-        let known = self.wall > Time::default() && (same || other_kind || self.doubted != 0);
-        let ticked = if same && !now.rehearsed() { now.since_boot - self.since_boot } else { 0 };
+        let is_comparable =
+            self.wall > Time::default() && (is_same_boot || is_other_kind || self.doubted != 0);
+        let ticked =
+            if is_same_boot && !now.is_rehearsed() { now.since_boot - self.since_boot } else { 0 };
         let elapsed = Span(ticked.max(0));
         let off = now.wall.0 - self.wall.0 - ticked;
-        let limit = if same && now.rehearsed() { LEAP } else { JUMP };
-        let steady = last.plus(elapsed);
-        if !known || off.abs() <= limit.0 {
-            let behind = now.wall.plus(JUMP) < last;
-            let time = if behind { steady } else { now.wall.max(last) };
+        let limit = if is_same_boot && now.is_rehearsed() { LEAP } else { JUMP };
+        let steady_time = last.plus(elapsed);
+        if !is_comparable || off.abs() <= limit.0 {
+            let is_behind = now.wall.plus(JUMP) < last;
+            let time = if is_behind { steady_time } else { now.wall.max(last) };
             return Judged { now: time, jumped: false, news: None, clocks: now };
         }
-        // Doubt begins anew when the clock is moved again, and at a boot.
-        let moved_again = (off - self.off).abs() > limit.0;
-        let since =
-            if same && self.doubted != 0 && !moved_again { self.doubted } else { now.beat() };
-        let stayed = Span(now.beat().saturating_sub(since));
-        let near = !now.rehearsed() || off.abs() <= LEAP.0;
-        let believed = whole && if other_kind { near } else { stayed >= TRUST };
-        let news = match (believed, other_kind) {
-            (true, _) => Some(News::Believed),
-            // A rehearsed clock that is far away is told of each time.
-            (false, true) => whole.then_some(News::Moved),
-            (false, false) => (self.doubted == 0).then_some(News::Moved),
+        // Doubt begins anew when the clock is moved again, and after a boot.
+        let was_moved_again = (off - self.off).abs() > limit.0;
+        let goes_on = is_same_boot && self.doubted != 0 && !was_moved_again;
+        let doubted_since = if goes_on { self.doubted } else { now.beat() };
+        let stayed = Span(now.beat().saturating_sub(doubted_since));
+        let is_near = !now.is_rehearsed() || off.abs() <= LEAP.0;
+        let is_believed = is_whole && if is_other_kind { is_near } else { stayed >= TRUST };
+        let news = if is_believed {
+            Some(News::Believed)
+        } else if is_other_kind {
+            // A rehearsed clock that is far away is reported by every pass over everything.
+            is_whole.then_some(News::Moved)
+        } else {
+            (self.doubted == 0).then_some(News::Moved)
         };
-        let clocks = if believed {
+        let clocks = if is_believed {
             now
-        } else if other_kind {
+        } else if is_other_kind {
             self.clone()
         } else {
-            Self { wall: self.wall.plus(elapsed), doubted: since.max(1), off, ..now }
+            Self { wall: self.wall.plus(elapsed), doubted: doubted_since.max(1), off, ..now }
         };
-        Judged { now: steady, jumped: true, news, clocks }
+        Judged { now: steady_time, jumped: true, news, clocks }
     }
 }
 
@@ -103,8 +115,12 @@ mod tests {
     const YEAR: i64 = 8760;
 
     fn clocks(wall: i64, since_boot: i64) -> Clocks {
-        let (wall, since_boot) = (Time(wall * HOUR), since_boot * HOUR);
-        Clocks { wall, boot: "this".into(), since_boot, ..Clocks::default() }
+        Clocks {
+            wall: Time(wall * HOUR),
+            boot: "this".into(),
+            since_boot: since_boot * HOUR,
+            ..Clocks::default()
+        }
     }
 
     fn rehearsed(wall: i64) -> Clocks {
@@ -134,8 +150,10 @@ mod tests {
         // A real clock on a rehearsed state, and the other way round.
         assert_eq!(judged(&rehearsed(100), clocks(101, 5)), (100, true));
         assert_eq!(judged(&then, rehearsed(101)), (100, true));
-        let far = |wall| then.judge(Time(100 * HOUR), rehearsed(wall), true).clocks == then;
-        assert!(!far(101) && far(YEAR));
+        for (wall, is_far) in [(101, false), (YEAR, true)] {
+            let judged = then.judge(Time(100 * HOUR), rehearsed(wall), true);
+            assert_eq!(judged.clocks == then, is_far, "{wall}");
+        }
     }
 
     #[test]
@@ -152,13 +170,15 @@ mod tests {
     #[test]
     fn it_stays_doubted_for_an_hour_and_comes_back_as_if_nothing_had_been() {
         let minute = Span::minutes(1).0;
-        let (mut then, mut last, mut news) = (clocks(100, 5), Time(100 * HOUR), 0);
-        for at in 1..=60 {
+        let mut then = clocks(100, 5);
+        let mut last = Time(100 * HOUR);
+        let mut news = 0;
+        for minutes in 1..=60 {
             let mut now = clocks(100 + YEAR, 5);
-            now.wall.0 += at * minute;
-            now.since_boot += at * minute;
+            now.wall.0 += minutes * minute;
+            now.since_boot += minutes * minute;
             let judged = then.judge(last, now, true);
-            assert!(judged.jumped && judged.now.0 == 100 * HOUR + at * minute, "{at}");
+            assert!(judged.jumped && judged.now.0 == 100 * HOUR + minutes * minute, "{minutes}");
             news += i32::from(judged.news.is_some());
             (then, last) = (judged.clocks, judged.now);
         }
