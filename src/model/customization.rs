@@ -1,4 +1,5 @@
-//! ClusterDeploymentCustomization: patches for one cluster at a time.
+//! ClusterDeploymentCustomization: patches that make one cluster at a time different. It applies
+//! none.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,11 +10,11 @@ use super::lease::{ClusterHolder, Holder, Lease, Resource};
 use super::meta::{Key, LocalRef, Meta, is_zero};
 use super::time::Time;
 
-/// The condition that says how the last cluster with a customization went.
+/// The condition that says whether the last cluster with the customization was installed.
 pub const APPLY_SUCCEEDED: &str = "ApplySucceeded";
-/// Its reason when the patches do not apply.
+/// The reason of that condition if the patches do not apply.
 pub const BROKEN_BY_SYNTAX: &str = "BrokenBySyntax";
-/// Its reason when the cluster was given up.
+/// The reason of that condition if the cluster was given up.
 pub const BROKEN_BY_CLOUD: &str = "BrokenByCloud";
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -54,16 +55,22 @@ pub struct Patch {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// Any value.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "deserialize_some",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub value: Option<Value>,
     /// The value as JSON text; wins over value.
     #[serde(default, rename = "valueJSON", skip_serializing_if = "Option::is_none")]
     pub value_json: Option<String>,
 }
 
-/// A value that is given as null is null, not absent.
-fn given<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(from).map(Some)
+/// Reads a value that is there, so that `null` becomes a value and not an absent one.
+fn deserialize_some<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -116,36 +123,36 @@ pub struct CustomizationStatus {
     pub conditions: Vec<Condition>,
 }
 
+impl CustomizationStatus {
+    /// Sets a condition. Returns whether anything changed. The probe time is left out, because
+    /// upstream's schema of this kind has none.
+    pub fn set(&mut self, condition: Condition, now: Time) -> bool {
+        let is_changed = super::condition::set(&mut self.conditions, condition, now);
+        for condition in &mut self.conditions {
+            condition.last_probe_time = None;
+        }
+        is_changed
+    }
+}
+
 impl Customization {
+    pub fn key(&self) -> Key {
+        self.metadata.key()
+    }
+
+    /// The lease of the customization; none while no cluster has it.
     pub fn lease(&self) -> Option<Lease> {
         let holder = Holder::Cluster(self.holder.clone()?);
         Some(Lease::new(Resource::Customization(self.metadata.key()), holder))
     }
-}
 
-impl CustomizationStatus {
-    /// Says whether anything changed. Upstream's schema of this kind knows no time of probing.
-    pub fn set(&mut self, new: Condition, now: Time) -> bool {
-        let changed = super::condition::set(&mut self.conditions, new, now);
-        for one in &mut self.conditions {
-            one.last_probe_time = None;
-        }
-        changed
-    }
-}
-
-impl Customization {
     pub fn condition(&self, kind: &str) -> Option<&Condition> {
         super::condition::find(&self.status.conditions, kind)
     }
 
-    /// Why the last cluster with it was not installed, if it was given up.
+    /// The condition that says why the customization is broken; none if it is not.
     pub fn apply_failure(&self) -> Option<&Condition> {
         let applied = self.condition(APPLY_SUCCEEDED)?;
         [BROKEN_BY_SYNTAX, BROKEN_BY_CLOUD].contains(&applied.reason.as_str()).then_some(applied)
-    }
-
-    pub fn key(&self) -> Key {
-        self.metadata.key()
     }
 }

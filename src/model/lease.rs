@@ -1,6 +1,6 @@
-//! Leases: what poolctl lends, and to whom. A lease is kept with the row of what is lent, one column
-//! or one row each, so that the database refuses a second holder; here all of them look alike. Nothing
-//! is concluded from how an object is called.
+//! Leases: what poolctl lends, and to whom. A lease is stored with what is lent, in a column or a row
+//! of its own, so that the database refuses a second holder. Here all leases have one shape. Nothing
+//! is ever concluded from the name of an object.
 
 use std::fmt;
 
@@ -9,61 +9,59 @@ use super::kinds::Kind;
 use super::meta::{Key, Meta, OwnerReference};
 use super::time::Time;
 
-/// The finalizer of an IPClaim whose address goes with a cluster, and not before.
+/// The finalizer of an IPClaim whose address is released together with a cluster, and not before.
 pub const WITH_CLUSTER: &str = "poolctl.dev/cluster";
 
-/// What is leased. It has one holder at most.
+/// What can be leased. A resource has one holder at most.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Resource {
-    /// A cluster, which somebody claims.
+    /// A cluster, by its name. Claims lease it.
     Cluster(String),
     /// A name in DNS, `NAME.DOMAIN`.
     DnsName(String),
+    /// A ClusterDeploymentCustomization.
     Customization(Key),
-    Address {
-        namespace: String,
-        address: Addr,
-    },
+    /// An address, which is leased once in each namespace.
+    Address { namespace: String, address: Addr },
     /// A BareMetalHost.
     Host(Key),
+    /// A host that reports itself.
     Agent(Key),
 }
 
-/// Who has what is leased.
+/// Who has leased a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holder {
+    /// A cluster, for itself or for one of its hosts.
     Cluster(ClusterHolder),
-    /// A cluster that was left running. Nobody knows its name any more.
+    /// A cluster that was left running and whose name is not known any more.
     ForgottenCluster,
-    /// A ClusterClaim or an IPClaim, after the resource.
+    /// A ClusterClaim if the resource is a cluster, an IPClaim if it is an address.
     Claim(Key),
     /// An object of another program.
-    Foreign {
-        kind: String,
-        name: String,
-    },
+    Foreign { kind: String, name: String },
 }
 
-/// That somebody has a resource.
+/// The fact that a holder has a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
     pub resource: Resource,
     pub holder: Holder,
     /// When it ends by itself.
     pub until: Option<Time>,
-    /// Whether a person gave it, instead of a pass.
+    /// Whether a person granted it, and not a pass.
     pub by_hand: bool,
 }
 
 impl Lease {
-    /// Without an end, given by a pass.
+    /// A lease without an end that a pass grants.
     pub fn new(resource: Resource, holder: Holder) -> Self {
         Self { resource, holder, until: None, by_hand: false }
     }
 }
 
 impl Holder {
-    /// The cluster, if one has it for itself or for one of its hosts.
+    /// The name of the cluster that is the holder.
     pub fn cluster(&self) -> Option<&str> {
         match self {
             Self::Cluster(holder) => Some(&holder.cluster),
@@ -71,17 +69,19 @@ impl Holder {
         }
     }
 
-    /// Whether it is the same one, whatever became of it.
-    pub fn is(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Cluster(holder), Self::Cluster(other)) => {
-                holder.cluster == other.cluster && holder.agent == other.agent
+    /// Whether both are the same holder. Clusters are compared by their names and hosts only: where
+    /// a lease does not store the pool, and after the cluster was preserved, it is still the same.
+    pub fn is(&self, holder: &Self) -> bool {
+        match (self, holder) {
+            (Self::Cluster(left), Self::Cluster(right)) => {
+                left.cluster == right.cluster && left.agent == right.agent
             }
-            _ => self == other,
+            _ => self == holder,
         }
     }
 }
 
+/// The holder as messages name it.
 impl fmt::Display for Holder {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -97,11 +97,11 @@ impl fmt::Display for Holder {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterHolder {
     pub cluster: String,
-    /// The host of the cluster that has it, by the name of its Agent.
+    /// The host that it is leased for, by the name of its Agent; none if it is for the cluster.
     pub agent: Option<String>,
-    /// The cluster's pool, where that is kept with the lease.
+    /// The cluster's pool, if it is stored with the lease.
     pub pool: Option<Key>,
-    /// The cluster's object is gone, but the cluster runs on (preserveOnDelete).
+    /// Whether the object of the cluster is gone while the cluster runs on (preserveOnDelete).
     pub preserved: bool,
 }
 
@@ -110,8 +110,8 @@ impl ClusterHolder {
         Self { cluster: cluster.into(), ..Self::default() }
     }
 
-    /// Takes the holder out of a claim's metadata as it is on the wire: the finalizer says that the
-    /// claim goes with a cluster, the owners say with which and for which of its hosts.
+    /// Takes the holder out of a claim's metadata as it is on the wire. The finalizer says that the
+    /// claim belongs to a cluster, and the owner references say to which, and for which host.
     pub fn take_from(claim: &mut Meta) -> Option<Self> {
         if !claim.finalizers.iter().any(|finalizer| finalizer == WITH_CLUSTER) {
             return None;
@@ -135,7 +135,7 @@ impl ClusterHolder {
         claim.owner_references.splice(0..0, self.owner_references());
     }
 
-    /// The cluster, and the host if it is for one.
+    /// References to the cluster and, if it is for a host, to the host's Agent.
     pub fn owner_references(&self) -> Vec<OwnerReference> {
         let mut owners = vec![owner_reference(Kind::ClusterDeployment, &self.cluster)];
         owners.extend(self.agent.as_ref().map(|agent| owner_reference(Kind::Agent, agent)));
@@ -148,7 +148,8 @@ fn owner_of_kind(claim: &Meta, kind: Kind) -> Option<String> {
     Some(owner.name.clone())
 }
 
-/// An owner of a claim or an address, without its uid: names are unique where leases are.
+/// A reference to an owner of a claim or an address. It has no uid, because the owner is found by its
+/// name.
 pub fn owner_reference(kind: Kind, name: &str) -> OwnerReference {
     OwnerReference {
         api_version: kind.api_version().into(),

@@ -1,5 +1,5 @@
-//! NMStateConfig: how a host's network is to be, found by the MAC addresses of its interfaces. As
-//! assisted installer has it on the wire.
+//! NMStateConfig: the network configuration of a host, which is found by the MAC addresses of its
+//! interfaces. Its wire format is assisted installer's. It never reads the configuration itself.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -37,10 +37,13 @@ pub struct NMStateInterface {
 }
 
 impl NMStateConfig {
-    /// Whether it is for a host that has one of these addresses.
+    /// Whether it is for a host with these MAC addresses: it names one of them.
     pub fn is_for<'a>(&self, mut macs: impl Iterator<Item = &'a str>) -> bool {
         macs.any(|mac| {
-            self.spec.interfaces.iter().any(|one| one.mac_address.eq_ignore_ascii_case(mac))
+            self.spec
+                .interfaces
+                .iter()
+                .any(|interface| interface.mac_address.eq_ignore_ascii_case(mac))
         })
     }
 }

@@ -1,4 +1,4 @@
-//! The platforms of `spec.platform`, with the fields upstream knows. Says nothing of what a driver
+//! The platforms of `spec.platform`, with the fields that upstream has. It does not say what a driver
 //! does with them.
 
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ macro_rules! platforms {
             )*
         }
 
-        /// What is known of each platform, in the order of their names.
+        /// The traits of each platform, in the order of their names.
         pub const PLATFORMS: &[PlatformTraits] = &[$(PlatformTraits {
             name: $name,
             hosts: Hosts::$hosts,
@@ -36,7 +36,7 @@ macro_rules! platforms {
         }),*];
 
         impl Platform {
-            /// The names of those that are set; one, when valid.
+            /// The names of the platforms that are set. A valid object has exactly one.
             pub fn names(&self) -> Vec<&'static str> {
                 let mut names = Vec::new();
                 $(if self.$field.is_some() {
@@ -63,7 +63,7 @@ macro_rules! platforms {
                 references
             }
 
-            /// Takes out what refers to Secrets, which installers do not know.
+            /// Removes the fields that refer to Secrets, because installers do not know them.
             pub fn remove_secret_refs(&mut self) {
                 $(if let Some(platform) = &mut self.$field {
                     platform.remove_secret_refs();
@@ -98,7 +98,7 @@ platforms! {
     vsphere: VSphere = "vsphere" { hosts: Made, vips: Given },
 }
 
-/// What poolctl has to know of a platform beside its fields.
+/// What poolctl has to know about a platform beside its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlatformTraits {
     pub name: &'static str,
@@ -109,18 +109,18 @@ pub struct PlatformTraits {
 /// Where the hosts of a cluster come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hosts {
-    /// They are bound to it as Agents.
+    /// They are Agents that are bound to it.
     Bound,
-    /// Its installer makes them.
+    /// Its installer makes machines.
     Made,
 }
 
 /// Where the addresses of a cluster's API and ingress come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vips {
-    /// They stand in its install-config.
+    /// Its install-config gives them.
     Given,
-    /// The platform has load balancers, or there are none.
+    /// Its install-config gives none: the platform has load balancers, or needs no addresses.
     None,
 }
 
@@ -129,22 +129,22 @@ pub fn platform_names() -> Vec<&'static str> {
     PLATFORMS.iter().map(|platform| platform.name).collect()
 }
 
-/// What is known of the platform of a name.
+/// The traits of the platform with this name; none if there is no such platform.
 pub fn traits_of(name: &str) -> Option<&'static PlatformTraits> {
     PLATFORMS.iter().find(|platform| platform.name == name)
 }
 
-/// The reference from a platform to the Secret with its credentials.
+/// How a platform refers to Secrets: to the one with its credentials, and to others.
 trait Credentials {
     fn credentials(&self) -> Option<&LocalRef>;
     fn credentials_mut(&mut self) -> Option<&mut LocalRef>;
     fn remove_secret_refs(&mut self);
 }
 
-/// Says in which field of a platform that reference stands, if there is one, and then which other
-/// fields refer to Secrets.
+/// Declares which field of a platform refers to the Secret with its credentials, if there is one,
+/// and then which further fields refer to Secrets.
 macro_rules! credentials_in {
-    ($Type:ty, $field:ident $(, $other:ident)*) => {
+    ($Type:ty, $field:ident $(, $further_field:ident)*) => {
         impl Credentials for $Type {
             fn credentials(&self) -> Option<&LocalRef> {
                 self.$field.as_ref()
@@ -156,7 +156,7 @@ macro_rules! credentials_in {
 
             fn remove_secret_refs(&mut self) {
                 self.$field = None;
-                $(self.$other = None;)*
+                $(self.$further_field = None;)*
             }
         }
     };
@@ -329,22 +329,23 @@ pub struct BareMetal {
 pub struct NoPlatform {}
 
 impl Platform {
-    /// An empty platform of that name, if there is one.
+    /// The platform with this name, without any settings; none if there is no such platform.
     pub fn named(name: &str) -> Option<Self> {
         serde_json::from_value(serde_json::json!({ name: {} })).ok()
     }
 
+    /// The name of the platform that is set; `none` if there is none.
     pub fn name(&self) -> &'static str {
         self.names().first().copied().unwrap_or("none")
     }
 
-    /// The Secret with its credentials.
+    /// The name of the Secret with its credentials, if it names one.
     pub fn credentials(&self) -> Option<&str> {
         let name = self.credentials_ref()?.name.as_str();
         (!name.is_empty()).then_some(name)
     }
 
-    /// Whether a password stands in it, where everybody can read it.
+    /// Whether a field of it, at any depth, is a password, which everybody could read there.
     pub fn has_password(&self) -> bool {
         fn contains_password(value: &Value) -> bool {
             match value {
@@ -359,7 +360,7 @@ impl Platform {
         serde_json::to_value(self).is_ok_and(|value| contains_password(&value))
     }
 
-    /// Points it to another Secret.
+    /// Changes the name of the Secret with its credentials, if it names one.
     pub fn set_credentials(&mut self, name: &str) {
         for reference in self.credentials_refs_mut() {
             name.clone_into(&mut reference.name);
