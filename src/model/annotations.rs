@@ -1,16 +1,16 @@
-//! The annotations of poolctl itself, each declared once: its name, the kinds that carry it, what
-//! it may say, its default and what it is for. Whatever checks or lists annotations follows from
-//! this list. Refuses nothing: `rules/annotations.rs` does, by the `AnnotationValue` of each.
+//! The annotations of poolctl itself, each declared once: its name, the kinds that carry it, its
+//! possible values, its default and its purpose. Whatever checks or lists annotations follows from
+//! this list. It refuses nothing: `rules/annotations.rs` does, by the `AnnotationValue` of each.
 
 use std::collections::BTreeMap;
 
 use super::kinds::Kind;
 use super::time::Span;
 
-/// What the names of all of them begin with.
+/// What the names of poolctl's annotations begin with.
 pub const PREFIX: &str = "poolctl.dev/";
 
-/// Declares annotations: a constant with the name of each, and their list.
+/// Declares a constant with the name of each annotation, and the list of all annotations.
 macro_rules! annotations {
     ($(
         $CONSTANT:ident = $name:literal {
@@ -25,7 +25,7 @@ macro_rules! annotations {
             pub const $CONSTANT: &str = $name;
         )*
 
-        /// All of them.
+        /// All annotations of poolctl, in the order in which they are declared.
         pub const ANNOTATIONS: &[Annotation] = &[$(Annotation {
             name: $name,
             about: $about,
@@ -73,7 +73,7 @@ annotations! {
         value: AnnotationValue::IpPools,
         default: None,
     }
-    // Without it, twice as long as clusters of the pool usually take.
+    // The default follows from the last wakings: see `ClusterPool::wake_next_after`.
     WAKE_NEXT_AFTER = "poolctl.dev/wake-next-after" {
         about: "How long a claim waits for one waking standby before the next is woken, too.",
         kinds: [ClusterPool],
@@ -161,7 +161,8 @@ annotations! {
         value: AnnotationValue::CipherSuite,
         default: None,
     }
-    // A cluster's job to stop its machines has twenty minutes, for workers and then masters.
+    // At most 7 minutes, because a job that stops a cluster has 20 minutes: first all workers shut
+    // down, then all masters.
     SOFT_OFF = "poolctl.dev/soft-off-timeout" {
         about: "How long a machine may take to shut down before it is powered off by force.",
         kinds: [BareMetalHost],
@@ -242,82 +243,86 @@ annotations! {
     }
 }
 
-/// What is known of an annotation.
+/// The declaration of an annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Annotation {
     pub name: &'static str,
     /// What it is for, in a sentence.
     pub about: &'static str,
-    /// Who carries it in its metadata. What ClusterDeployments carry, a ClusterPool has in
-    /// `spec.annotations`, for its clusters.
+    /// The kinds whose objects carry it in their metadata. A ClusterPool has the annotations of its
+    /// ClusterDeployments in `spec.annotations`.
     pub kinds: &'static [Kind],
     pub value: AnnotationValue,
-    /// What holds without it; None if that is nothing, or follows from something else.
+    /// The value that holds without the annotation. None if there is none, or if it follows from
+    /// something else.
     pub default: Option<&'static str>,
 }
 
-/// What an annotation may say.
+/// What the value of an annotation may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnnotationValue {
     /// Any text.
     Text,
-    /// Whatever it says: what counts is that it is there.
+    /// Any text. It only counts that the annotation is there.
     Presence,
-    /// On when it says true; whatever else it says is off, and is not refused.
+    /// `true` switches something on. Any other text leaves it off, and is not refused.
     Flag,
     /// true or false, in the spellings of Go's `ParseBool`; nothing else.
     Bool,
-    /// One of very few words.
+    /// One of a few words, which people are told as `slow, fast or none`.
     Word(&'static [&'static str]),
-    /// One of some words.
+    /// One of more words, which people are told as `one of cdrom, pxe, disk`.
     OneOf(&'static [&'static str]),
-    /// One of the words, or `exec:NAME`, a program by the contract of drivers.
+    /// One of some words, or `exec:NAME` for a program that follows the contract of drivers.
     WordOrProgram(&'static [&'static str]),
-    /// A number from 0 on.
+    /// A number, 0 or greater.
     Number,
     /// A duration, such as 90s or 8h.
     Duration,
-    /// The same; the example is for whoever writes something else.
+    /// A duration. A refusal gives this example.
     DurationLike(&'static str),
-    /// A duration, at most this.
+    /// A duration that is not longer than this one.
     DurationUpTo(&'static str),
-    /// A duration longer than 0, and why 0 is refused.
-    DurationAboveZero { zero: &'static str },
+    /// A duration longer than 0.
+    DurationAboveZero {
+        /// What a refusal of 0 says, before the 0.
+        zero: &'static str,
+    },
     /// A SHA-256: 64 hexadecimal digits, with colons or without.
     Fingerprint,
     /// The number of a cipher suite of IPMI 2.0.
     CipherSuite,
-    /// JSON pointers.
+    /// JSON pointers, as `pool::pointers` separates them.
     Pointers,
-    /// Lines of cron, as `Schedule` reads them.
+    /// Cron lines, as `Schedule` reads them.
     Schedule,
-    /// Names of IPPools, with commas between them.
+    /// Names of IPPools, separated by commas.
     IpPools,
     /// Ranges of addresses.
     Ranges,
 }
 
 impl Annotation {
-    /// Those that a kind may carry, in the order in which they are declared.
+    /// The annotations that a kind may carry, in the order in which they are declared.
     pub fn of_kind(kind: Kind) -> impl Iterator<Item = &'static Self> {
         ANNOTATIONS.iter().filter(move |annotation| annotation.kinds.contains(&kind))
     }
 
-    /// The annotation of a name, if a kind may carry it.
+    /// The annotation with this name, if a kind may carry it.
     pub fn find(kind: Kind, name: &str) -> Option<&'static Self> {
         Self::of_kind(kind).find(|annotation| annotation.name == name)
     }
 }
 
 impl AnnotationValue {
-    /// What is expected, for people: `slow, fast or none`.
+    /// What the value may be, in a few words for people.
     pub fn expected(self) -> String {
         match self {
             Self::Text => "text".into(),
             Self::Presence => "anything".into(),
             Self::Flag | Self::Bool => "true or false".into(),
             Self::Word([]) => String::new(),
-            Self::Word([others @ .., last]) => format!("{} or {last}", others.join(", ")),
+            Self::Word([words @ .., last]) => format!("{} or {last}", words.join(", ")),
             Self::OneOf(words) => format!("one of {}", words.join(", ")),
             Self::WordOrProgram(words) => format!("{} or exec:NAME", words.join(", ")),
             Self::Number => "number".into(),
@@ -335,12 +340,12 @@ impl AnnotationValue {
     }
 }
 
-/// The duration that an annotation says, else its default; no time at all without either.
+/// The duration that an annotation gives, else its declared default. Zero without either.
 pub fn duration_of(annotations: &BTreeMap<String, String>, name: &str) -> Span {
-    let given = annotations.get(name).and_then(|text| text.parse().ok());
-    let declared = ANNOTATIONS.iter().find(|annotation| annotation.name == name);
-    let default = declared.and_then(|annotation| annotation.default?.parse().ok());
-    given.or(default).unwrap_or_default()
+    let value = annotations.get(name).and_then(|value| value.parse().ok());
+    let declaration = ANNOTATIONS.iter().find(|annotation| annotation.name == name);
+    let default = declaration.and_then(|annotation| annotation.default?.parse().ok());
+    value.or(default).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -379,7 +384,7 @@ mod tests {
     fn words_of(kind: Kind, name: &str) -> &'static [&'static str] {
         match Annotation::find(kind, name).unwrap().value {
             AnnotationValue::OneOf(words) => words,
-            other => panic!("{name}: {other:?}"),
+            value => panic!("{name}: {value:?}"),
         }
     }
 
