@@ -1,18 +1,18 @@
-//! Words of the wire that are declared once: an enum of which each value has a name, a meaning and,
-//! if there is one, a command that helps. Knows none of them itself.
+//! Enums whose values are words of the wire, each declared once with its name, its meaning and, if
+//! there is one, a command that helps. Here is the macro that declares such an enum, and no word.
 
-/// What is declared of one value of an enum.
+/// The declaration of one value of an enum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Declaration<T> {
     pub value: T,
     pub name: &'static str,
-    /// With the blank that a documentation comment begins with.
+    /// A sentence, after the blank with which a documentation comment begins.
     pub meaning: &'static str,
     pub next_step: Option<&'static str>,
 }
 
-/// Declares an enum by the list of its values: what each means as its documentation, its name, and
-/// what helps, if that is known before one looks.
+/// Declares an enum by the list of its values. The documentation of a value is its meaning; its name
+/// follows, and after `=>` the command that helps, if the same one always does.
 macro_rules! declared {
     (
         $(#[$attribute:meta])*
@@ -40,27 +40,27 @@ macro_rules! declared {
                 &Self::DECLARATIONS[self as usize]
             }
 
-            /// All of them, in the order in which they are declared.
+            /// All values, in the order in which they are declared.
             pub fn all() -> impl Iterator<Item = Self> {
                 Self::DECLARATIONS.iter().map(|declaration| declaration.value)
             }
 
-            /// As on the wire and in the state.
+            /// The name of the value, as on the wire and in the state.
             pub fn as_str(self) -> &'static str {
                 self.declaration().name
             }
 
-            /// The value of a name. None of one that another program has given.
+            /// The value with this name. None for a name that only other programs use.
             pub fn named(name: &str) -> Option<Self> {
                 Self::all().find(|value| value.as_str() == name)
             }
 
-            /// What it means, in a sentence.
+            /// What the value means, in a sentence.
             pub fn meaning(self) -> &'static str {
                 self.declaration().meaning.trim_start()
             }
 
-            /// The command to type next, NAME standing for the object.
+            /// The command to type next, with NAME in place of the object's name.
             pub fn next_step(self) -> Option<&'static str> {
                 self.declaration().next_step
             }
@@ -78,7 +78,7 @@ macro_rules! declared {
             }
         }
 
-        /// Whether what is on the wire or in the state is this value.
+        /// Whether a text from the wire or from the state is the name of a value.
         impl PartialEq<$Name> for String {
             fn eq(&self, value: &$Name) -> bool {
                 self == value.as_str()
@@ -107,11 +107,11 @@ mod tests {
 
     fn check<T: Copy + Debug + PartialEq>(
         values: impl Iterator<Item = T>,
-        declared_of: impl Fn(T) -> (&'static str, &'static str, Option<&'static str>),
+        declaration_of: impl Fn(T) -> (&'static str, &'static str, Option<&'static str>),
         named: impl Fn(&str) -> Option<T>,
     ) {
         for value in values {
-            let (name, meaning, next_step) = declared_of(value);
+            let (name, meaning, next_step) = declaration_of(value);
             assert_eq!(named(name), Some(value), "{name} is declared twice");
             assert!(meaning.ends_with('.'), "{name}: {meaning}");
             assert!(next_step.is_none_or(|command| command.starts_with("poolctl ")), "{name}");

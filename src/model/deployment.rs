@@ -1,4 +1,5 @@
-//! ClusterDeployment as the wire has it. What the plan reads of it is in `cluster.rs`.
+//! The wire format of ClusterDeployment. It has no logic: the facts that plans read of a cluster are
+//! in `cluster.rs`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

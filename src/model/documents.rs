@@ -1,5 +1,5 @@
-//! The kinds that are kept as they came: image sets, secrets without their values, namespaces,
-//! role bindings and the settings.
+//! The kinds that are stored as they are applied: image sets, Secrets without their values,
+//! namespaces, role bindings and the settings. No rule or plan is about them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -52,20 +52,20 @@ pub struct Secret {
     pub values: BTreeMap<String, Stored>,
 }
 
-/// The value of a key of a Secret.
+/// Where the value of a key of a Secret is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stored {
-    /// As the state has it; not loaded.
+    /// In the state. It was not loaded.
     Kept,
-    /// As the state has it.
+    /// In the state, and loaded.
     Loaded(SecretValue),
-    /// To be written.
+    /// Not in the state yet. It is to be written.
     New(SecretValue),
-    /// To be copied from the same key of another Secret of this namespace and name.
+    /// In another Secret, under the same key, from which it is to be copied.
     CopyOf(super::meta::Key),
 }
 
-/// A value that is never printed: no Display, and a Debug that hides it.
+/// A value that is never printed: it has no Display, and its Debug hides it.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct SecretValue(String);
@@ -75,7 +75,7 @@ impl SecretValue {
         Self(value.into())
     }
 
-    /// The value itself, for those who must write it somewhere safe.
+    /// The value itself, for code that has to write it where it is safe.
     pub fn reveal(&self) -> &str {
         &self.0
     }

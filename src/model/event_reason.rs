@@ -1,6 +1,6 @@
-//! The reasons of events, each declared once: its name on the wire and in the state, what it means
-//! and what helps. Those of assisted-service, in lower case, and of Hive are upstream's to the
-//! letter. Says nothing of when an event is recorded.
+//! The reasons of events, each declared once: its name on the wire and in the state, its meaning, and
+//! the command that helps. Reasons of Hive and, in lower case, of assisted-service are spelled as
+//! upstream spells them. It does not say when an event is recorded.
 
 use super::declared::declared;
 

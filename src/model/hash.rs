@@ -1,8 +1,8 @@
-//! Digests of bytes. SHA-256 is what new code uses. It never reads anything by itself.
+//! Digests of bytes. New code uses SHA-256. It reads no file and draws no salt.
 
 use sha2::{Digest, Sha256};
 
-/// SHA-256 in lower-case hexadecimal digits: what a text is known by to whoever must not know it.
+/// SHA-256 in lower-case hexadecimal digits, by which a secret is recognised without being stored.
 pub fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
@@ -13,8 +13,8 @@ pub fn hex(bytes: &[u8]) -> String {
     digits.filter_map(|digit| char::from_digit(u32::from(digit), 16)).collect()
 }
 
-/// FNV-1a of 64 bits. It stays for two values that must not change: the version of a pool, which
-/// is stored and makes clusters stale when it differs, and the names that follow from a seed.
+/// FNV-1a of 64 bits. It is still used for two values that must not change: the version of a pool,
+/// which is stored and makes clusters stale if it differs, and the names that are made from a seed.
 pub fn fnv1a(bytes: impl IntoIterator<Item = u8>) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in bytes {

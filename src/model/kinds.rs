@@ -1,15 +1,14 @@
-//! Every kind of object, declared once: what it is called, where it is kept, which type it is.
-//! Whatever treats all kinds alike follows from this list through the macros below it; it never
-//! lists kinds itself.
+//! Every kind of object, declared once: its names, its type and where its objects are kept. Code that
+//! treats all kinds alike is generated from this list by macros, and never lists kinds itself.
 
-/// Hands the list of kinds to another macro, after whatever input that needs. Kinds come after
-/// those which they refer to, so that an import in this order finds what it names.
+/// Calls another macro with the list of kinds, after the input that it is given for it. Each kind
+/// comes after those that it refers to, so that an import in this order finds what it names.
 ///
-/// Each kind says how its objects are kept, by one of
-/// - `plain: FIELD "TABLE"`: a JSON document in a table of its own, without any logic;
-/// - `document: FIELD "TABLE"`: the same, with logic that other rooms write for its type;
-/// - `facts: FIELD`: columns that plans read, and a body beside them;
-/// - `view: FIELD`: made from rows of another type when it is read.
+/// Each kind declares how its objects are kept, by one of
+/// - `plain: FIELD "TABLE"`: as a JSON document in a table of its own, which only commands change;
+/// - `document: FIELD "TABLE"`: the same, but rules and plans know its type;
+/// - `facts: FIELD`: as columns that plans read, with a body beside them;
+/// - `view: FIELD`: made from the rows of another type when it is read.
 ///
 /// FIELD is the table in `State`. Records are written by poolctl alone and cannot be applied.
 macro_rules! every_kind {
@@ -217,9 +216,9 @@ macro_rules! declare_kinds {
         ];
 
         impl Kind {
-            /// The kinds of objects that can be applied, each after those which it refers to.
+            /// The kinds of objects that can be applied, each after those that it refers to.
             pub const OBJECTS: &[Self] = &[$(Self::$Kind),*];
-            /// Every kind, the records last.
+            /// Every kind, with the records last.
             pub const ALL: &[Self] = &[$(Self::$Kind,)* $(Self::$Record),*];
         }
     };
@@ -231,20 +230,21 @@ struct Declaration {
     about: &'static str,
     api_version: &'static str,
     name: &'static str,
-    /// What people may call it; the first one is what poolctl calls it.
+    /// What people may call the kind. poolctl uses the first word.
     words: &'static [&'static str],
     is_namespaced: bool,
     names: Names,
 }
 
-/// What names of objects may consist of.
+/// What names of objects may look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
-    /// Lower-case letters, digits and dashes, at most 63: names of clusters and more follow from it.
+    /// At most 63 lower-case letters, digits and dashes, because other names are made from it, such
+    /// as those of clusters.
     Label,
-    /// Labels with dots between them, at most 253.
+    /// Labels with dots between them, at most 253 characters.
     Dotted,
-    /// The same with capitals, as in published examples of claims of addresses.
+    /// The same with capitals, because published examples of IPClaims have them.
     DottedWithCapitals,
 }
 
@@ -253,22 +253,22 @@ impl Kind {
         &DECLARATIONS[self as usize]
     }
 
-    /// As `kind` on the wire: `ClusterPool`.
+    /// The kind on the wire: `ClusterPool`.
     pub fn name(self) -> &'static str {
         self.declaration().name
     }
 
-    /// Group and version, as on the wire; the core group has no name: `v1`.
+    /// Group and version on the wire: `hive.openshift.io/v1`, or `v1` for the core group.
     pub fn api_version(self) -> &'static str {
         self.declaration().api_version
     }
 
-    /// What it is, in a sentence.
+    /// What its objects are, in a sentence.
     pub fn about(self) -> &'static str {
         self.declaration().about
     }
 
-    /// As commands print it: `clusterpool/lab`.
+    /// The kind as commands print it, before the slash in `clusterpool/lab`.
     pub fn word(self) -> &'static str {
         self.declaration().words[0]
     }
@@ -278,22 +278,22 @@ impl Kind {
         self.declaration().is_namespaced
     }
 
-    /// What names of its objects may consist of.
+    /// What names of its objects may look like.
     pub fn names(self) -> Names {
         self.declaration().names
     }
 
-    /// Whether poolctl alone writes it.
+    /// Whether only poolctl writes its objects, so that none can be applied.
     pub fn is_record(self) -> bool {
         !Self::OBJECTS.contains(&self)
     }
 
-    /// What a user may call it: singular, plural or short, in any letter case.
+    /// The kind that a user means by a word: singular, plural or short, in any letter case.
     pub fn from_word(word: &str) -> Option<Self> {
         let word = word.to_lowercase();
-        // With its group, as kubectl allows: clusterpools.hive.openshift.io
-        if let Some((word, group)) = word.split_once('.') {
-            let group = group.trim_start_matches("v1.");
+        // As with kubectl, the group may follow: clusterpools.hive.openshift.io
+        if let Some((word, version_and_group)) = word.split_once('.') {
+            let group = version_and_group.trim_start_matches("v1.");
             return Self::from_word(word).filter(|kind| group_of(kind.api_version()) == group);
         }
         let singular = word.strip_suffix('s').unwrap_or(&word);
@@ -303,8 +303,8 @@ impl Kind {
         declaration.map(|declaration| declaration.kind)
     }
 
-    /// The kind of a manifest. Versions are not compared: published examples have several of one
-    /// kind.
+    /// The kind of a manifest. Versions are not compared, because published examples have several
+    /// versions of one kind.
     pub fn from_manifest(api_version: &str, name: &str) -> Option<Self> {
         let group = group_of(api_version);
         Self::OBJECTS.iter().copied().find(|kind| {
@@ -314,7 +314,7 @@ impl Kind {
         })
     }
 
-    /// The kind that is called so on the wire, whatever its group is.
+    /// The kind with this name on the wire, whatever its group is.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.name() == name)
     }

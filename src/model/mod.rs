@@ -1,5 +1,5 @@
-//! Names: pure data. One file per kind, and what they have in common. Never does IO, decides
-//! nothing.
+//! Pure data: a file for each kind of object, and what they have in common. Nothing here does IO or
+//! decides what happens.
 
 pub mod address;
 pub mod agent;

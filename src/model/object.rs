@@ -1,4 +1,4 @@
-//! An object of any kind, for what is the same with all of them.
+//! An object of any kind, for code that treats all kinds alike. It knows nothing of a single kind.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -58,8 +58,8 @@ macro_rules! match_object {
 }
 pub(crate) use match_object;
 
-/// Runs an expression with the type of a kind: `match_kind!(kind, R => load::<R>(), none)`; the last
-/// one is for records.
+/// Runs an expression with the type of a kind: `match_kind!(kind, R => load::<R>(), None)`. For
+/// records it runs the last expression.
 macro_rules! match_kind {
     (
         { ($kind:expr) $Resource:ident $body:expr; $record:expr }
@@ -89,7 +89,7 @@ pub trait Resource: Wire + PartialEq {
 }
 
 impl Object {
-    /// Reads a checked document.
+    /// Reads a document that was checked against the schema of its kind.
     pub fn from_wire(kind: Kind, mut document: Value) -> Result<Self, serde_json::Error> {
         fn read<R: Resource>(fields: Value) -> Result<Object, serde_json::Error> {
             serde_json::from_value(fields).map(|document| R::from_document(document).into_object())
@@ -118,7 +118,8 @@ impl Object {
         match_object!(self, resource => Wire::key(&**resource))
     }
 
-    /// What of the metadata the object keeps itself: all of it, except for clusters and claims.
+    /// The metadata that the object itself has. For clusters and claims it is that of the body,
+    /// without what they keep as facts, and none if the body was not loaded.
     pub fn meta(&self) -> Option<&Meta> {
         match_object!(self, resource => Wire::meta(&**resource))
     }
@@ -132,7 +133,7 @@ impl Object {
     }
 }
 
-/// The fields of a kind with their types and help, as JSON Schema.
+/// The JSON Schema of a kind: its fields with their types and their help.
 pub fn schema(kind: Kind) -> &'static Value {
     static SCHEMAS: [OnceLock<Value>; Kind::ALL.len()] =
         [const { OnceLock::new() }; Kind::ALL.len()];
@@ -146,7 +147,7 @@ fn schema_of<T: JsonSchema>() -> Value {
     settings.into_generator().into_root_schema_for::<T>().to_value()
 }
 
-/// A document with its kind before it.
+/// A document with `apiVersion` and `kind` before its other fields.
 pub fn wired(kind: Kind, body: &impl Serialize) -> Value {
     let mut wire = json!({"apiVersion": kind.api_version(), "kind": kind.name()});
     if let (Some(wire), Ok(Value::Object(body))) =

@@ -1,4 +1,5 @@
-//! What a supervisor is told, and what it says when its job is over: files in the job's folder.
+//! The order that a supervisor is given, and the ending that it leaves: files in the job's folder.
+//! Neither has a secret in it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,7 +10,7 @@ use super::customization::ManifestPatch;
 use super::driver::Driver;
 use super::job::{HostReport, Verb};
 
-/// Everything that a driver needs, but for the secrets, which lie beside it as files.
+/// Everything that a driver needs for a job, except the secrets, which are files beside the order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Order {
@@ -17,73 +18,76 @@ pub struct Order {
     pub verb: Verb,
     /// 1 for the first try of this verb.
     pub attempt: u32,
-    /// The cluster as poolctl calls it.
+    /// Name of the cluster in poolctl.
     pub cluster: String,
-    /// The cluster in DNS.
+    /// Name of the cluster in DNS, below `base_domain`.
     pub cluster_name: String,
     pub base_domain: String,
     pub platform: String,
     pub driver: Driver,
     pub release_image: String,
-    /// Programs by name, with absolute paths.
+    /// Absolute paths of programs, by their names.
     pub programs: BTreeMap<String, PathBuf>,
-    /// Programs that cannot be used, and why.
+    /// Why programs cannot be used, by their names.
     pub missing: BTreeMap<String, String>,
-    /// The files that it was given.
+    /// Names of the files that the driver is given.
     pub inputs: Vec<String>,
-    /// What the installer called the cluster, if it is known.
+    /// The id that the installer gave the cluster; empty if it is not known.
     #[serde(rename = "infraID")]
     pub infra_id: String,
-    /// Environment of the installer.
+    /// Environment variables of the installer.
     pub environment: BTreeMap<String, String>,
-    /// Of the pool-wide customization first, then of the cluster's own.
+    /// Patches of the pool-wide customization, then those of the cluster's own.
     pub manifest_patches: Vec<ManifestPatch>,
-    /// The pool's annotation.
+    /// Whether patches follow RFC 6902 to the letter.
     pub strict_patches: bool,
+    /// The annotations of the cluster.
     pub annotations: BTreeMap<String, String>,
-    /// Its machines were told to stop; else to start.
+    /// Of a job that asks for health: whether the machines were told to stop, and not to start.
     pub stopping: bool,
     /// Seconds after which the job has failed.
     pub limit: u64,
-    /// Earlier jobs on the cluster: their programs are ended first.
+    /// Ids of earlier jobs on the cluster, whose programs are ended first.
     pub before: Vec<String>,
-    /// Where images for controllers are put, and how those fetch them.
+    /// The folder for images that management controllers fetch.
     pub iso_directory: Option<PathBuf>,
+    /// The URL by which they fetch what is in that folder.
     pub iso_url: Option<String>,
-    /// Hosts, whose credentials lie in `input/machines/`, by their places here.
+    /// The hosts of the job. The credentials of each are in the folder `input/machines/INDEX`, by
+    /// the index of the host in this list.
     pub machines: Vec<Machine>,
 }
 
-/// A host as its management controller is told of it.
+/// What a driver is told of a host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one thing that a host says of itself")]
 pub struct Machine {
-    /// Namespace and name.
+    /// The host, as `NAMESPACE/NAME`.
     pub host: String,
-    /// Of its controller, in metal3's spelling; empty for one that is gone.
+    /// Address of its controller, in metal3's spelling; empty if the host is gone.
     pub address: String,
-    /// Which version of its Secret opens it.
+    /// Version of the Secret with its credentials.
     pub credentials: String,
-    /// One of its cluster's control plane.
+    /// Whether it is a node of its cluster's control plane.
     pub master: bool,
-    /// Any certificate will do.
+    /// Whether any certificate of its controller is accepted.
     pub insecure: bool,
-    /// SHA-256 of the one certificate that will.
+    /// SHA-256 of the only certificate of its controller that is accepted.
     pub pin: Option<String>,
     /// IPMI cipher suite, if one is known to work.
     pub cipher: Option<u8>,
-    /// Boots by UEFI.
+    /// Whether it boots by UEFI.
     pub uefi: bool,
-    /// Seconds that it has to shut down.
+    /// Seconds that it may take to shut down before it is powered off by force.
     pub soft_off: u64,
-    /// It is asked to shut down before it is cycled.
+    /// Whether it is asked to shut down before it is powered off and on.
     pub soft: bool,
     /// What it boots from once: cdrom, pxe or disk.
     pub boot: Option<String>,
-    /// What is attached and booted from.
+    /// URL of the image that is attached and booted from.
     pub image: Option<String>,
-    /// It is not booted before all others have their image.
+    /// Whether it is booted only after all other hosts have their image.
     pub held: bool,
 }
 
@@ -92,41 +96,43 @@ pub struct Machine {
 #[serde(rename_all = "camelCase", default)]
 pub struct Ending {
     pub verdict: Verdict,
-    /// What went wrong.
+    /// Why it failed; empty if it succeeded.
     pub message: String,
     #[serde(rename = "infraID", skip_serializing_if = "String::is_empty")]
     pub infra_id: String,
     #[serde(rename = "clusterID", skip_serializing_if = "String::is_empty")]
     pub cluster_id: String,
-    /// How a cluster does that is waking or going to sleep.
+    /// The health of a cluster that was told to start or stop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health: Option<HealthReport>,
-    /// What was found of hosts.
+    /// What was found out about hosts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostReport>,
 }
 
+/// How a job ended, in a word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Verdict {
     Succeeded,
+    /// It failed, and another attempt may succeed.
     #[default]
     Failed,
-    /// Trying again is of no use.
+    /// It failed, and another attempt would fail as well.
     Hopeless,
-    /// It failed before anything existed: the platform may be away.
+    /// It failed before anything existed, for example because the platform is down.
     NothingMade,
-    /// Somebody ended it: nobody's failure.
+    /// Somebody ended it, so it does not count as a failure.
     BrokeOff,
-    /// Nothing was begun: something is missing that somebody has to bring.
+    /// It did not begin, because something is missing that a person has to provide.
     Later,
 }
 
-/// `health` as drivers report it.
+/// The health of a cluster, as drivers report it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct HealthReport {
-    /// Machines that are not yet as they were told to be.
+    /// Names of the machines that do not run yet, or still run.
     pub machines: Vec<String>,
     pub nodes_ready: bool,
     pub operators_ready: bool,

@@ -1,4 +1,4 @@
-//! How objects are read and written: what becomes of a document, and what a document is made of.
+//! How an object is read from a document of its wire format and made into one again.
 
 use std::borrow::Cow;
 
@@ -8,15 +8,15 @@ use serde::de::DeserializeOwned;
 
 use super::meta::{HasMeta, Key, Meta};
 
-/// How an object is read and written. Objects that are documents with metadata are their own wire
-/// format; those that are kept as facts make a document of these.
+/// An object that can be read and written. A document with metadata is its own wire format; an
+/// object that is kept as facts makes a document from these.
 pub trait Wire: Clone {
     type Document: Clone + Serialize + DeserializeOwned + JsonSchema;
 
     fn from_document(document: Self::Document) -> Self;
     fn to_document(&self) -> Cow<'_, Self::Document>;
     fn key(&self) -> Key;
-    /// None when the body has not been loaded.
+    /// None if the object has a body that was not loaded.
     fn meta(&self) -> Option<&Meta>;
     fn meta_mut(&mut self) -> Option<&mut Meta>;
 }
