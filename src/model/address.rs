@@ -71,19 +71,19 @@ impl Addr {
 impl FromStr for Addr {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        if let Ok(v4) = text.parse::<Ipv4Addr>() {
+    fn from_str(address: &str) -> Result<Self, String> {
+        if let Ok(v4) = address.parse::<Ipv4Addr>() {
             return Ok(Self(IPV4_OFFSET | u128::from(u32::from(v4))));
         }
         // An IPv4 address inside of an IPv6 one is refused: `::ffff:1.2.3.4` and `::ffff:102:304`
         // would be two more spellings of `1.2.3.4`.
-        if let Ok(v6) = text.parse::<Ipv6Addr>()
-            && !text.contains('.')
+        if let Ok(v6) = address.parse::<Ipv6Addr>()
+            && !address.contains('.')
             && !Self(u128::from(v6)).is_v4()
         {
             return Ok(Self(u128::from(v6)));
         }
-        Err(format!("`{text}` is not a valid IP address"))
+        Err(format!("`{address}` is not a valid IP address"))
     }
 }
 
@@ -117,8 +117,8 @@ impl Serialize for Addr {
 
 impl<'de> Deserialize<'de> for Addr {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Cow::<str>::deserialize(deserializer)?;
-        text.parse().map_err(de::Error::custom)
+        let address = Cow::<str>::deserialize(deserializer)?;
+        address.parse().map_err(de::Error::custom)
     }
 }
 
@@ -193,22 +193,22 @@ impl FromStr for Stretch {
     type Err = String;
 
     /// Reads `FIRST-LAST`, `ADDRESS` or `ADDRESS/LENGTH`.
-    fn from_str(text: &str) -> Result<Self, String> {
-        if let Some((start, end)) = text.split_once('-') {
+    fn from_str(range: &str) -> Result<Self, String> {
+        if let Some((start, end)) = range.split_once('-') {
             let start: Addr = start.trim().parse()?;
             let end: Addr = end.trim().parse()?;
             if start.is_v4() != end.is_v4() {
-                return Err(format!("`{text}` is of mixed IP families"));
+                return Err(format!("`{range}` is of mixed IP families"));
             }
             if end < start {
-                return Err(format!("`{text}`: end IP {end} is before start IP {start}"));
+                return Err(format!("`{range}`: end IP {end} is before start IP {start}"));
             }
             return Ok(Self { start, end });
         }
-        if text.contains('/') {
-            return Ok(text.parse::<Subnet>()?.whole());
+        if range.contains('/') {
+            return Ok(range.parse::<Subnet>()?.whole());
         }
-        Ok(Self::one(text.parse()?))
+        Ok(Self::one(range.parse()?))
     }
 }
 
@@ -279,9 +279,9 @@ impl Subnet {
 impl FromStr for Subnet {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let invalid_subnet = || format!("invalid Subnet \"{text}\": ADDRESS/LENGTH makes one");
-        let (address, length) = text.split_once('/').ok_or_else(invalid_subnet)?;
+    fn from_str(subnet: &str) -> Result<Self, String> {
+        let invalid_subnet = || format!("invalid Subnet \"{subnet}\": ADDRESS/LENGTH makes one");
+        let (address, length) = subnet.split_once('/').ok_or_else(invalid_subnet)?;
         let address: Addr = address.parse().map_err(|_| invalid_subnet())?;
         // The parser of numbers would take `+8` and `024`, too.
         if length.starts_with(['+', '0']) && length != "0" {
@@ -298,18 +298,18 @@ mod tests {
 
     #[test]
     fn one_address_has_many_spellings_and_some_texts_are_none() {
-        for (text, means) in [
+        for (spelling, canonical) in [
             ("192.168.0.1", "192.168.0.1"),
             ("2001:0db8:0000:0000:0000:0000:0000:0005", "2001:db8::5"),
             ("2001:DB8::5", "2001:db8::5"),
             ("::", "::"),
             ("::1", "::1"),
         ] {
-            let address: Addr = text.parse().unwrap();
-            assert_eq!(address.to_string(), means);
+            let address: Addr = spelling.parse().unwrap();
+            assert_eq!(address.to_string(), canonical);
             assert_eq!(Addr::from_key(&address.key()), Some(address));
         }
-        for text in [
+        for spelling in [
             "192.168.00.1",
             "1.2.3",
             "::ffff:1.2.3.4",
@@ -318,13 +318,13 @@ mod tests {
             "",
             "1.2.3.4 ",
         ] {
-            assert!(text.parse::<Addr>().is_err(), "{text}");
+            assert!(spelling.parse::<Addr>().is_err(), "{spelling}");
         }
     }
 
     #[test]
     fn a_subnet_is_read_with_host_bits_and_in_one_spelling() {
-        for (text, whole, reserved) in [
+        for (written, whole, reserved) in [
             ("10.0.0.7/24", "10.0.0.0-10.0.0.255", "10.0.0.0 10.0.0.255"),
             ("10.0.0.6/31", "10.0.0.6-10.0.0.7", ""),
             ("10.0.0.6/32", "10.0.0.6", ""),
@@ -334,15 +334,15 @@ mod tests {
             ("2001:db8::5/128", "2001:db8::5", ""),
             ("::/0", "::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "::"),
         ] {
-            let subnet: Subnet = text.parse().unwrap();
-            assert_eq!(subnet.whole().to_string(), whole, "{text}");
+            let subnet: Subnet = written.parse().unwrap();
+            assert_eq!(subnet.whole().to_string(), whole, "{written}");
             let addresses: Vec<String> =
                 subnet.reserved().iter().map(ToString::to_string).collect();
-            assert_eq!(addresses.join(" "), reserved, "{text}");
-            let written = format!("{}/{}", subnet.written(), subnet.prefix_length());
-            assert_eq!(written, text);
+            assert_eq!(addresses.join(" "), reserved, "{written}");
+            let written_again = format!("{}/{}", subnet.written(), subnet.prefix_length());
+            assert_eq!(written_again, written);
         }
-        for text in [
+        for subnet in [
             "10.0.0.0",
             "10.0.0.0/",
             "10.0.0.0/33",
@@ -354,14 +354,14 @@ mod tests {
             "::ffff:10.0.0.0/104",
             "10.0.0.0/8/8",
         ] {
-            let error = text.parse::<Subnet>().unwrap_err();
-            assert_eq!(error, format!("invalid Subnet \"{text}\": ADDRESS/LENGTH makes one"));
+            let error = subnet.parse::<Subnet>().unwrap_err();
+            assert_eq!(error, format!("invalid Subnet \"{subnet}\": ADDRESS/LENGTH makes one"));
         }
     }
 
     #[test]
     fn a_subnet_contains_addresses_of_its_family_only() {
-        for (text, address, contains) in [
+        for (subnet, address, contains) in [
             ("10.0.0.7/24", "10.0.0.255", true),
             ("10.0.0.7/24", "10.0.1.0", false),
             ("0.0.0.0/0", "::a00:1", false),
@@ -369,15 +369,15 @@ mod tests {
             ("::/0", "10.0.0.1", false),
             ("::/64", "10.0.0.1", false),
         ] {
-            let subnet: Subnet = text.parse().unwrap();
+            let subnet: Subnet = subnet.parse().unwrap();
             let address: Addr = address.parse().unwrap();
-            assert_eq!(subnet.contains(address), contains, "{text} {address}");
-            assert_eq!(subnet.whole().has(address), contains, "{text} {address}");
+            assert_eq!(subnet.contains(address), contains, "{subnet:?} {address}");
+            assert_eq!(subnet.whole().has(address), contains, "{subnet:?} {address}");
         }
     }
 
-    fn range(text: &str) -> Stretch {
-        text.parse().unwrap()
+    fn range(range: &str) -> Stretch {
+        range.parse().unwrap()
     }
 
     #[test]

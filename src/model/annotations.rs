@@ -368,8 +368,8 @@ mod tests {
                 AnnotationValue::DurationUpTo(longest) => Some(longest),
                 _ => continue,
             };
-            for text in duration.into_iter().chain(annotation.default) {
-                assert!(text.parse::<Span>().is_ok(), "{name}: {text}");
+            for example in duration.into_iter().chain(annotation.default) {
+                assert!(example.parse::<Span>().is_ok(), "{name}: {example}");
             }
         }
     }

@@ -68,52 +68,55 @@ impl Address {
 impl FromStr for Address {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (scheme, rest) = text.split_once("://").unwrap_or(("ipmi", text));
+    fn from_str(address: &str) -> Result<Self, String> {
+        let (scheme, rest) = address.split_once("://").unwrap_or(("ipmi", address));
         let scheme = scheme.to_lowercase();
         if IPMI_SCHEMES.contains(&&*scheme) {
-            let url = parse_url("ipmi", rest, text)?;
-            let privilege = read_privilege(&url, text)?;
+            let url = parse_url("ipmi", rest, address)?;
+            let privilege = read_privilege(&url, address)?;
             if !matches!(url.path(), "" | "/") {
-                return Err(format!("`{text}`: IPMI has no paths, `{}` leads nowhere", url.path()));
+                return Err(format!(
+                    "`{address}`: IPMI has no paths, `{}` leads nowhere",
+                    url.path()
+                ));
             }
             let port = url.port().unwrap_or(IPMI_PORT);
-            return Ok(Self::Ipmi { host: read_host(&url, text)?, port, privilege });
+            return Ok(Self::Ipmi { host: read_host(&url, address)?, port, privilege });
         }
         let (flavour, transport) = scheme.split_once('+').unwrap_or((&scheme, "https"));
         if !REDFISH_SCHEMES.contains(&flavour) || !["http", "https"].contains(&transport) {
             return Err(format!(
-                "`{text}`: `{scheme}` is not one of {}, {}",
+                "`{address}`: `{scheme}` is not one of {}, {}",
                 IPMI_SCHEMES.join(", "),
                 REDFISH_SCHEMES.join(", ")
             ));
         }
-        let url = parse_url(transport, rest, text)?;
+        let url = parse_url(transport, rest, address)?;
         if url.query().is_some() {
-            return Err(format!("`{text}`: what follows the `?` means nothing to Redfish"));
+            return Err(format!("`{address}`: what follows the `?` means nothing to Redfish"));
         }
-        read_host(&url, text)?;
+        read_host(&url, address)?;
         let origin = url.origin().ascii_serialization();
         Ok(Self::Redfish { origin, system: url.path().trim_end_matches('/').to_owned() })
     }
 }
 
-fn parse_url(scheme: &str, rest: &str, text: &str) -> Result<Url, String> {
+fn parse_url(scheme: &str, rest: &str, address: &str) -> Result<Url, String> {
     let url = Url::parse(&format!("{scheme}://{rest}"))
-        .map_err(|error| format!("`{text}` is no address: {error}"))?;
+        .map_err(|error| format!("`{address}` is no address: {error}"))?;
     if !url.username().is_empty() || url.password().is_some() {
         // The message does not repeat the address, because there is a password in it.
         return Err("the address has a user in it: credentialsName says who".into());
     }
     if url.fragment().is_some() {
-        return Err(format!("`{text}`: what follows the `#` means nothing here"));
+        return Err(format!("`{address}`: what follows the `#` means nothing here"));
     }
     Ok(url)
 }
 
 /// The host of an address, if it can be given to a program: a name that begins with a dash would be
 /// taken for an option.
-fn read_host(url: &Url, text: &str) -> Result<String, String> {
+fn read_host(url: &Url, address: &str) -> Result<String, String> {
     let host = match url.host() {
         Some(Host::Ipv6(address)) => return Ok(address.to_string()),
         Some(host) => host.to_string(),
@@ -123,18 +126,18 @@ fn read_host(url: &Url, text: &str) -> Result<String, String> {
         && !host.starts_with('-')
         && host.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter));
     if !is_usable {
-        return Err(format!("`{text}` has no usable host"));
+        return Err(format!("`{address}` has no usable host"));
     }
     Ok(host.trim_end_matches('.').to_owned())
 }
 
-fn read_privilege(url: &Url, text: &str) -> Result<Option<String>, String> {
+fn read_privilege(url: &Url, address: &str) -> Result<Option<String>, String> {
     let mut privilege = None;
     for (name, value) in url.query_pairs() {
         let level = value.to_uppercase();
         if name != "privilegelevel" || !PRIVILEGES.contains(&&*level) {
             let levels = PRIVILEGES.join(", ");
-            return Err(format!("`{text}`: only ?privilegelevel= is known, one of {levels}"));
+            return Err(format!("`{address}`: only ?privilegelevel= is known, one of {levels}"));
         }
         privilege = Some(level);
     }
@@ -159,7 +162,7 @@ mod tests {
     #[test]
     fn every_spelling_of_metal3_is_read() {
         let system = "/redfish/v1/Systems/1";
-        for (text, address) in [
+        for (spelling, address) in [
             ("192.0.2.1", ipmi("192.0.2.1", 623, None)),
             ("bmc.example.com:6230", ipmi("bmc.example.com", 6230, None)),
             ("ipmi://192.0.2.1", ipmi("192.0.2.1", 623, None)),
@@ -178,7 +181,7 @@ mod tests {
             ("ilo5-redfish://bmc", redfish("https://bmc", "")),
             ("redfish-uefihttp://bmc", redfish("https://bmc", "")),
         ] {
-            assert_eq!(text.parse::<Address>(), Ok(address), "{text}");
+            assert_eq!(spelling.parse::<Address>(), Ok(address), "{spelling}");
         }
     }
 
@@ -192,7 +195,7 @@ mod tests {
 
     #[test]
     fn what_is_no_address_is_refused() {
-        for (text, why) in [
+        for (spelling, message) in [
             ("", "no usable host"),
             ("-oProxyCommand=x", "no usable host"),
             ("ipmi://", "no usable host"),
@@ -206,8 +209,8 @@ mod tests {
             ("redfish://bmc#x", "follows the `#`"),
             ("redfish://bmc:70000", "no address"),
         ] {
-            let refused = text.parse::<Address>().unwrap_err();
-            assert!(refused.contains(why), "{text}: {refused}");
+            let refused = spelling.parse::<Address>().unwrap_err();
+            assert!(refused.contains(message), "{spelling}: {refused}");
         }
         let refused = "redfish://admin:hunter2@bmc".parse::<Address>().unwrap_err();
         assert!(!refused.contains("hunter2"), "{refused}");

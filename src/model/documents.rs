@@ -1,5 +1,5 @@
 //! The kinds that are stored as they are applied: image sets, Secrets without their values,
-//! namespaces, role bindings and the settings. No rule or plan is about them.
+//! namespaces, role bindings and the settings. Here they are only data.
 
 use std::collections::BTreeMap;
 use std::fmt;

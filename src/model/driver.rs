@@ -117,9 +117,9 @@ mod tests {
     #[test]
     fn a_driver_is_read_by_its_name_and_no_other_takes_the_place_of_an_unknown_one() {
         for driver in Driver::ALL.iter().copied() {
-            let text = serde_json::to_string(&driver).unwrap();
-            assert_eq!(text, format!("\"{}\"", driver.name()));
-            assert_eq!(serde_json::from_str::<Driver>(&text).unwrap(), driver);
+            let json = serde_json::to_string(&driver).unwrap();
+            assert_eq!(json, format!("\"{}\"", driver.name()));
+            assert_eq!(serde_json::from_str::<Driver>(&json).unwrap(), driver);
         }
         assert_eq!(serde_json::from_str::<Driver>("\"exec:lab\"").unwrap(), Driver::Exec);
         let error = serde_json::from_str::<Driver>("\"terraform\"").unwrap_err();

@@ -57,7 +57,7 @@ impl<'r, R: FactRow> FactReader<'r, R> {
     fn next_text(&mut self) -> Result<Option<Cow<'r, str>>, UnreadableFact> {
         match self.next()? {
             FactValue::Null => Ok(None),
-            FactValue::Text(text) => Ok(Some(text)),
+            FactValue::Text(value) => Ok(Some(value)),
             FactValue::Integer(_) => Err(self.unreadable("a number, not a text")),
         }
     }
@@ -260,9 +260,9 @@ scalar!(
 
 impl Fact for Option<Rc<str>> {
     fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
-        let Some(text) = reader.next_text()? else { return Ok(None) };
-        if reader.shared.text.as_deref() != Some(&text) {
-            reader.shared.text = Some(text.into());
+        let Some(value) = reader.next_text()? else { return Ok(None) };
+        if reader.shared.text.as_deref() != Some(&value) {
+            reader.shared.text = Some(value.into());
         }
         Ok(reader.shared.text.clone())
     }
@@ -309,16 +309,16 @@ impl Fact for Option<Shortage> {
     }
 }
 
-fn optional_text(text: Option<&str>) -> FactValue<'_> {
-    text.map_or(FactValue::Null, |text| FactValue::Text(text.into()))
+fn optional_text(value: Option<&str>) -> FactValue<'_> {
+    value.map_or(FactValue::Null, |value| FactValue::Text(value.into()))
 }
 
 /// One column: the names with a space between two, or nothing if there are none. So the names may
 /// not have spaces in them.
 impl Fact for Vec<String> {
     fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
-        let text = reader.next_text()?.unwrap_or_default();
-        Ok(text.split_whitespace().map(str::to_owned).collect())
+        let names = reader.next_text()?.unwrap_or_default();
+        Ok(names.split_whitespace().map(str::to_owned).collect())
     }
 
     fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {

@@ -113,21 +113,18 @@ pub struct SystemVendor {
 }
 
 /// Checks that a text is the MAC address of a machine: six pairs of hexadecimal digits with colons,
-/// neither the address of a group nor all zeros.
-///
-/// # Errors
-/// Why it is not, in a sentence for people.
-pub fn mac(text: &str) -> Result<(), String> {
-    let pairs: Vec<&str> = text.split(':').collect();
+/// neither the address of a group nor all zeros. The error is a sentence for people.
+pub fn mac(address: &str) -> Result<(), String> {
+    let pairs: Vec<&str> = address.split(':').collect();
     if pairs.len() != 6 || !pairs.iter().all(|pair| is_hexadecimal_pair(pair)) {
-        return Err(format!("`{text}` is no MAC address like 52:54:00:12:34:56"));
+        return Err(format!("`{address}` is no MAC address like 52:54:00:12:34:56"));
     }
     let first_byte = u8::from_str_radix(pairs[0], 16).unwrap_or_default();
     if first_byte & 1 == 1 {
-        return Err(format!("`{text}` is the address of a group, not of a machine"));
+        return Err(format!("`{address}` is the address of a group, not of a machine"));
     }
     if pairs.iter().all(|pair| *pair == "00") {
-        return Err(format!("`{text}` is nobody's address"));
+        return Err(format!("`{address}` is nobody's address"));
     }
     Ok(())
 }

@@ -31,12 +31,12 @@ mod tests {
     fn digests_are_those_of_the_standards() {
         let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
         assert_eq!(sha256(b""), empty);
-        for (text, digest) in [
+        for (input, digest) in [
             ("", 0xcbf2_9ce4_8422_2325),
             ("a", 0xaf63_dc4c_8601_ec8c),
             ("foobar", 0x8594_4171_f739_67e8),
         ] {
-            assert_eq!(fnv1a(text.bytes()), digest, "{text}");
+            assert_eq!(fnv1a(input.bytes()), digest, "{input}");
         }
     }
 }

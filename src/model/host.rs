@@ -342,8 +342,8 @@ impl fmt::Display for CertificateTrust {
 
 /// Reads a SHA-256 as 64 lower-case hexadecimal digits. It may be written with colons, in capitals
 /// and with `sha256:` before it.
-pub fn pin_of(text: &str) -> Option<String> {
-    let lower_case = text.trim().to_lowercase();
+pub fn pin_of(fingerprint: &str) -> Option<String> {
+    let lower_case = fingerprint.trim().to_lowercase();
     let digits = lower_case.strip_prefix("sha256:").unwrap_or(&lower_case).replace(':', "");
     let is_sha256 = digits.len() == 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     is_sha256.then_some(digits)

@@ -215,8 +215,8 @@ impl Range {
     }
 }
 
-fn parse_optional(text: Option<&str>) -> Result<Option<Addr>, String> {
-    text.map(str::parse).transpose()
+fn parse_optional(address: Option<&str>) -> Result<Option<Addr>, String> {
+    address.map(str::parse).transpose()
 }
 
 impl IpPool {

@@ -53,8 +53,8 @@ impl fmt::Debug for Uid {
 impl FromStr for Uid {
     type Err = std::num::ParseIntError;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        u128::from_str_radix(&text.replace('-', ""), 16).map(Self)
+    fn from_str(uuid: &str) -> Result<Self, Self::Err> {
+        u128::from_str_radix(&uuid.replace('-', ""), 16).map(Self)
     }
 }
 
@@ -131,13 +131,13 @@ pub trait HasMeta {
 }
 
 /// Whether Go's `ParseBool` accepts a text.
-pub fn is_bool(text: &str) -> bool {
-    is_true(text) || matches!(text, "0" | "f" | "F" | "false" | "FALSE" | "False")
+pub fn is_bool(value: &str) -> bool {
+    is_true(value) || matches!(value, "0" | "f" | "F" | "false" | "FALSE" | "False")
 }
 
 /// Whether Go's `ParseBool` reads a text as true.
-pub fn is_true(text: &str) -> bool {
-    matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True")
+pub fn is_true(value: &str) -> bool {
+    matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True")
 }
 
 /// One of `metadata.ownerReferences`.

@@ -350,7 +350,7 @@ impl Platform {
         fn contains_password(value: &Value) -> bool {
             match value {
                 Value::Object(fields) => fields.iter().any(|(name, value)| {
-                    let is_text = value.as_str().is_some_and(|text| !text.is_empty());
+                    let is_text = value.as_str().is_some_and(|word| !word.is_empty());
                     (name == "password" && is_text) || contains_password(value)
                 }),
                 Value::Array(elements) => elements.iter().any(contains_password),

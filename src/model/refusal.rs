@@ -19,9 +19,9 @@ macro_rules! exit_codes {
 
             /// What it means, in a sentence.
             pub fn meaning(self) -> &'static str {
-                let text = match self { $(Self::$Exit => concat!($($meaning),+),)* };
+                let comment = match self { $(Self::$Exit => concat!($($meaning),+),)* };
                 // A documentation comment begins with a blank.
-                text.trim_start()
+                comment.trim_start()
             }
         }
     };
@@ -97,8 +97,8 @@ impl From<String> for NextStep {
 
 impl fmt::Display for NextStep {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Command(text) | Self::Advice(text)) = self;
-        out.write_str(text)
+        let (Self::Command(step) | Self::Advice(step)) = self;
+        out.write_str(step)
     }
 }
 

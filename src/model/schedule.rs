@@ -49,10 +49,10 @@ type Tick = (Time, DateTime);
 impl FromStr for Schedule {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(schedule: &str) -> Result<Self, String> {
         let mut zone = None;
         let mut lines = Vec::new();
-        for line in text.split(['\n', ';']).map(str::trim).filter(|line| !line.is_empty()) {
+        for line in schedule.split(['\n', ';']).map(str::trim).filter(|line| !line.is_empty()) {
             if let Some(name) = line.strip_prefix("TZ=") {
                 let named = TimeZone::get(name).map_err(|_| format!("`{name}` is no time zone"))?;
                 if zone.replace(named).is_some() {
@@ -76,8 +76,8 @@ const MONTHS: [&str; 12] =
 impl FromStr for Line {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let words: Vec<&str> = text.split_whitespace().collect();
+    fn from_str(line: &str) -> Result<Self, String> {
+        let words: Vec<&str> = line.split_whitespace().collect();
         let Some((fields, settings)) =
             words.split_at_checked(5).filter(|(_, settings)| !settings.is_empty())
         else {
@@ -106,7 +106,7 @@ impl FromStr for Line {
             months: MONTH.parse(fields[3])?,
             weekdays,
             either: !fields[2].starts_with('*') && !fields[4].starts_with('*'),
-            text: text.into(),
+            text: line.into(),
             size,
             running_count,
         })
@@ -130,12 +130,12 @@ const WEEKDAY: CronField = CronField { least: 0, most: 7, names: &WEEKDAYS, firs
 
 impl CronField {
     /// Reads `*`, `5`, `1-5`, `*/15`, `1-30/2`, `mon`, and lists of these.
-    fn parse(&self, text: &str) -> Result<BTreeSet<i8>, String> {
+    fn parse(&self, field: &str) -> Result<BTreeSet<i8>, String> {
         let mut numbers = BTreeSet::new();
-        for part in text.split(',') {
+        for part in field.split(',') {
             let Some(part_numbers) = self.parse_part(part) else {
                 let Self { least, most, .. } = self;
-                return Err(format!("`{text}` is not a cron field from {least} to {most}"));
+                return Err(format!("`{field}` is not a cron field from {least} to {most}"));
             };
             numbers.extend(part_numbers);
         }
@@ -295,8 +295,8 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    fn at(text: &str) -> Time {
-        text.parse().unwrap()
+    fn at(time: &str) -> Time {
+        time.parse().unwrap()
     }
 
     #[test]
@@ -304,7 +304,7 @@ mod tests {
         let office = "TZ=Europe/Berlin\n0 6 * * 1-5 size=10 runningCount=5\n0 20 * * * size=2";
         let night = "TZ=Europe/Berlin\n30 2 * * * size=1";
         let hourly = "TZ=Europe/Berlin\n30 * * * * size=1";
-        for (text, now, last, next) in [
+        for (lines, now, last, next) in [
             // A Monday in winter: one hour ahead of UTC.
             (office, "2026-03-02T12:00:00Z", "2026-03-02T05:00:00Z", "2026-03-02T19:00:00Z"),
             (office, "2026-03-02T05:00:00Z", "2026-03-02T05:00:00Z", "2026-03-02T19:00:00Z"),
@@ -345,11 +345,11 @@ mod tests {
                 "2026-03-03T09:00:00Z",
             ),
         ] {
-            let schedule: Schedule = text.parse().unwrap();
+            let schedule: Schedule = lines.parse().unwrap();
             let never = Time(i64::MIN);
             let (last_tick, ..) = schedule.since(never, at(now)).unwrap();
             let (next_tick, _) = schedule.next(at(now)).unwrap();
-            assert_eq!((last_tick, next_tick), (at(last), at(next)), "{text} at {now}");
+            assert_eq!((last_tick, next_tick), (at(last), at(next)), "{lines} at {now}");
         }
     }
 

@@ -11,8 +11,8 @@ pub fn hostile(letter: char) -> bool {
 
 /// Escapes these characters in JSON text, which then still means the same: outside of strings only
 /// newlines occur, and these stay.
-pub fn safe_json(text: &str) -> String {
-    let escaped_letters = text.chars().map(|letter| {
+pub fn safe_json(json: &str) -> String {
+    let escaped_letters = json.chars().map(|letter| {
         if letter != '\n' && hostile(letter) {
             format!("\\u{:04x}", u32::from(letter))
         } else {

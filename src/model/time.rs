@@ -78,10 +78,10 @@ impl fmt::Display for Time {
 impl FromStr for Time {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        text.parse::<jiff::Timestamp>()
+    fn from_str(time: &str) -> Result<Self, String> {
+        time.parse::<jiff::Timestamp>()
             .map(|instant| Self(instant.as_microsecond()))
-            .map_err(|_| format!("`{text}` is not a time like 2026-01-31T08:00:00Z"))
+            .map_err(|_| format!("`{time}` is not a time like 2026-01-31T08:00:00Z"))
     }
 }
 
@@ -111,16 +111,16 @@ impl FromStr for Span {
 
     /// Reads numbers with units, as people write them (`90s`, `2d`, `1w`, `1h30m`, `1.5h`) and as Go
     /// does (`8h0m0s`, `300ms`, `0`).
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "0" {
+    fn from_str(duration: &str) -> Result<Self, String> {
+        if duration == "0" {
             return Ok(Self(0));
         }
-        let Some(micros) = parse_micros(text) else {
-            return Err(format!("`{text}` is not a duration like 90s, 30m, 8h, 2d or 1h30m"));
+        let Some(micros) = parse_micros(duration) else {
+            return Err(format!("`{duration}` is not a duration like 90s, 30m, 8h, 2d or 1h30m"));
         };
         // No lease lasts a century, and an i64 holds far more microseconds than that has.
         if micros > 100.0 * 365.0 * 86400.0 * 1e6 {
-            return Err(format!("`{text}` is longer than 100 years"));
+            return Err(format!("`{duration}` is longer than 100 years"));
         }
         #[expect(clippy::cast_possible_truncation, reason = "bounded just above")]
         Ok(Self(micros.round() as i64))
@@ -128,12 +128,12 @@ impl FromStr for Span {
 }
 
 /// The sum of one or more numbers with units, in microseconds.
-fn parse_micros(text: &str) -> Option<f64> {
-    if text.is_empty() {
+fn parse_micros(duration: &str) -> Option<f64> {
+    if duration.is_empty() {
         return None;
     }
     let mut micros = 0_f64;
-    let mut remaining = text;
+    let mut remaining = duration;
     while !remaining.is_empty() {
         let number_end =
             remaining.find(|letter: char| !letter.is_ascii_digit() && letter != '.')?;
@@ -171,8 +171,8 @@ macro_rules! string_on_the_wire {
         }
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = Cow::<'de, str>::deserialize(deserializer)?;
-                text.parse().map_err(de::Error::custom)
+                let value = Cow::<'de, str>::deserialize(deserializer)?;
+                value.parse().map_err(de::Error::custom)
             }
         }
         impl schemars::JsonSchema for $type {
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn durations_are_read_as_go_and_as_people_write_them() {
-        for (text, seconds, go) in [
+        for (duration, seconds, go) in [
             ("90s", 90, "1m30s"),
             ("8h", 28800, "8h0m0s"),
             ("8h0m0s", 28800, "8h0m0s"),
@@ -205,8 +205,12 @@ mod tests {
             ("0s", 0, "0s"),
             ("0", 0, "0s"),
         ] {
-            let span: Span = text.parse().unwrap();
-            assert_eq!((span, span.to_string().as_str()), (Span::seconds(seconds), go), "{text}");
+            let span: Span = duration.parse().unwrap();
+            assert_eq!(
+                (span, span.to_string().as_str()),
+                (Span::seconds(seconds), go),
+                "{duration}"
+            );
         }
         assert_eq!("300ms".parse::<Span>().unwrap().to_string(), "0.3s");
         for wrong in ["", "10", "-1h", "1x", "h", "1h-", "99999999h", "1..5h"] {

@@ -65,12 +65,10 @@ pub struct Report {
 }
 
 /// Reads a report: an inventory alone, or an envelope with an inventory and other parts. The
-/// inventory may be JSON inside of a JSON string, as assisted-service's agents post it.
-///
-/// # Errors
-/// A sentence for people that names the field which cannot be taken.
-pub fn read(text: &str) -> Result<Report, String> {
-    let mut posted = as_object("the report", parse_json("the report", text)?)?;
+/// inventory may be JSON inside of a JSON string, as assisted-service's agents post it. The error is
+/// a sentence for people that names the field which cannot be taken.
+pub fn read(json: &str) -> Result<Report, String> {
+    let mut posted = as_object("the report", parse_json("the report", json)?)?;
     if let Some(Value::String(inner)) = posted.get("inventory") {
         let inner = parse_json("inventory", inner)?;
         posted.insert("inventory".into(), inner);
@@ -105,8 +103,8 @@ pub fn read(text: &str) -> Result<Report, String> {
     Ok(report)
 }
 
-fn parse_json(part: &str, text: &str) -> Result<Value, String> {
-    serde_json::from_str(text).map_err(|error| format!("{part} is no JSON: {error}"))
+fn parse_json(part: &str, json: &str) -> Result<Value, String> {
+    serde_json::from_str(json).map_err(|error| format!("{part} is no JSON: {error}"))
 }
 
 fn as_object(part: &str, value: Value) -> Result<Object, String> {
@@ -132,7 +130,7 @@ fn clean_value(value: Value, path: &str, key: &str) -> Result<Value, String> {
     match value {
         Value::Object(fields) => clean_object(fields, path).map(Value::Object),
         Value::Array(entries) => clean_list(entries, path, key),
-        Value::String(text) => clean_text(&text, path, key),
+        Value::String(posted_text) => clean_text(&posted_text, path, key),
         Value::Number(number) if path.ends_with("cpu.count") && !is_count(&number) => {
             Err(format!("{path}: {number} is no number of processors"))
         }
@@ -157,15 +155,15 @@ fn path_below(path: &str, key: &str) -> String {
     if path.is_empty() { shown_key } else { format!("{path}.{shown_key}") }
 }
 
-fn without_control_characters(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+fn without_control_characters(posted_text: &str) -> String {
+    posted_text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
 
-fn clean_text(text: &str, path: &str, key: &str) -> Result<Value, String> {
+fn clean_text(posted_text: &str, path: &str, key: &str) -> Result<Value, String> {
     let longest = if key == "command_line" { LONGEST_ARGUMENTS } else { LONGEST_TEXT };
-    let length = text.chars().count();
+    let length = posted_text.chars().count();
     if length <= longest {
-        return Ok(Value::String(without_control_characters(text)));
+        return Ok(Value::String(without_control_characters(posted_text)));
     }
     // The output of smartctl often has pages, and nothing reads it, so it is dropped, not refused.
     if key == "smart" {

@@ -382,9 +382,9 @@ impl_link!(Bond, "bonds");
 impl_link!(Vlan, "vlans");
 
 /// Whether a text is six pairs of hexadecimal digits with colons or dashes.
-pub fn is_mac(text: &str) -> bool {
-    text.len() == 17
-        && text.bytes().enumerate().all(|(index, byte)| match index % 3 {
+pub fn is_mac(address: &str) -> bool {
+    address.len() == 17
+        && address.bytes().enumerate().all(|(index, byte)| match index % 3 {
             2 => byte == b':' || byte == b'-',
             _ => byte.is_ascii_hexdigit(),
         })
