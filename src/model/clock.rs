@@ -22,7 +22,7 @@ pub struct Clocks {
     pub boot: String,
     /// Microseconds since that boot, those included in which the machine slept.
     pub since_boot: i64,
-    /// When doubt in the wall clock began, by the clock of `beat`. 0 while it is believed.
+    /// When doubt in the wall clock began, as `steady_micros` counts. 0 while it is believed.
     pub doubted: i64,
     /// How many microseconds the doubted clock is off.
     pub off: i64,
@@ -53,7 +53,7 @@ impl Clocks {
     }
 
     /// The clock that nobody moves by accident: the time since boot, or a rehearsed clock itself.
-    fn beat(&self) -> i64 {
+    fn steady_micros(&self) -> i64 {
         if self.is_rehearsed() { self.wall.0 } else { self.since_boot }
     }
 
@@ -84,8 +84,8 @@ impl Clocks {
         // Doubt begins anew when the clock is moved again, and after a boot.
         let was_moved_again = (off - self.off).abs() > limit.0;
         let goes_on = is_same_boot && self.doubted != 0 && !was_moved_again;
-        let doubted_since = if goes_on { self.doubted } else { now.beat() };
-        let stayed = Span(now.beat().saturating_sub(doubted_since));
+        let doubted_since = if goes_on { self.doubted } else { now.steady_micros() };
+        let stayed = Span(now.steady_micros().saturating_sub(doubted_since));
         let is_near = !now.is_rehearsed() || off.abs() <= LEAP.0;
         let is_believed = is_whole && if is_other_kind { is_near } else { stayed >= TRUST };
         let news = if is_believed {

@@ -20,13 +20,13 @@ use super::wire::Wire;
 pub use super::power::Power;
 
 /// Hive's annotation that has a pool remove one of its clusters.
-pub const REMOVE: &str = "hive.openshift.io/remove-cluster-from-pool";
+pub const REMOVE_FROM_POOL: &str = "hive.openshift.io/remove-cluster-from-pool";
 /// The same in older versions of Hive.
-const REMOVE_LEGACY: &str = "hive.openshift.io/remove-claimed-cluster-from-pool";
+const REMOVE_CLAIMED_FROM_POOL: &str = "hive.openshift.io/remove-claimed-cluster-from-pool";
 /// Hive's annotation with the version of the pool that a cluster was made from.
 pub const SPEC_HASH: &str = "hive.openshift.io/cluster-pool-spec-hash";
 /// Hive's annotation by which a cluster is given up when its first installation fails.
-pub const ONCE: &str = "hive.openshift.io/try-install-once";
+pub const TRY_INSTALL_ONCE: &str = "hive.openshift.io/try-install-once";
 /// Hive's annotation that keeps a cluster from being destroyed.
 pub const PROTECTED: &str = "hive.openshift.io/protected-delete";
 /// Hive's annotation by which the power of a cluster is left alone.
@@ -319,7 +319,7 @@ impl Cluster {
 
     fn take_annotations(&mut self, wire: &mut ClusterDeployment) {
         let annotations = &mut wire.metadata.annotations;
-        for name in [REMOVE, REMOVE_LEGACY] {
+        for name in [REMOVE_FROM_POOL, REMOVE_CLAIMED_FROM_POOL] {
             if annotations.get(name).is_some_and(|value| is_true(value)) {
                 annotations.remove(name);
                 self.marked = true;
@@ -335,7 +335,7 @@ impl Cluster {
         self.driver = Driver::of(&meta.annotations, platform);
         self.power_paused = meta.annotated(POWER_PAUSED);
         self.paused = meta.annotated(PAUSED) || meta.annotated_at_all(CAPI_PAUSED);
-        self.once = meta.annotated(ONCE);
+        self.once = meta.annotated(TRY_INSTALL_ONCE);
         self.powerless = self.driver.powerless(&meta.annotations);
         self.protected = meta.annotated(PROTECTED);
         self.by_agents = self.is_by_agents(platform);
@@ -352,7 +352,7 @@ impl Cluster {
         meta.deletion_timestamp = self.deleting;
         meta.id = self.id;
         if self.marked {
-            meta.annotations.insert(REMOVE.into(), "true".into());
+            meta.annotations.insert(REMOVE_FROM_POOL.into(), "true".into());
         }
         if let Some(version) = &self.version {
             meta.annotations.insert(SPEC_HASH.into(), version.to_string());

@@ -19,7 +19,7 @@ pub const PROPAGATE: &str = "propagate-node-labels";
 /// commas.
 pub const INHERITED: &str = "agent.agent-install.openshift.io/inherited-node-labels";
 /// The architecture of hosts whose `InfraEnv` gives no `cpuArchitecture`.
-pub const ARCHITECTURE: &str = "x86_64";
+pub const DEFAULT_ARCHITECTURE: &str = "x86_64";
 
 /// The condition that says whether there is an image.
 pub const IMAGE_CREATED: ConditionType = ConditionType::ImageCreated;
@@ -239,7 +239,7 @@ impl InfraEnv {
     /// The architecture of its hosts.
     pub fn architecture(&self) -> &str {
         let architecture = self.spec.cpu_architecture.as_str();
-        if architecture.is_empty() { ARCHITECTURE } else { architecture }
+        if architecture.is_empty() { DEFAULT_ARCHITECTURE } else { architecture }
     }
 
     /// The cluster that its hosts belong to from the beginning.

@@ -210,14 +210,14 @@ fn going_to_sleep(reason: ConditionReason, message: impl Into<String>) -> [Condi
 }
 
 /// Hibernating and Ready of a cluster that is being deleted.
-pub fn deleted(since: Time) -> [Condition; 2] {
+pub fn conditions_of_deleted_cluster(since: Time) -> [Condition; 2] {
     let message = "ClusterDeployment is being deleted";
     unknown_power(ConditionReason::ClusterDeploymentDeleted, message)
         .map(|condition| condition.at(since))
 }
 
 /// Hibernating and Ready of a cluster that is not installed yet.
-pub fn initialized(since: Time) -> [Condition; 2] {
+pub fn conditions_before_installation(since: Time) -> [Condition; 2] {
     unknown_power(ConditionReason::Initialized, "Condition Initialized")
         .map(|condition| condition.at(since))
 }

@@ -194,7 +194,7 @@ impl<T: Row> Table<T> {
         edit(row);
         let is_changed = *row != row_before;
         if is_changed {
-            self.remember(id, row_before);
+            self.remember_row_before(id, row_before);
         }
         is_changed
     }
@@ -205,11 +205,11 @@ impl<T: Row> Table<T> {
             return;
         };
         self.index.remove(&row.key());
-        self.remember(id, row);
+        self.remember_row_before(id, row);
     }
 
     /// Keeps what a row was before its first change; later ones only change the owner.
-    fn remember(&mut self, id: Id<T>, row_before: T) {
+    fn remember_row_before(&mut self, id: Id<T>, row_before: T) {
         let owner = self.owner.clone();
         let (_, last_owner) = self.before.entry(id).or_insert((Some(row_before), None));
         *last_owner = owner;

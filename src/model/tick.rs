@@ -26,7 +26,7 @@ impl Tick {
         let seed = self.seed.to_le_bytes();
         let bytes = purpose.bytes().chain(owner.bytes());
         let hash = fnv1a(seed.into_iter().chain(bytes).chain(ordinal.to_le_bytes()));
-        (u128::from(mix(hash)) << 64) | u128::from(mix(hash ^ 0x9e37_79b9_7f4a_7c15))
+        (u128::from(mix_bits(hash)) << 64) | u128::from(mix_bits(hash ^ 0x9e37_79b9_7f4a_7c15))
     }
 
     /// A random uid, by the same rules as `draw`.
@@ -49,7 +49,7 @@ impl Tick {
 }
 
 /// The finalizer of splitmix64.
-fn mix(mut bits: u64) -> u64 {
+fn mix_bits(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     bits ^ (bits >> 31)

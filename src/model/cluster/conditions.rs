@@ -5,7 +5,7 @@ use super::{Cluster, Phase, Power};
 use crate::model::condition::{Condition, ConditionReason, ConditionType, Shortage};
 use crate::model::driver::Driver;
 use crate::model::pool::PAUSED;
-use crate::model::power::{deleted, initialized};
+use crate::model::power::{conditions_before_installation, conditions_of_deleted_cluster};
 use crate::model::time::Time;
 
 impl Cluster {
@@ -21,11 +21,11 @@ impl Cluster {
             conditions.push(self.provision_stopped().at(failed));
         }
         if let Some(since) = self.deleting {
-            conditions.extend(deleted(since));
+            conditions.extend(conditions_of_deleted_cluster(since));
         } else if self.installed() {
             conditions.extend(self.power_conditions(installed));
         } else {
-            conditions.extend(initialized(self.created));
+            conditions.extend(conditions_before_installation(self.created));
         }
         conditions
     }

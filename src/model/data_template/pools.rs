@@ -22,7 +22,7 @@ pub enum Source<'a> {
 
 impl<'a> Source<'a> {
     /// An IPPool by its name; none if that is empty.
-    pub fn native(name: &'a str) -> Option<Self> {
+    pub fn from_ip_pool_name(name: &'a str) -> Option<Self> {
         if name.is_empty() {
             return None;
         }
@@ -47,7 +47,7 @@ impl<'a> Source<'a> {
         let annotated = annotation.map(Self::Annotation);
         annotated
             .or_else(|| reference.and_then(Self::from_reference))
-            .or_else(|| Self::native(name))
+            .or_else(|| Self::from_ip_pool_name(name))
     }
 
     /// The name of the pool. None if an annotation names it and is not among these.
@@ -88,7 +88,7 @@ impl Gateway {
 impl Services {
     /// The pool whose DNS servers are added.
     pub fn source(&self) -> Option<Source<'_>> {
-        Source::native(&self.dns_from_ip_pool)
+        Source::from_ip_pool_name(&self.dns_from_ip_pool)
     }
 }
 
@@ -168,7 +168,9 @@ impl Metal3DataTemplate {
         let mut sources = Vec::new();
         if let Some(meta_data) = &self.spec.meta_data {
             for (_, entries) in meta_data.from_pools() {
-                sources.extend(entries.iter().filter_map(|entry| Source::native(&entry.name)));
+                sources.extend(
+                    entries.iter().filter_map(|entry| Source::from_ip_pool_name(&entry.name)),
+                );
             }
         }
         if let Some(network_data) = &self.spec.network_data {
