@@ -259,11 +259,11 @@ impl Schedule {
     /// The first tick after `now`, and its line; of several at that time the first line.
     pub fn next(&self, now: Time) -> Option<(Time, &Line)> {
         let next_ticks =
-            self.lines.iter().filter_map(|line| Some((self.next_tick(line, now)?, line)));
+            self.lines.iter().filter_map(|line| Some((self.next_tick_of(line, now)?, line)));
         next_ticks.min_by_key(|(time, _)| *time)
     }
 
-    fn next_tick(&self, line: &Line, now: Time) -> Option<Time> {
+    fn next_tick_of(&self, line: &Line, now: Time) -> Option<Time> {
         let mut ticks_by_day = self.ticks_by_day(line, now, HORIZON);
         ticks_by_day.find_map(|ticks| {
             ticks.into_iter().map(|(time, _)| time).filter(|time| *time > now).min()
