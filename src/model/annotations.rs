@@ -62,32 +62,32 @@ annotations! {
         default: None,
     }
     VIPS_FROM = "poolctl.dev/vips-from" {
-        about: "IPPools, one or one of each family, with the addresses of API and ingress.",
+        about: "One IPPool, or one of each IP family, for the addresses of API and ingress.",
         kinds: [ClusterPool, ClusterDeployment],
         value: AnnotationValue::IpPools,
         default: None,
     }
     NODES_FROM = "poolctl.dev/node-addresses-from" {
-        about: "IPPools, one or one of each family, with the addresses of a cluster's hosts.",
+        about: "One IPPool, or one of each IP family, for the addresses of hosts.",
         kinds: [ClusterPool, ClusterDeployment],
         value: AnnotationValue::IpPools,
         default: None,
     }
     // The default follows from the last wakings: see `ClusterPool::wake_next_after`.
     WAKE_NEXT_AFTER = "poolctl.dev/wake-next-after" {
-        about: "How long a claim waits for one waking standby before the next is woken, too.",
+        about: "How long a claim waits for a waking cluster before another one is woken.",
         kinds: [ClusterPool],
         value: AnnotationValue::DurationAboveZero { zero: "no cluster wakes in" },
         default: None,
     }
     DRIVER = "poolctl.dev/driver" {
-        about: "Who makes the cluster, instead of the driver of its platform.",
+        about: "The driver that makes the cluster, instead of that of its platform.",
         kinds: [ClusterDeployment],
         value: AnnotationValue::WordOrProgram(&["fake", "openshift-install", "agent"]),
         default: None,
     }
     POWER = "poolctl.dev/power" {
-        about: "Who starts and stops the cluster, if its driver cannot.",
+        about: "What starts and stops the cluster, if its driver cannot.",
         kinds: [ClusterDeployment],
         value: AnnotationValue::WordOrProgram(&["none"]),
         default: None,
@@ -99,7 +99,7 @@ annotations! {
         default: Some("3h"),
     }
     FAKE_HEALTH = "poolctl.dev/fake-health" {
-        about: "What a simulated cluster does wrong.",
+        about: "How a simulated cluster fails, if it does.",
         kinds: [ClusterDeployment],
         value: AnnotationValue::OneOf(&[
             "healthy",
@@ -144,7 +144,7 @@ annotations! {
         default: Some("0"),
     }
     HOLD = "poolctl.dev/hold" {
-        about: "Keeps the host out of every cluster to come; the value says why.",
+        about: "Keeps the host out of further clusters; the value says why.",
         kinds: [BareMetalHost],
         value: AnnotationValue::Text,
         default: None,
@@ -156,7 +156,7 @@ annotations! {
         default: None,
     }
     CIPHER = "poolctl.dev/ipmi-cipher-suite" {
-        about: "The IPMI cipher suite that works, as given or as found.",
+        about: "The IPMI cipher suite that works; written by poolctl if it is not given.",
         kinds: [BareMetalHost],
         value: AnnotationValue::CipherSuite,
         default: None,
@@ -188,7 +188,7 @@ annotations! {
         default: None,
     }
     OWNER = "poolctl.dev/owner" {
-        about: "Who made a claim, or looks after the hosts of an InfraEnv.",
+        about: "Who made the claim, or who looks after the hosts of the InfraEnv.",
         kinds: [ClusterClaim, InfraEnv, Agent],
         value: AnnotationValue::Text,
         default: None,
@@ -200,7 +200,7 @@ annotations! {
         default: None,
     }
     WIPE = "poolctl.dev/wipe" {
-        about: "Who wipes hosts that come back; a host's own counts before its InfraEnv's.",
+        about: "What wipes hosts that come back; a host's own counts before its InfraEnv's.",
         kinds: [BareMetalHost, InfraEnv],
         value: AnnotationValue::WordOrProgram(&["none"]),
         default: Some("none"),
@@ -224,7 +224,7 @@ annotations! {
         default: None,
     }
     EXCLUDE = "poolctl.dev/exclude" {
-        about: "Ranges that nobody leases either, separated by commas.",
+        about: "Further ranges that nobody leases, separated by commas.",
         kinds: [IpPool],
         value: AnnotationValue::Ranges,
         default: None,

@@ -101,22 +101,22 @@ pub fn set(conditions: &mut Vec<Condition>, condition: Condition, now: Time) -> 
 }
 
 declared! {
-    /// What a condition is about. Many mean something else on each kind of object.
+    /// What a condition is about. Some types mean different things on different kinds.
     pub enum ConditionType {
         // ClusterPools.
-        /// Something that the pool refers to is not there.
+        /// Something that the pool refers to is missing.
         MissingDependencies = "MissingDependencies" => "poolctl why pool/NAME",
         /// The pool may have more clusters.
         CapacityAvailable = "CapacityAvailable" => "poolctl why pool/NAME",
-        /// All clusters that nobody has claimed are of the pool's version.
+        /// All unclaimed clusters have the current version of the pool.
         AllClustersCurrent = "AllClustersCurrent",
-        /// All customizations of the inventory are there and usable.
+        /// All customizations of the inventory exist and are usable.
         InventoryValid = "InventoryValid" => "poolctl describe pool NAME",
         /// The inventory has enough customizations for the pool's size.
         InventorySufficient = "InventorySufficient" => "poolctl describe pool NAME",
-        /// No cluster is left, so the pool that is deleted can go.
+        /// The pool that is being deleted has no clusters left.
         DeletionPossible = "DeletionPossible",
-        /// The driver of the pool's clusters can stop their machines.
+        /// The driver of the pool can stop machines.
         HibernationSupported = "HibernationSupported",
 
         // ClusterDeployments.
@@ -126,9 +126,9 @@ declared! {
         ProvisionFailed = "ProvisionFailed" => "poolctl job logs NAME",
         /// No installation is tried any more.
         ProvisionStopped = "ProvisionStopped" => "poolctl why cluster/NAME",
-        /// Installation may begin; of an Agent, its installation may.
+        /// The installation of the cluster or the Agent may begin.
         RequirementsMet = "RequirementsMet",
-        /// The installation on hosts is over.
+        /// The installation on hosts has ended.
         Completed = "Completed",
         /// The cluster is stopped.
         Hibernating = "Hibernating",
@@ -148,7 +148,7 @@ declared! {
         ApplySucceeded = "ApplySucceeded",
 
         // Agents.
-        /// The host was heard of lately.
+        /// The host has reported lately.
         Connected = "Connected",
         /// The host passes its checks.
         Validated = "Validated" => "poolctl why agent/NAME",
@@ -156,25 +156,25 @@ declared! {
         Installed = "Installed",
         /// The host belongs to a cluster.
         Bound = "Bound",
-        /// What the Agent's spec wishes for was done.
+        /// The Agent's spec was carried out.
         SpecSynced = "SpecSynced" => "poolctl why agent/NAME",
-        /// The machine is another Agent already.
+        /// Another Agent is the same machine.
         Duplicate = "Duplicate",
-        /// The node of the host is out of its cluster, so the Agent can go.
+        /// The node of the host is removed from its cluster.
         Cleanup = "Cleanup",
 
         // BareMetalHosts.
-        /// The host's controller takes the credentials.
+        /// The host's controller accepts the credentials.
         Registered = "Registered" => "poolctl why host/NAME",
-        /// The host's hardware was looked at.
+        /// The host's hardware was inspected.
         Inspected = "Inspected",
         /// The host is on.
         PoweredOn = "PoweredOn",
-        /// The cluster that an annotation of the host names is followed.
+        /// The host follows the cluster that its annotation names.
         ClusterReference = "ClusterReference",
 
         // InfraEnvs.
-        /// There is an image.
+        /// There is a discovery image.
         ImageCreated = "ImageCreated" => "poolctl why infraenv/NAME",
     }
 }
@@ -186,23 +186,23 @@ declared! {
         Initialized = "Initialized",
 
         // ClusterPools.
-        /// All that the pool refers to is there.
+        /// Everything that the pool refers to exists.
         Verified = "Verified",
-        /// Something that the pool refers to is not there.
+        /// Something that the pool refers to is missing.
         Missing = "Missing" => "poolctl why pool/NAME",
         /// The pool has as many clusters as its maxSize allows.
         MaxCapacity = "MaxCapacity" => "poolctl get claim",
         /// No addresses are left for API, ingress or hosts.
         AddressesExhausted = "AddressesExhausted" => "poolctl get ippool",
-        /// Too few hosts are free and good enough.
+        /// Too few free hosts are good enough.
         HostsExhausted = "HostsExhausted" => "poolctl get agent",
-        /// There is room for more clusters; of a customization, no cluster has it.
+        /// The pool may have more clusters, or the customization is free.
         Available = "Available",
-        /// Clusters are of an older version of the pool.
+        /// Some clusters have an older version of the pool.
         SomeClusterDeploymentsStale = "SomeClusterDeploymentsStale",
-        /// Of clusters nobody knows which version of the pool they are of.
+        /// It is not known which version of the pool some clusters have.
         SomeClusterDeploymentsUnknown = "SomeClusterDeploymentsUnknown",
-        /// All clusters are of the pool's version.
+        /// All clusters have the current version of the pool.
         ClusterDeploymentsCurrent = "ClusterDeploymentsCurrent",
         /// All customizations of the inventory are usable.
         Valid = "Valid",
@@ -214,7 +214,7 @@ declared! {
         Sufficient = "Sufficient",
         /// The pool that is deleted has no clusters left.
         DeletionPossible = "DeletionPossible",
-        /// Clusters of the pool that is deleted are left.
+        /// The pool that is being deleted has clusters left.
         ClusterDeploymentsPendingCleanup = "ClusterDeploymentsPendingCleanup",
         /// The driver can stop machines.
         Supported = "Supported",
@@ -236,7 +236,7 @@ declared! {
         ProvisionStopped = "ProvisionStopped" => "poolctl why cluster/NAME",
         /// The installation failed.
         InstallFailed = "InstallFailed" => "poolctl job logs NAME",
-        /// The cluster was to be tried once only.
+        /// The cluster was to be installed in one attempt.
         InstallOnlyOnceSet = "InstallOnlyOnceSet" => "poolctl job logs NAME",
         /// All attempts failed.
         InstallAttemptsLimitReached = "InstallAttemptsLimitReached" => "poolctl job logs NAME",
@@ -244,19 +244,19 @@ declared! {
         ProvisionNotStopped = "ProvisionNotStopped",
         /// Installation may begin.
         AllRequirementsMet = "AllRequirementsMet",
-        /// The customization of the cluster is not there.
+        /// The customization of the cluster does not exist.
         CustomizationRefNotAvailable = "CustomizationRefNotAvailable",
         /// The cluster has too few hosts, or they lack something.
         InsufficientAgents = "InsufficientAgents" => "poolctl why cluster/NAME",
-        /// What hosts of the cluster are to be cannot be done.
+        /// The specs of some hosts of the cluster cannot be carried out.
         UnsyncedAgents = "UnsyncedAgents" => "poolctl why cluster/NAME",
-        /// Hosts of the cluster are not approved.
+        /// Some hosts of the cluster are not approved.
         UnapprovedAgents = "UnapprovedAgents" => "poolctl agent approve AGENT",
-        /// The installation waits for an annotation to go.
+        /// The installation waits until an annotation is removed.
         InstallationOnHold = "InstallationOnHold",
-        /// The cluster runs or is on its way to that.
+        /// The cluster runs or is being started.
         ResumingOrRunning = "ResumingOrRunning",
-        /// The cluster is stopped or is on its way to that.
+        /// The cluster is stopped or is being stopped.
         StoppingOrHibernating = "StoppingOrHibernating",
         /// The cluster is stopped.
         Hibernating = "Hibernating",
@@ -264,23 +264,23 @@ declared! {
         Stopping = "Stopping",
         /// The machines could not be stopped.
         FailedToStop = "FailedToStop" => "poolctl job logs NAME",
-        /// Machines still run.
+        /// Some machines still run.
         WaitingForMachinesToStop = "WaitingForMachinesToStop",
         /// The machines are being started.
         StartingMachines = "StartingMachines",
         /// The machines could not be started.
         FailedToStartMachines = "FailedToStartMachines" => "poolctl job logs NAME",
-        /// Machines do not run yet.
+        /// Some machines do not run yet.
         WaitingForMachines = "WaitingForMachines",
-        /// Nodes are not ready yet.
+        /// Some nodes are not ready yet.
         WaitingForNodes = "WaitingForNodes",
-        /// Cluster operators are given time to notice that they run again.
+        /// Cluster operators get time to notice that they run again.
         PausingForClusterOperatorsToSettle = "PausingForClusterOperatorsToSettle",
-        /// Cluster operators are not ready yet.
+        /// Some cluster operators are not ready yet.
         WaitingForClusterOperators = "WaitingForClusterOperators",
         /// The cluster runs.
         Running = "Running",
-        /// Nobody looks at the cluster's power: an annotation says so.
+        /// An annotation says that the power of the cluster is left alone.
         PowerStatePaused = "PowerStatePaused",
         /// The cluster is being deleted.
         ClusterDeploymentDeleted = "ClusterDeploymentDeleted",
@@ -288,11 +288,11 @@ declared! {
         // ClusterClaims.
         /// No cluster of the pool is free.
         NoClusters = "NoClusters" => "poolctl why claim/NAME",
-        /// A cluster is kept for the claim until it runs.
+        /// A cluster is reserved for the claim until it runs.
         ClusterAssigned = "ClusterAssigned",
         /// The claim has its cluster.
         ClusterClaimed = "ClusterClaimed",
-        /// There is no such pool.
+        /// The pool of the claim does not exist.
         ClusterPoolNotFound = "ClusterPoolNotFound" => "poolctl get pool",
         /// The pool is paused.
         ClusterPoolPaused = "ClusterPoolPaused" => "poolctl pool resume POOL",
@@ -302,7 +302,7 @@ declared! {
         Resuming = "Resuming",
         /// The cluster of the claim is being destroyed.
         ClusterDeleting = "ClusterDeleting",
-        /// The cluster of the claim is gone.
+        /// The cluster of the claim is deleted.
         ClusterDeleted = "ClusterDeleted" => "poolctl release NAME",
 
         // ClusterDeploymentCustomizations.
@@ -322,11 +322,11 @@ declared! {
         AgentIsReady = "AgentIsReady",
         /// The host is not ready to be installed.
         AgentNotReady = "AgentNotReady" => "poolctl why agent/NAME",
-        /// Nobody has approved the host.
+        /// The host is not approved.
         AgentIsNotApproved = "AgentIsNotApproved" => "poolctl agent approve NAME",
         /// The host is being installed.
         AgentAlreadyInstalling = "AgentAlreadyInstalling",
-        /// The installation of the host is over.
+        /// The installation of the host has ended.
         AgentInstallationStopped = "AgentInstallationStopped",
         /// The host belongs to a cluster.
         Bound = "Bound",
@@ -338,17 +338,17 @@ declared! {
         Unbinding = "Unbinding",
         /// Somebody has to boot the host from the discovery image.
         UnbindingPendingUserAction = "UnbindingPendingUserAction" => "poolctl why agent/NAME",
-        /// The host was heard of lately.
+        /// The host has reported lately.
         AgentIsConnected = "AgentIsConnected",
         /// The host has been silent for too long.
         AgentIsDisconnected = "AgentIsDisconnected" => "poolctl why agent/NAME",
         /// The host passes its checks.
         ValidationsPassing = "ValidationsPassing",
-        /// The host fails checks.
+        /// The host fails some checks.
         ValidationsFailing = "ValidationsFailing" => "poolctl why agent/NAME",
-        /// The host fails checks until its cluster says more.
+        /// The host fails some checks until its cluster is configured further.
         ValidationsUserPending = "ValidationsUserPending" => "poolctl why agent/NAME",
-        /// The host was not checked yet.
+        /// The host has not been checked yet.
         ValidationsUnknown = "ValidationsUnknown",
         /// The host is installed.
         InstallationCompleted = "InstallationCompleted",
@@ -358,29 +358,29 @@ declared! {
         InstallationInProgress = "InstallationInProgress",
         /// The installation of the host has not begun.
         InstallationNotStarted = "InstallationNotStarted",
-        /// The host is in a state that says nothing of an installation.
+        /// The state of the host says nothing about an installation.
         UnknownStatus = "UnknownStatus",
-        /// All that the Agent's spec wishes for was done.
+        /// The Agent's spec was carried out.
         SyncOk = "SyncOK",
-        /// What the Agent's spec wishes for has to wait.
+        /// The Agent's spec cannot be carried out yet.
         BackendError = "BackendError" => "poolctl why agent/NAME",
-        /// What the Agent's spec wishes for cannot be done.
+        /// The Agent's spec cannot be carried out.
         InputError = "InputError" => "poolctl why agent/NAME",
-        /// The machine is another Agent already.
+        /// Another Agent is the same machine.
         SameMachine = "SameMachine",
         /// The node of the host is still in its cluster.
         CleanupFailed = "CleanupFailed",
 
         // BareMetalHosts.
-        /// The host's controller takes the credentials.
+        /// The host's controller accepts the credentials.
         Registered = "Registered",
         /// The host's controller cannot be reached or does not take the credentials.
         RegistrationError = "RegistrationError" => "poolctl why host/NAME",
         /// The Secret with the credentials is missing or incomplete.
         CredentialsMissing = "CredentialsMissing" => "poolctl why host/NAME",
-        /// The hardware was looked at.
+        /// The hardware was inspected.
         Inspected = "Inspected",
-        /// The controller does not tell what the host is made of.
+        /// The controller does not report the hardware of the host.
         NotSupported = "NotSupported",
         /// The host is on.
         PoweredOn = "PoweredOn",
@@ -392,13 +392,13 @@ declared! {
         InfraEnvHasCluster = "InfraEnvHasCluster",
 
         // InfraEnvs.
-        /// There is an image.
+        /// There is a discovery image.
         ImageCreated = "ImageCreated",
-        /// There is no image yet.
+        /// There is no discovery image yet.
         ImageNotCreated = "ImageNotCreated" => "poolctl why infraenv/NAME",
-        /// The image could not be made.
+        /// The discovery image could not be made.
         ImageCreationError = "ImageCreationError" => "poolctl why infraenv/NAME",
-        /// The cluster of the InfraEnv is not there.
+        /// The cluster of the InfraEnv does not exist.
         MissingClusterDeployment = "MissingClusterDeployment",
     }
 }

@@ -5,10 +5,10 @@
 use super::declared::declared;
 
 declared! {
-    /// What an event is about, in one word.
+    /// Why an event was recorded, in one word.
     pub enum EventReason {
         // Objects.
-        /// The object was made.
+        /// The object was created.
         Created = "Created",
         /// The object was changed.
         Configured = "Configured",
@@ -20,57 +20,57 @@ declared! {
         Scaled = "Scaled",
         /// A pool's size or runningCount was set by its schedule.
         Scheduled = "Scheduled",
-        /// The pool is gone.
+        /// The pool is deleted.
         PoolDeleted = "PoolDeleted",
-        /// What the pool refers to is missing, or is there again.
+        /// Something that the pool refers to is missing, or is there again.
         MissingDependencies = "MissingDependencies" => "poolctl why pool/NAME",
         /// The pool cannot have more clusters, or can again.
         CapacityAvailable = "CapacityAvailable" => "poolctl why pool/NAME",
-        /// Clusters are of an older version of the pool, or are replaced.
+        /// The pool has clusters of an older version, or all are current again.
         AllClustersCurrent = "AllClustersCurrent",
-        /// Customizations of the inventory are missing or broken, or good again.
+        /// Customizations of the inventory are missing or broken, or usable again.
         InventoryValid = "InventoryValid" => "poolctl describe pool NAME",
         /// The inventory has fewer usable customizations than the pool needs, or enough again.
         InventorySufficient = "InventorySufficient" => "poolctl describe pool NAME",
-        /// Clusters of a pool that is deleted are left, or gone.
+        /// The pool that is being deleted has clusters, or has none any more.
         DeletionPossible = "DeletionPossible",
-        /// The driver of the pool cannot stop machines, or can.
+        /// The driver of the pool cannot stop machines, or now it can.
         HibernationSupported = "HibernationSupported",
-        /// No installation begins for a while: the last ones failed before anything existed.
+        /// Installations pause, because the last ones failed before they made anything.
         InstallationsPaused = "InstallationsPaused" => "poolctl why pool/NAME",
         /// Installations begin again.
         InstallationsResumed = "InstallationsResumed",
-        /// Installation after installation of the pool fails.
+        /// The installations of the pool fail one after another.
         InstallKeepsFailing = "InstallKeepsFailing" => "poolctl why pool/NAME",
-        /// A pass of the pool would have broken a rule, and was undone.
+        /// A change of the pool would have broken a rule, and was rolled back.
         InvariantViolated = "InvariantViolated" => "poolctl doctor",
 
         // Clusters.
-        /// A pool made a cluster.
+        /// The pool created a cluster.
         ClusterCreated = "ClusterCreated",
         /// A job of a driver begins.
         JobStarted = "JobStarted",
-        /// A job is not needed any more.
+        /// A job was cancelled, because it is not needed any more.
         JobCancelled = "JobCancelled",
-        /// A job ended without a report, as after a reboot, and is tried again.
+        /// A job ended without a result, as after a reboot, and is tried again.
         JobInterrupted = "JobInterrupted",
         /// A job failed.
         JobFailed = "JobFailed" => "poolctl job logs NAME",
-        /// What a failed or interrupted job left is destroyed.
+        /// What a failed or interrupted job had left was destroyed.
         CleanedUp = "CleanedUp",
         /// The cluster is installed and runs.
         Installed = "Installed",
-        /// The cluster is not tried again: its attempts are used up.
+        /// The cluster was given up, because it has no attempt left.
         ProvisionStopped = "ProvisionStopped" => "poolctl job logs NAME",
-        /// Somebody asked to try it again at once.
+        /// Somebody asked for another attempt at once.
         Retry = "Retry",
-        /// The cluster was given up or never woke; it is destroyed.
+        /// The cluster was given up or did not wake, and is destroyed.
         ClusterBroken = "ClusterBroken" => "poolctl events cluster/NAME",
-        /// The cluster is of an older version of its pool or customization; it is destroyed.
+        /// The cluster is destroyed, because its pool or customization has changed.
         ClusterStale = "ClusterStale",
-        /// The pool has more clusters than it needs, or is deleted; the cluster is destroyed.
+        /// The pool does not need the cluster any more, and destroys it.
         ClusterDeleting = "ClusterDeleting",
-        /// The cluster is gone.
+        /// The cluster is deleted.
         ClusterDeleted = "ClusterDeleted",
         /// The cluster runs.
         Running = "Running",
@@ -80,15 +80,15 @@ declared! {
         FailedToStartMachines = "FailedToStartMachines" => "poolctl job logs NAME",
         /// The machines of the cluster could not be stopped.
         FailedToStop = "FailedToStop" => "poolctl job logs NAME",
-        /// The cluster ran for as long as its hibernateAfter says.
+        /// The cluster has run for its hibernateAfter, and is stopped.
         HibernateAfter = "HibernateAfter",
-        /// The cluster does not wake; the next one of the pool is woken for the claims that wait.
+        /// The cluster does not wake, so another one is woken for the claims that wait.
         PassedOver = "PassedOver" => "poolctl why cluster/NAME",
         /// The cluster has the new credentials of its pool's platform.
         CredentialsRotated = "CredentialsRotated",
 
         // Claims.
-        /// The cluster is kept for a claim, which gets it when it runs.
+        /// The cluster is reserved for a claim, which gets it when it runs.
         ClusterAssigned = "ClusterAssigned",
         /// The claim has its cluster.
         ClusterClaimed = "ClusterClaimed",
@@ -98,11 +98,11 @@ declared! {
         Extended = "Extended",
         /// The claim ends soon.
         ClaimExpiresSoon = "ClaimExpiresSoon" => "poolctl extend NAME --for 2h",
-        /// The lifetime of the claim is over.
+        /// The lifetime of the claim has ended.
         ClaimExpired = "ClaimExpired",
-        /// The claim is gone.
+        /// The claim is deleted.
         ClaimDeleted = "ClaimDeleted",
-        /// The cluster of the claim is gone before the claim.
+        /// The cluster of the claim was deleted before the claim.
         ClusterGone = "ClusterGone" => "poolctl release NAME",
         /// Claim and cluster did not name each other; now they do.
         AssignmentRepaired = "AssignmentRepaired",
@@ -112,27 +112,27 @@ declared! {
         // Customizations.
         /// A customization is leased to a cluster, or addresses are kept from everybody.
         Reserved = "Reserved",
-        /// A customization is nobody's again.
+        /// A customization is free again.
         Released = "Released",
-        /// A customization stays with a cluster that is left running.
+        /// A customization stays with a cluster that was left running.
         Preserved = "Preserved" => "poolctl customization reset NAME",
-        /// The attempts of a customization count anew.
+        /// The failed attempts of a customization are counted from zero again.
         Reset = "Reset",
         /// A customization does not apply to its pool, and is skipped.
         CustomizationUnusable = "CustomizationUnusable" => "poolctl describe pool NAME",
         /// A customization and its cluster did not name each other; now they do.
         LeaseRepaired = "LeaseRepaired",
-        /// A customization was reserved for a cluster that there is not.
+        /// A customization was reserved for a cluster that does not exist.
         ReservationDropped = "ReservationDropped",
 
         // Hosts.
-        /// Somebody asked for something of the host's controller.
+        /// Somebody asked the host's controller to do something.
         Asked = "Asked",
-        /// The host's controller takes the credentials.
+        /// The host's controller accepts the credentials.
         Registered = "Registered",
-        /// The host's controller cannot be reached or does not take the credentials.
+        /// The host's controller cannot be reached or refuses the credentials.
         RegistrationError = "RegistrationError" => "poolctl why host/NAME",
-        /// The host's hardware was looked at.
+        /// The host's hardware was inspected.
         InspectionComplete = "InspectionComplete",
         /// The host is powered on.
         PowerOn = "PowerOn",
@@ -148,9 +148,9 @@ declared! {
         ProvisioningError = "ProvisioningError" => "poolctl job logs host/NAME",
         /// The image is ejected.
         DeprovisioningComplete = "DeprovisioningComplete",
-        /// The disks of the host are wiped.
+        /// The disks of the host were wiped.
         Wiped = "Wiped",
-        /// The disks of the host are as its last cluster left them; it is on hold.
+        /// The disks of the host could not be wiped, so the host is on hold.
         WipeFailed = "WipeFailed" => "poolctl why host/NAME",
         /// The annotation with the host's cluster cannot be followed.
         ClusterReferenceRefused = "ClusterReferenceRefused" => "poolctl why host/NAME",
@@ -158,7 +158,7 @@ declared! {
         // Hosts that report themselves: as assisted-service has them, and what it has no word for.
         /// A host registered for the first time, or again.
         HostRegistrationSucceeded = "host_registration_succeeded",
-        /// A host was not let in.
+        /// A host was not allowed to register.
         HostRegistrationFailed = "host_registration_failed" => "poolctl events infraenv/NAME",
         /// The host is in another state.
         HostStatusUpdated = "host_status_updated",
@@ -184,19 +184,19 @@ declared! {
         HostUnbindSucceeded = "host_unbind_succeeded",
         /// The host could not be taken out of its cluster.
         HostUnbindFailed = "host_unbind_failed" => "poolctl why agent/NAME",
-        /// The host is not back within the time that it has.
+        /// The host did not come back in time.
         HostUnbindOverdue = "host_unbind_overdue" => "poolctl why agent/NAME",
         /// The host could not be booted from the discovery image.
         HostReclaimFailed = "host_reclaim_failed" => "poolctl why agent/NAME",
-        /// The host's cluster was left running; nobody gets the host before its Agent is deleted.
+        /// The host stays with a cluster left running, until its Agent is deleted.
         HostRetired = "host_retired" => "poolctl delete agent NAME",
-        /// The host's Agent is gone.
+        /// The host's Agent is deleted.
         HostDeregistered = "host_deregistered",
-        /// The installation of the host is at the next stage.
+        /// The installation of the host has reached another stage.
         HostInstallProgressUpdated = "host_install_progress_updated",
         /// The installation of the host stays at one stage for too long.
         HostStageTimedOut = "host_stage_timed_out" => "poolctl why agent/NAME",
-        /// The host cannot read the image that it runs from.
+        /// The host cannot read the image that it was booted from.
         HostMediaDisconnected = "host_media_disconnected" => "poolctl why agent/NAME",
         /// Another Agent is the same machine.
         HostDuplicateFound = "host_duplicate_found" => "poolctl why agent/NAME",
@@ -204,19 +204,19 @@ declared! {
         HostDuplicateFixed = "host_duplicate_fixed",
 
         // InfraEnvs.
-        /// The InfraEnv is there.
+        /// The InfraEnv was created.
         InfraEnvRegistered = "infra_env_registered",
-        /// The InfraEnv is gone.
+        /// The InfraEnv is deleted.
         InfraEnvDeregistered = "infra_env_deregistered",
-        /// The InfraEnv stays, because of its hosts.
+        /// The InfraEnv cannot be deleted while it has hosts.
         InfraEnvDeregisterFailed = "infra_env_deregister_failed" => "poolctl get agent",
-        /// Its image was made.
+        /// The discovery image was made.
         ImageInfoUpdated = "image_info_updated",
-        /// Its image could not be made.
+        /// The discovery image could not be made.
         InfraEnvImageFailed = "infra_env_image_failed" => "poolctl why infraenv/NAME",
-        /// A token lets hosts register with the InfraEnv.
+        /// A token was created, with which hosts can register.
         TokenCreated = "TokenCreated",
-        /// A token lets no host register any more.
+        /// A token was revoked, so no host can register with it any more.
         TokenRevoked = "TokenRevoked",
 
         // Addresses.
@@ -226,9 +226,9 @@ declared! {
         AllocationFailed = "AllocationFailed" => "poolctl describe ipclaim NAME",
 
         // The state.
-        /// A restore keeps what was leased since the backup.
+        /// A restore kept what was leased after the backup.
         Held = "Held",
-        /// The clock was moved by more than the time that passed.
+        /// The clock of the machine moved by more than the time that passed.
         ClockJumped = "ClockJumped",
     }
 }
