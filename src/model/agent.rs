@@ -49,13 +49,13 @@ pub const SILENT: Span = Span::minutes(3);
 pub struct Agent {
     /// Name, namespace, labels and annotations.
     pub metadata: Meta,
-    /// What is wished for.
+    /// What the host is to be.
     #[serde(default)]
     pub spec: AgentSpec,
-    /// How it is, kept by poolctl.
+    /// What the host is, written by poolctl.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub status: AgentStatus,
-    /// What its host proves itself with, as a SHA-256; never on the wire.
+    /// The SHA-256 of the secret with which the host proves its identity; never on the wire.
     #[serde(skip)]
     pub secret: Option<String>,
 }
@@ -63,14 +63,14 @@ pub struct Agent {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AgentSpec {
-    /// The cluster it is to belong to; none: to nobody.
+    /// The cluster that the host is to belong to; none if it is to be free.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_deployment_name: Option<ClusterReference>,
     /// Only approved hosts are installed.
     pub approved: bool,
     /// master, worker or auto-assign.
     pub role: Role,
-    /// Its name in the cluster, instead of the one that it says.
+    /// Its name in the cluster, instead of the one that it reports.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub hostname: String,
     /// The machine config pool of a worker.
@@ -79,13 +79,13 @@ pub struct AgentSpec {
     /// The disk to install on, by its id.
     #[serde(rename = "installation_disk_id", skip_serializing_if = "String::is_empty")]
     pub installation_disk_id: String,
-    /// The same by its path; not both.
+    /// The disk to install on, by its path. Give the id or the path.
     #[serde(rename = "installation_disk_path", skip_serializing_if = "String::is_empty")]
     pub installation_disk_path: String,
     /// Arguments of coreos-installer: a list, as JSON.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub installer_args: String,
-    /// Ignition that is merged over its own, as JSON.
+    /// Ignition that is merged over that of the host, as JSON.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ignition_config_overrides: String,
     /// Kept for others, no effect here.
@@ -94,7 +94,7 @@ pub struct AgentSpec {
     /// Kept for others, no effect here.
     #[serde(rename = "ignitionEndpointHTTPHeaders", skip_serializing_if = "BTreeMap::is_empty")]
     pub ignition_endpoint_http_headers: BTreeMap<String, String>,
-    /// Labels of its node.
+    /// Labels that its node gets.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub node_labels: BTreeMap<String, String>,
     /// Kept for others, no effect here.
@@ -113,7 +113,7 @@ pub enum Role {
     AutoAssign,
     /// Of the control plane.
     Master,
-    /// For work.
+    /// A worker.
     Worker,
     /// No cluster here has one.
     Arbiter,

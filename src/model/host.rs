@@ -52,9 +52,9 @@ const WIPED_FIRST: &str = "its disks are wiped first";
 pub struct BareMetalHost {
     /// Name, namespace, labels and annotations.
     pub metadata: Meta,
-    /// What is wished for.
+    /// What the host is to be.
     pub spec: HostSpec,
-    /// How it is, kept by poolctl.
+    /// What the host is, written by poolctl.
     #[serde(default)]
     pub status: HostStatus,
 }
@@ -67,13 +67,13 @@ pub struct HostSpec {
     /// The MAC address it boots from.
     #[serde(default, rename = "bootMACAddress", skip_serializing_if = "String::is_empty")]
     pub boot_mac_address: String,
-    /// Its management controller; without one nothing is done to the host.
+    /// The management controller. Without one, nothing is done to the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bmc: Option<Bmc>,
     /// UEFI, UEFISecureBoot or legacy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_mode: Option<BootMode>,
-    /// Who uses it: a ClusterDeployment.
+    /// The object that uses the host: a ClusterDeployment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consumer_ref: Option<ConsumerRef>,
     /// A live image, attached as virtual media and booted from once.
@@ -85,10 +85,10 @@ pub struct HostSpec {
     /// Which disk to install on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root_device_hints: Option<Value>,
-    /// It was installed by somebody else.
+    /// Whether another program has installed the host.
     #[serde(default, skip_serializing_if = "is_false")]
     pub externally_provisioned: bool,
-    /// It is never powered off.
+    /// Whether the host is never powered off.
     #[serde(default, skip_serializing_if = "is_false")]
     pub disable_power_off: bool,
     /// Kept for others, no effect here.
@@ -150,7 +150,7 @@ pub struct Bmc {
     pub address: String,
     /// Secret with username and password, and ca.crt if its certificate needs one.
     pub credentials_name: String,
-    /// Take any certificate: whoever is on the way can read the password.
+    /// Accept any certificate, so a machine between can read the password.
     #[serde(default, skip_serializing_if = "is_false")]
     pub disable_certificate_verification: bool,
 }
@@ -161,7 +161,7 @@ pub struct ConsumerRef {
     /// hive.openshift.io/v1
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub api_version: String,
-    /// ClusterDeployment; of other kinds poolctl knows nothing.
+    /// ClusterDeployment. poolctl does nothing for other kinds.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// Its name.
@@ -184,9 +184,9 @@ pub struct ConsumerRef {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Image {
-    /// Where its BMC fetches it.
+    /// The URL from which the controller fetches the image.
     pub url: String,
-    /// live-iso; others are written by other programs.
+    /// live-iso. Images of other formats are written by other programs.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub format: String,
     /// Kept for others, no effect here.
@@ -227,24 +227,24 @@ pub struct HostStatus {
     /// CredentialsUnusable or CertificateRefused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_reason: Option<ErrorReason>,
-    /// How often in a row.
+    /// How often it failed in a row.
     pub error_count: u32,
     /// How often its image failed in a row.
     pub provisioning_fail_count: u32,
-    /// Whether it was on when it was last asked.
+    /// Whether the host was on when its controller was last asked.
     pub powered_on: bool,
     /// What became of its image.
     pub provisioning: Provisioning,
-    /// What it is made of, as its BMC says.
+    /// The hardware of the host, as its controller reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hardware: Option<Hardware>,
-    /// With which credentials its BMC was last reached.
+    /// The credentials that the controller last accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub good_credentials: Option<CredentialsStatus>,
-    /// With which credentials it was last tried.
+    /// The credentials that were last tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tried_credentials: Option<CredentialsStatus>,
-    /// When it was last asked.
+    /// When the controller was last asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_updated: Option<Time>,
     /// The cluster for which poolctl switched it on; it is switched off when it leaves that.
@@ -253,7 +253,7 @@ pub struct HostStatus {
     /// What became of its disks when it came back from its last cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wipe: Option<Wipe>,
-    /// What holds it since its disks could not be wiped.
+    /// The hold that poolctl set because the disks could not be wiped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wipe_hold: Option<WipeHold>,
     /// Registered, Inspected, PoweredOn.
@@ -273,11 +273,11 @@ impl HostStatus {
 /// What of a host a person has to put right before its controller can be told anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ErrorReason {
-    /// There is no Secret of the name that it gives.
+    /// The Secret with the credentials does not exist.
     CredentialsMissing,
     /// Its Secret lacks a key, or its controller refuses what is in it.
     CredentialsUnusable,
-    /// The certificate of its controller is not believed.
+    /// The certificate of the controller is not trusted.
     CertificateRefused,
 }
 
@@ -286,10 +286,10 @@ pub enum ErrorReason {
 pub struct Provisioning {
     /// unmanaged, registering, available, provisioning, provisioned, externally provisioned, ...
     pub state: String,
-    /// Its uid.
+    /// The uid of the host.
     #[serde(rename = "ID")]
     pub id: String,
-    /// What was attached and booted from.
+    /// The image that was attached and booted from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<Image>,
 }

@@ -29,13 +29,13 @@ pub const IMAGE_CREATED: ConditionType = ConditionType::ImageCreated;
 pub struct InfraEnv {
     /// Name, namespace, labels and annotations.
     pub metadata: Meta,
-    /// What is wished for.
+    /// The image, and how its hosts are treated.
     #[serde(default)]
     pub spec: InfraEnvSpec,
-    /// How it is, kept by poolctl.
+    /// What became of it, written by poolctl.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub status: InfraEnvStatus,
-    /// What admits its hosts; never on the wire.
+    /// Tokens with which hosts register; never on the wire.
     #[serde(skip)]
     pub tokens: Vec<Token>,
 }
@@ -43,7 +43,7 @@ pub struct InfraEnv {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct InfraEnvSpec {
-    /// Pulls the images of the discovery; clusters have their own. In its namespace.
+    /// A Secret with .dockerconfigjson for discovery. Clusters have their own.
     pub pull_secret_ref: LocalRef,
     /// Hosts that are booted from it belong to this cluster at once; fixed once it is made.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,16 +54,16 @@ pub struct InfraEnvSpec {
     /// Version of the discovery image; not with clusterRef. Kept for others, no effect here.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub os_image_version: String,
-    /// How its hosts reach the world.
+    /// Proxies that its hosts use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<Proxy>,
-    /// Servers of time beside those of the network.
+    /// Time servers beside those of the network.
     #[serde(rename = "additionalNTPSources", skip_serializing_if = "Vec::is_empty")]
     pub additional_ntp_sources: Vec<String>,
-    /// Servers of time instead of those of the network.
+    /// Time servers instead of those of the network.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ntp_sources: Vec<String>,
-    /// Who may log in to its hosts during discovery.
+    /// SSH keys that may log in to its hosts during discovery.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ssh_authorized_key: String,
     /// Labels that Agents are made with; later changes are not applied to them.
@@ -81,7 +81,7 @@ pub struct InfraEnvSpec {
     /// What is appended to, replaced in or deleted from the kernel's arguments of an image.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kernel_arguments: Vec<KernelArgument>,
-    /// Certificates that its hosts believe, PEM.
+    /// Certificates that its hosts trust, in PEM.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub additional_trust_bundle: String,
     /// Kept for others, no effect here.
@@ -90,7 +90,7 @@ pub struct InfraEnvSpec {
     /// full-iso or minimal-iso; kept for others, no effect here: images are whole.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub image_type: String,
-    /// How long a host waits for its network before it looks around.
+    /// How many seconds a host waits for its network before it reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network_discovery_delay_seconds: Option<u64>,
     /// Whether its hosts are approved by themselves.
@@ -107,7 +107,7 @@ pub struct Proxy {
     /// For https.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub https_proxy: String,
-    /// What is reached without, with commas between.
+    /// Hosts and networks that are reached without a proxy, separated by commas.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub no_proxy: String,
 }
@@ -131,10 +131,10 @@ pub struct AgentApproval {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct LabelSelector {
-    /// Labels that must be so.
+    /// Labels that must have these values.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub match_labels: BTreeMap<String, String>,
-    /// What must hold of labels.
+    /// Requirements on labels, of which each must be met.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub match_expressions: Vec<Requirement>,
 }
@@ -181,10 +181,10 @@ impl Requirement {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InfraEnvStatus {
-    /// Where its image is.
+    /// The URL of its image.
     #[serde(rename = "isoDownloadURL", skip_serializing_if = "String::is_empty")]
     pub iso_download_url: String,
-    /// When that was made.
+    /// When the image was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_time: Option<Time>,
     /// `ImageCreated`.
@@ -193,28 +193,28 @@ pub struct InfraEnvStatus {
     /// Selects its Agents.
     #[serde(skip_serializing_if = "is_zero")]
     pub agent_label_selector: LabelSelector,
-    /// What the image was made of, as a SHA-256: while that is another, the image is too old.
+    /// SHA-256 of what the image was made from. If that has changed, the image is too old.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub image_hash: String,
-    /// What admits its hosts: only an export with secrets has it.
+    /// Tokens with which hosts register. Only an export with secrets has them.
     #[serde(skip_serializing)]
     pub tokens: Vec<Token>,
 }
 
-/// What admits hosts of an `InfraEnv`.
+/// A token with which hosts register with an `InfraEnv`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Token {
-    /// What it is called.
+    /// The id of the token.
     pub id: String,
-    /// Of what a host has to say, as a SHA-256.
+    /// SHA-256 of the token that a host sends.
     pub hash: String,
     /// When it was made.
     pub created: Time,
-    /// When it admits nobody any more.
+    /// When it expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<Time>,
-    /// Since when it admits nobody.
+    /// When it was revoked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revoked: Option<Time>,
 }

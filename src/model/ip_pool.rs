@@ -27,9 +27,9 @@ pub const CAPI_PAUSED: &str = "cluster.x-k8s.io/paused";
 pub struct IpPool {
     /// Name, namespace, labels and annotations.
     pub metadata: Meta,
-    /// Which addresses, and how they are leased.
+    /// The addresses of the pool, and how they are leased.
     pub spec: IpPoolSpec,
-    /// Who has which, made when it is read.
+    /// Which claims have which addresses; made when it is read.
     #[serde(default, skip_serializing_if = "is_default")]
     pub status: IpPoolStatus,
 }
@@ -43,7 +43,7 @@ pub struct IpPoolSpec {
     /// Ranges, in the order in which they are used.
     #[serde(default)]
     pub pools: Vec<Range>,
-    /// sequential or random; kept for the pool's life.
+    /// sequential or random. It cannot be changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocation_strategy: Option<String>,
     /// Addresses for claims of these names only.
@@ -58,7 +58,7 @@ pub struct IpPoolSpec {
     /// DNS servers, unless a range has its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dns_servers: Vec<String>,
-    /// What names of IPAddresses begin with; the pool's name, unless given.
+    /// What the names of IPAddresses begin with; the pool's name, unless given.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name_prefix: String,
 }
@@ -72,7 +72,7 @@ pub struct Range {
     /// Last address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<String>,
-    /// Network; first and last follow from it.
+    /// Network. First and last address follow from it, unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subnet: Option<String>,
     /// Length of the network prefix.
@@ -95,7 +95,7 @@ pub struct IpPoolStatus {
     /// Addresses by claim.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub allocations: BTreeMap<String, String>,
-    /// The same, as metal3 calls it.
+    /// The same, under the name that metal3 gives it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub indexes: BTreeMap<String, String>,
     /// IPAddresses by claim.
@@ -104,7 +104,7 @@ pub struct IpPoolStatus {
     /// total, used, reserved, free and outOfRange; text where no JSON number is large enough.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ip_addresses: Option<Value>,
-    /// Who had its addresses, in order: written by export, for import.
+    /// The claims that had its addresses, in order; written by export, for import.
     #[serde(skip_serializing)]
     pub history: Vec<Tenant>,
 }
@@ -113,18 +113,18 @@ pub struct IpPoolStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tenant {
-    /// Of the pool and the claim; never on the wire.
+    /// Namespace of the pool and the claim; never on the wire.
     #[serde(skip)]
     pub namespace: String,
     /// The address.
     pub address: Addr,
-    /// The pool it was leased from, which may be gone.
+    /// The pool that it was leased from, which may be deleted.
     pub pool: String,
     /// The claim.
     pub claim: String,
     /// When it was leased.
     pub since: Time,
-    /// When it was released; without it the claim has it still.
+    /// When it was released; none if the claim still has it.
     #[serde(default)]
     pub until: Option<Time>,
 }

@@ -9,15 +9,15 @@ use crate::model::time::Time;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Inventory {
-    /// As the machine calls itself.
+    /// The hostname that the machine has.
     pub hostname: String,
-    /// Of its management controller.
+    /// IPv4 address of its management controller.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub bmc_address: String,
     /// The same, IPv6.
     #[serde(rename = "bmcV6Address", skip_serializing_if = "String::is_empty")]
     pub bmc_v6_address: String,
-    /// When it was looked at.
+    /// When the inventory was reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub report_time: Option<Time>,
     /// Memory.
@@ -28,17 +28,17 @@ pub struct Inventory {
     pub interfaces: Vec<Interface>,
     /// Disks.
     pub disks: Vec<Disk>,
-    /// How it was booted.
+    /// How the machine was booted.
     pub boot: Boot,
-    /// Who made it.
+    /// The maker of the machine.
     pub system_vendor: SystemVendor,
     /// Graphics cards and accelerators.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<Gpu>,
-    /// How it reaches networks.
+    /// Routes to networks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<Route>,
-    /// Of its trusted platform module.
+    /// Version of its trusted platform module.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tpm_version: String,
     /// What the agent left out because there was too much of it.
@@ -49,9 +49,9 @@ pub struct Inventory {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Memory {
-    /// In bytes.
+    /// Size in bytes.
     pub physical_bytes: u64,
-    /// What of it programs can use.
+    /// How much of it programs can use, in bytes.
     pub usable_bytes: u64,
     /// dmidecode, ghw or meminfo.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -65,9 +65,9 @@ pub struct Cpu {
     pub count: u64,
     /// Highest frequency, in MHz.
     pub clock_megahertz: u64,
-    /// What it can do.
+    /// Features of the processor.
     pub flags: Vec<String>,
-    /// As its maker calls it.
+    /// The model, as its maker names it.
     pub model_name: String,
     /// `x86_64`, aarch64, ...
     pub architecture: String,
@@ -76,7 +76,7 @@ pub struct Cpu {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Interface {
-    /// As the machine calls it.
+    /// Name on the machine.
     pub name: String,
     /// Lower case with colons.
     pub mac_address: String,
@@ -89,9 +89,9 @@ pub struct Interface {
     /// The same, IPv6.
     #[serde(rename = "ipV6Addresses")]
     pub ipv6_addresses: Vec<String>,
-    /// A cable is in it.
+    /// Whether a cable is connected.
     pub has_carrier: bool,
-    /// Bytes in a packet.
+    /// The largest packet, in bytes.
     pub mtu: u64,
     /// In Mbit/s, or -1.
     pub speed_mbps: i64,
@@ -103,10 +103,10 @@ pub struct Interface {
     /// Its model.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub product: String,
-    /// As its firmware calls it.
+    /// Name that the firmware gives it.
     #[serde(rename = "biosDevName", skip_serializing_if = "String::is_empty")]
     pub bios_dev_name: String,
-    /// Of its lease, by DHCP.
+    /// Client id of its DHCP lease.
     #[serde(rename = "clientID", skip_serializing_if = "String::is_empty")]
     pub client_id: String,
 }
@@ -115,9 +115,9 @@ pub struct Interface {
 #[serde(rename_all = "camelCase", default)]
 #[expect(clippy::struct_excessive_bools, reason = "as the wire has it")]
 pub struct Disk {
-    /// Its path by id, by place or by name, the first that it has.
+    /// The first of these paths that it has: by identity, by place, by name.
     pub id: String,
-    /// As the kernel calls it.
+    /// Name that the kernel gives it.
     pub name: String,
     /// /dev/NAME
     pub path: String,
@@ -144,23 +144,23 @@ pub struct Disk {
     /// Its World Wide Name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub wwn: String,
-    /// In bytes.
+    /// Size in bytes.
     pub size_bytes: u64,
-    /// The machine booted from it, or could.
+    /// Whether the machine booted from it or could.
     pub bootable: bool,
-    /// It can be taken out.
+    /// Whether it can be removed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub removable: bool,
-    /// The agent runs from it.
+    /// Whether the agent runs from it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_installation_media: bool,
     /// Virtual disks of vSphere have one if disk.EnableUUID is set.
     #[serde(rename = "hasUUID")]
     pub has_uuid: bool,
-    /// What its own checks say.
+    /// Output of its self-test.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub smart: String,
-    /// How fast it is, once that was measured.
+    /// How fast it is, if that was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub io_perf: Option<IoPerf>,
     /// Whether an installation may go there, as the agent sees it and then as poolctl does.
@@ -177,9 +177,9 @@ pub struct IoPerf {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Eligibility {
-    /// It may.
+    /// Whether the cluster may be installed on the disk.
     pub eligible: bool,
-    /// Why it may not.
+    /// Why it may not be installed there.
     pub not_eligible_reasons: Vec<String>,
     /// Those of the reasons that poolctl has found, not the agent: they are found anew whenever the
     /// disk is judged.
@@ -212,13 +212,13 @@ pub struct Boot {
     /// persistent or ephemeral.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub device_type: String,
-    /// The interface that it booted from.
+    /// The interface that the machine booted from.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub pxe_interface: String,
     /// Enabled, Disabled, NotSupported or Unknown.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub secure_boot_state: String,
-    /// What the kernel was told.
+    /// Arguments of the kernel.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub command_line: String,
 }
@@ -232,7 +232,7 @@ pub struct SystemVendor {
     pub product_name: String,
     /// Its serial number.
     pub serial_number: String,
-    /// It is a virtual machine.
+    /// Whether it is a virtual machine.
     #[serde(rename = "virtual")]
     pub is_virtual: bool,
 }
@@ -264,9 +264,9 @@ pub struct Route {
     /// The next router.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub gateway: String,
-    /// By which interface.
+    /// The interface that it uses.
     pub interface: String,
-    /// The lowest one is taken.
+    /// Of several routes the one with the lowest metric is used.
     pub metric: i64,
 }
 

@@ -14,86 +14,86 @@ use crate::model::time::Time;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AgentStatus {
-    /// It installs the others.
+    /// Whether the host installs the others.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub bootstrap: bool,
-    /// What it is in its cluster, or would be.
+    /// The role that the host has in its cluster, or would get.
     pub role: Role,
-    /// What was found in it.
+    /// The hardware of the host, as its agent or its controller reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inventory: Option<Inventory>,
-    /// How far its installation is.
+    /// The progress of its installation.
     #[serde(skip_serializing_if = "is_zero")]
     pub progress: Progress,
-    /// The servers that it takes the time from.
+    /// The time servers that the host uses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ntp_sources: Vec<NtpSource>,
     /// `SpecSynced`, Connected, `RequirementsMet`, Validated, Installed, Bound.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// Its state, and why.
+    /// The state of the host, and why it has that.
     pub debug_info: DebugInfo,
-    /// What it was checked for, by category.
+    /// The checks of the host, by category.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub validations_info: BTreeMap<String, Vec<Validation>>,
-    /// The disk that it is installed on.
+    /// The id of the disk that the host is installed on.
     #[serde(rename = "installation_disk_id", skip_serializing_if = "String::is_empty")]
     pub installation_disk_id: String,
-    /// What is left of it in the cluster that it left.
+    /// The node that the host has left in its last cluster.
     #[serde(rename = "deprovision_info", skip_serializing_if = "Option::is_none")]
     pub deprovision_info: Option<DeprovisionInfo>,
     /// Host, or `AddToExistingClusterHost`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// How the host itself calls itself: with its `InfraEnv`, its identity.
+    /// The id that the host gives itself. It is unique in its `InfraEnv`.
     #[serde(rename = "hostID", skip_serializing_if = "String::is_empty")]
     pub host_id: String,
-    /// The cluster it is bound to.
+    /// The cluster that the host is bound to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bound_to: Option<ClusterReference>,
-    /// Since when its state is what it is.
+    /// When its state last changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state_since: Option<Time>,
-    /// When it was last said that nobody has booted it in time.
+    /// When an event last said that nobody has booted the host in time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overdue_noted_at: Option<Time>,
-    /// When it registered last.
+    /// When the host last registered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub registered_at: Option<Time>,
-    /// When it was heard of last.
+    /// When the host last reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_contact_time: Option<Time>,
-    /// It cannot read the image it was booted from.
+    /// Whether the host cannot read the image that it was booted from.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub media_disconnected: bool,
-    /// Found by its management controller; nobody reports.
+    /// Whether the host was found by its management controller, so no agent reports.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub found: bool,
-    /// Seconds that its clock is ahead of ours.
+    /// How many seconds the clock of the host is ahead of this machine's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_offset_seconds: Option<i64>,
-    /// Images that it tried to pull.
+    /// Images that the host tried to pull.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<ImageReport>,
-    /// Hosts that it tried to reach.
+    /// Hosts that the host tried to reach.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub peers: Vec<PeerReport>,
-    /// How often it failed to join its cluster.
+    /// How often the host failed to join its cluster.
     #[serde(skip_serializing_if = "is_zero")]
     pub join_failures: u32,
-    /// When it is to join it again by itself.
+    /// When the host tries again to join its cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub join_again_at: Option<Time>,
-    /// How it is called in the cluster that it is installed for, whatever is wished for later.
+    /// The name of its node. It is fixed when the installation begins.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub node_name: String,
-    /// Its addresses and the UUID of its board, as they were known last: it is told apart by them.
+    /// MAC addresses and UUID of the board, by which the machine is recognised.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub known_by: Vec<String>,
-    /// How it called itself last.
+    /// The hostname that the host reported last.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub known_as: String,
-    /// What its secret is known by: only an export with secrets has it.
+    /// The SHA-256 of its secret. Only an export with secrets has it.
     #[serde(rename = "secret_hash", skip_serializing)]
     pub secret_hash: Option<String>,
     /// The other Agent of the same machine.
@@ -104,9 +104,9 @@ pub struct AgentStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DebugInfo {
-    /// Where it is, in one word.
+    /// The state, in one word.
     pub state: HostState,
-    /// Why, in a sentence.
+    /// Why the host is in that state, in a sentence.
     pub state_info: String,
     /// Kept for others, no effect here.
     #[serde(rename = "eventsURL", skip_serializing_if = "String::is_empty")]
@@ -119,22 +119,22 @@ pub struct DebugInfo {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Progress {
-    /// What it does now.
+    /// The current stage of the installation.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub current_stage: String,
-    /// The same in a sentence.
+    /// The same, in a sentence.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub progress_info: String,
-    /// Its stage takes too long, and that was said.
+    /// Whether an event has said that the stage takes too long.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stage_timed_out: bool,
-    /// How much of it is done.
+    /// How much of the installation is done, in percent.
     #[serde(skip_serializing_if = "is_zero")]
     pub installation_percentage: u64,
-    /// Since when.
+    /// When the stage began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stage_start_time: Option<Time>,
-    /// When it said so last.
+    /// When the host last reported the stage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stage_update_time: Option<Time>,
 }
@@ -158,20 +158,20 @@ pub struct Validation {
     pub id: String,
     /// success, failure, pending, error or disabled.
     pub status: String,
-    /// The same in a sentence.
+    /// The same, in a sentence.
     pub message: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DeprovisionInfo {
-    /// The cluster that it left.
+    /// The cluster that the host has left.
     pub cluster_name: String,
     /// Its namespace.
     pub cluster_namespace: String,
-    /// How it was called there.
+    /// The name of the node there.
     pub node_name: String,
-    /// What is waited for.
+    /// What keeps the node from being removed.
     pub message: String,
 }
 

@@ -21,19 +21,19 @@ pub struct Wipe {
     pub state: WipeState,
     /// Since when.
     pub since: Time,
-    /// Who does it: exec:NAME.
+    /// The program that wipes the host: exec:NAME.
     pub driver: String,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WipeState {
-    /// Nobody gets the host before it is done.
+    /// The disks are being wiped, and no cluster gets the host before.
     #[default]
     Pending,
-    /// Its disks are empty.
+    /// The disks are empty.
     Done,
-    /// They are as its last cluster left them.
+    /// The disks could not be wiped.
     Failed,
 }
 
@@ -41,9 +41,9 @@ pub enum WipeState {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WipeHold {
-    /// The whole of it, as poolctl wrote it; a person may have put another one in its place since.
+    /// The value that poolctl wrote. If the annotation has another one, a person has changed it.
     pub annotation: String,
-    /// Why a person held the host before that, if anybody did.
+    /// The value that a person had given the annotation before, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_before: Option<String>,
 }
