@@ -22,7 +22,7 @@ pub struct ClusterClaim {
     pub metadata: Meta,
     /// What is claimed.
     pub spec: ClaimSpec,
-    /// What came of it, written by poolctl.
+    /// What became of it, written by poolctl.
     #[serde(default, skip_serializing_if = "super::meta::is_zero")]
     pub status: ClaimStatus,
 }
@@ -33,10 +33,10 @@ pub struct ClaimSpec {
     /// The pool to take a cluster from, in the claim's namespace.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cluster_pool_name: String,
-    /// How long the cluster may be kept, from when it is handed over.
+    /// How long the claim may keep the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifetime: Option<Span>,
-    /// The cluster, filled in when there is one.
+    /// The cluster, filled in by poolctl when the claim gets it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// Users and groups who may use the cluster.
@@ -50,7 +50,7 @@ pub struct ClaimStatus {
     /// The lifetime in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime: Option<Span>,
-    /// Its end is near, and a warning event has said so.
+    /// Whether an event has warned that the claim ends soon.
     #[serde(skip_serializing_if = "super::meta::is_zero")]
     pub expires_soon: bool,
     /// Pending and ClusterRunning.

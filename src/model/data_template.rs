@@ -37,7 +37,7 @@ pub struct Metal3DataTemplate {
     /// What machines are told.
     #[serde(default)]
     pub spec: DataTemplateSpec,
-    /// Which machine has which number, kept by poolctl.
+    /// Which machine has which index, written by poolctl.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub status: DataTemplateStatus,
 }
@@ -45,16 +45,16 @@ pub struct Metal3DataTemplate {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct DataTemplateSpec {
-    /// The cluster whose machines are told.
+    /// The cluster that the machines belong to.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cluster_name: String,
     /// Kept for others, no effect here.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub template_reference: String,
-    /// Values by key, for cloud-init; fixed once it is made.
+    /// Values by key, for cloud-init. They cannot be changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub meta_data: Option<MetaData>,
-    /// Links, networks and services; fixed once it is made.
+    /// Links, networks and services. They cannot be changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network_data: Option<NetworkData>,
 }
@@ -62,14 +62,14 @@ pub struct DataTemplateSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct DataTemplateStatus {
-    /// The machine of each number.
+    /// The machine of each index.
     #[serde(deserialize_with = "deserialize_indexes", skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("type" = ["object", "array"], "additionalProperties" = true))]
     pub indexes: BTreeMap<String, String>,
     /// The rendered data of each machine.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub data_names: BTreeMap<String, String>,
-    /// When a number was last given or taken back.
+    /// When an index was last given or taken back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_updated: Option<Time>,
 }

@@ -25,7 +25,7 @@ pub struct ClusterDeployment {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct DeploymentSpec {
-    /// Domain below which the cluster has its own.
+    /// Domain below which the cluster has its own domain.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub base_domain: String,
     /// A Secret with the key that signs service accounts. Kept and given back; no effect here.
@@ -49,13 +49,13 @@ pub struct DeploymentSpec {
     /// Certificates and URL of its API server. Kept and given back; no effect here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane_config: Option<Map<String, Value>>,
-    /// Hibernates after running this long.
+    /// How long the cluster runs before it hibernates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hibernate_after: Option<Span>,
     /// Ingress controllers to set up on it. Kept and given back; no effect here.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ingress: Vec<Value>,
-    /// Installations tried before it is given up.
+    /// How many installations are tried before the cluster is given up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub install_attempts_limit: Option<u32>,
     /// Whether it is installed; true in a new manifest takes in one that runs already.
@@ -64,12 +64,12 @@ pub struct DeploymentSpec {
     /// Have a DNS zone made for it. Kept and given back; no effect here.
     #[serde(rename = "manageDNS", skip_serializing_if = "is_zero")]
     pub manage_dns: bool,
-    /// Where it is made.
+    /// The platform that the cluster is made on.
     pub platform: Platform,
     /// Running, Hibernating, or nothing, which means Running.
     #[serde(skip_serializing_if = "is_zero")]
     pub power_state: PowerState,
-    /// Leave the machines alone when the object goes.
+    /// Leave the machines running when the object is deleted.
     #[serde(skip_serializing_if = "is_zero")]
     pub preserve_on_delete: bool,
     /// How it is installed.
@@ -168,13 +168,13 @@ pub struct Provisioning {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct DeploymentStatus {
-    /// Where its API is, once it is installed.
+    /// The URL of its API, once it is installed.
     #[serde(rename = "apiURL", skip_serializing_if = "String::is_empty")]
     pub api_url: String,
-    /// Where its console is, once it is installed.
+    /// The URL of its console, once it is installed.
     #[serde(rename = "webConsoleURL", skip_serializing_if = "String::is_empty")]
     pub web_console_url: String,
-    /// Installations that failed.
+    /// How many installations failed.
     pub install_restarts: u32,
     /// When an installation first began.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -182,7 +182,7 @@ pub struct DeploymentStatus {
     /// When it was installed, or taken in as installed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub installed_timestamp: Option<Time>,
-    /// An installation broke off: what it left is destroyed before the next begins.
+    /// Whether an installation broke off. What it left is destroyed before the next.
     #[serde(skip_serializing_if = "is_zero")]
     pub interrupted: bool,
     /// When another standby was woken for the claims that waited for this one; until it runs, it is

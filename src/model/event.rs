@@ -35,27 +35,27 @@ pub struct EventDocument {
     /// Normal or Warning.
     #[serde(rename = "type")]
     pub kind: String,
-    /// One word for what happened.
+    /// What happened, in one word.
     #[serde(default)]
     pub reason: String,
     /// The same in a sentence.
     #[serde(default)]
     pub message: String,
-    /// What it happened to.
+    /// The object to which it happened.
     pub involved_object: Involved,
     /// When.
     #[serde(default)]
     pub event_time: Option<Time>,
-    /// When, as older servers spell it.
+    /// When, in the field of older servers.
     #[serde(default, skip_serializing)]
     pub last_timestamp: Option<Time>,
     /// The program that saw it.
     #[serde(default)]
     pub reporting_component: String,
-    /// Who made it happen.
+    /// The account that made it happen.
     #[serde(default)]
     pub source: Source,
-    /// The `InfraEnv` and the cluster it is seen in as well.
+    /// The `InfraEnv` and the cluster among whose events it is listed, too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scopes: Vec<Involved>,
 }

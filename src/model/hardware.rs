@@ -8,7 +8,7 @@ use serde_json::Value;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Hardware {
-    /// Its name, if its BMC knows it.
+    /// The hostname, if the controller knows it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub hostname: String,
     /// Processors.
@@ -19,9 +19,9 @@ pub struct Hardware {
     pub nics: Vec<Nic>,
     /// Disks.
     pub storage: Vec<Disk>,
-    /// Who made it.
+    /// The maker of the machine.
     pub system_vendor: SystemVendor,
-    /// The UUID of its board.
+    /// The UUID of the board.
     #[serde(rename = "systemUUID", skip_serializing_if = "String::is_empty")]
     pub system_uuid: String,
     /// Its firmware.
@@ -61,7 +61,7 @@ pub struct Cpu {
     pub arch: String,
     /// Threads.
     pub count: u64,
-    /// As its maker calls it.
+    /// The model, as its maker names it.
     pub model: String,
     /// Highest frequency, in MHz.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,9 +71,9 @@ pub struct Cpu {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Nic {
-    /// As its BMC calls it.
+    /// Name that the controller gives it.
     pub name: String,
-    /// Its address, lower case with colons.
+    /// Its MAC address, in lower case with colons.
     pub mac: String,
     /// Its first IP address, if known.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -86,7 +86,7 @@ pub struct Nic {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Disk {
-    /// As its BMC calls it.
+    /// Name that the controller gives it.
     pub name: String,
     /// In bytes.
     pub size_bytes: u64,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InventoryEntry {
-    /// ClusterDeploymentCustomization, or nothing.
+    /// ClusterDeploymentCustomization; it may be left out.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// Name of the customization, in the pool's namespace.
@@ -21,18 +21,18 @@ pub struct InventoryEntry {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InventoryStatus {
-    /// Generation of the customization when last looked at; of a reserved one, the generation its
-    /// cluster was made with.
+    /// Generation of the customization when it was last read; of a reserved one, the generation with
+    /// which its cluster was made.
     pub version: i64,
     /// Available, Reserved, To Be Updated, To Be Deleted, Broken by configuration, Broken by cloud,
     /// Missing or Unavailable.
     pub status: EntryStatus,
-    /// Clusters that may still be given up before the entry is broken by cloud.
+    /// How many more clusters may be given up before the entry is broken by cloud.
     pub attempts: u32,
-    /// This pool's cluster that uses it.
+    /// The cluster of this pool that uses it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cluster_deployment: String,
-    /// It is unavailable because another cluster has its name in DNS.
+    /// Whether it is unavailable because another cluster has its name in DNS.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub name_taken: bool,
     /// Why it cannot be used, or what it waits for.
@@ -45,7 +45,7 @@ pub const ATTEMPTS: u32 = 3;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum EntryStatus {
-    /// The next cluster may have it.
+    /// The next cluster may get it.
     #[default]
     Available,
     /// A cluster of this pool has it.
@@ -56,11 +56,11 @@ pub enum EntryStatus {
     /// All its attempts were used up by clusters that did not install.
     #[serde(rename = "Broken by cloud")]
     BrokenByCloud,
-    /// Listed, but not there.
+    /// The pool lists it, but it does not exist.
     Missing,
-    /// Held by another pool, or its name in DNS is.
+    /// Another pool uses it, or another cluster has its name in DNS.
     Unavailable,
-    /// No longer listed; a cluster of this pool still has it.
+    /// The pool does not list it any more, but one of its clusters has it.
     #[serde(rename = "To Be Deleted")]
     ToBeDeleted,
     /// A cluster of this pool has an older version of it.

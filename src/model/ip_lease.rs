@@ -196,9 +196,9 @@ impl Reference {
 pub struct IpClaim {
     /// Name, namespace, labels; annotation ipAddress asks for one address.
     pub metadata: Meta,
-    /// Of which pool.
+    /// The pool to lease from.
     pub spec: IpClaimSpec,
-    /// What it got, kept by poolctl.
+    /// The lease, written by poolctl.
     #[serde(default)]
     pub status: IpClaimStatus,
 }
@@ -208,7 +208,7 @@ pub struct IpClaim {
 pub struct IpClaimSpec {
     /// The IPPool.
     pub pool: Reference,
-    /// For whom; accepted, not kept.
+    /// The object that needs the address. Accepted, not kept.
     #[serde(default, skip_serializing)]
     pub owner: Option<Reference>,
 }
@@ -219,10 +219,10 @@ pub struct IpClaimStatus {
     /// Its IPAddress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<Reference>,
-    /// The same, as the first design called it; accepted, not kept.
+    /// The same, under an earlier name. Accepted, not kept.
     #[serde(skip_serializing)]
     pub ip_address: Option<Reference>,
-    /// Why it has none.
+    /// Why the claim has no address.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub error_message: String,
 }
@@ -233,7 +233,7 @@ pub struct Reference {
     /// Its name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Its namespace; that of whoever refers to it, unless given.
+    /// Its namespace; that of the object which refers to it, unless given.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// Its kind.

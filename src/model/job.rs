@@ -212,9 +212,9 @@ pub struct Installation {
 pub struct JobDocument {
     /// Its id.
     pub metadata: JobMeta,
-    /// What is done to what.
+    /// What is done, and to which object.
     pub spec: JobSpec,
-    /// What became of it; dropped, it was interrupted.
+    /// What became of it. A job without this was interrupted.
     #[serde(default)]
     pub status: JobStatus,
 }
@@ -244,7 +244,7 @@ pub struct JobSpec {
     /// That cluster's pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
-    /// Who does it: fake, openshift-install, agent, exec, ipmitool or redfish.
+    /// The driver: fake, openshift-install, agent, exec, ipmitool or redfish.
     pub driver: String,
     /// 1 for the first try.
     pub attempt: u32,
@@ -258,13 +258,13 @@ pub struct JobStatus {
     /// When it was started.
     #[serde(default)]
     pub started: Time,
-    /// When it was over; a job without this still runs.
+    /// When it ended. A job without this still runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Time>,
-    /// How: succeeded, failed, cancelled or interrupted.
+    /// How it ended: succeeded, failed, cancelled or interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
-    /// What its driver said when it failed.
+    /// What the driver said when it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }

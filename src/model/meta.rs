@@ -70,7 +70,7 @@ pub struct Meta {
     /// Identity, given by poolctl.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// When the object was made.
+    /// When the object was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Time>,
     /// When its deletion was asked for.
@@ -79,16 +79,16 @@ pub struct Meta {
     /// Grows with every change of the spec.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub generation: i64,
-    /// Marks to select by.
+    /// Words by which objects are selected.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// Settings that have no field, and notes of other tools.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// Names of other programs that must agree before the object goes.
+    /// Names of other programs that must agree before the object is deleted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
-    /// The objects this one belongs to.
+    /// The objects that this one belongs to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub owner_references: Vec<OwnerReference>,
     /// Order of insertion; never on the wire.

@@ -12,7 +12,7 @@ use super::meta::Meta;
 pub struct NMStateConfig {
     /// Name, namespace, labels and annotations.
     pub metadata: Meta,
-    /// What is wished for.
+    /// The network configuration.
     #[serde(default)]
     pub spec: NMStateConfigSpec,
 }
@@ -20,9 +20,9 @@ pub struct NMStateConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NMStateConfigSpec {
-    /// How the interfaces are called in the configuration, and which they are.
+    /// The interfaces of the configuration, and their MAC addresses.
     pub interfaces: Vec<NMStateInterface>,
-    /// Of nmstate; interfaces in it are called as above.
+    /// The configuration of nmstate. Its interfaces have the names above.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub config: Value,
 }
@@ -30,9 +30,9 @@ pub struct NMStateConfigSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NMStateInterface {
-    /// In the configuration.
+    /// The name of the interface in the configuration.
     pub name: String,
-    /// Of the interface.
+    /// The MAC address of the interface.
     pub mac_address: String,
 }
 

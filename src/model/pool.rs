@@ -35,7 +35,7 @@ pub struct PoolSpec {
     /// Annotations put on each new cluster.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// Domain below which each cluster gets its own.
+    /// Domain below which each cluster gets its own domain.
     pub base_domain: String,
     /// How long claims may keep their clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,12 +46,12 @@ pub struct PoolSpec {
     /// A claimed cluster hibernates after it has run this long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hibernate_after: Option<Span>,
-    /// How waking clusters are watched.
+    /// How long clusters may take to wake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hibernation_config: Option<HibernationConfig>,
     /// The ClusterImageSet that clusters are installed from.
     pub image_set_ref: LocalRef,
-    /// Installations tried before a cluster is given up; without it, for ever.
+    /// How many installations of a cluster are tried; without it, there is no end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub install_attempts_limit: Option<u32>,
     /// A Secret whose `install-config.yaml` is the template of every cluster.
@@ -72,7 +72,7 @@ pub struct PoolSpec {
     /// Most clusters, claimed ones included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_size: Option<u32>,
-    /// Where clusters are made; exactly one.
+    /// The platform that clusters are made on; exactly one.
     pub platform: Platform,
     /// A Secret with `.dockerconfigjson`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -138,7 +138,7 @@ pub struct PoolStatus {
     pub ordinal: u64,
     /// Provision jobs started so far.
     pub provisions: u32,
-    /// The schedule that is followed, and how far.
+    /// The schedule, and the last of its times that was acted on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<ScheduleStatus>,
     /// What happened since the pool was made, for `metrics`.
@@ -147,10 +147,10 @@ pub struct PoolStatus {
     /// Clusters that were given up since the last one was installed.
     #[serde(skip_serializing_if = "is_zero")]
     pub given_up_in_a_row: u32,
-    /// Why installations fail one after the other, and until when none begins.
+    /// Why installations fail one after another, and until when none begins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub install_pause: Option<InstallPause>,
-    /// How many seconds the last clusters that woke took, the latest last.
+    /// How many seconds the last wakings took, the latest last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub wakings: Vec<u32>,
     /// Each entry of spec.inventory by name, as this pool sees it.
@@ -220,7 +220,7 @@ pub struct InstallPause {
     /// Until when no installation begins; none while the next one is tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Time>,
-    /// What the installer said last.
+    /// The last message of the installer.
     pub cause: String,
     /// The pool's generation then: a pool that is changed is tried again at once.
     pub generation: i64,

@@ -40,7 +40,7 @@ pub struct MetaData {
         skip_serializing_if = "Vec::is_empty"
     )]
     pub dns_servers_from_ip_pool: Vec<FromPool>,
-    /// Numbers that follow from the machine's.
+    /// Numbers that are made from the index of the machine.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub indexes: Vec<Index>,
     /// The namespace.
@@ -63,13 +63,13 @@ pub struct MetaData {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FromHostInterface {
-    /// Which key is set.
+    /// The key that is set.
     #[serde(alias = "Key")]
     pub key: String,
-    /// The interface of that name, as the host was inspected.
+    /// The interface of the host with this name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub interface: String,
-    /// The host's bootMACAddress instead.
+    /// Take the host's bootMACAddress instead.
     #[serde(default, rename = "fromBootMAC", skip_serializing_if = "is_zero")]
     pub from_boot_mac: bool,
 }
@@ -77,7 +77,7 @@ pub struct FromHostInterface {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FromPool {
-    /// Which key is set.
+    /// The key that is set.
     #[serde(alias = "Key")]
     pub key: String,
     /// The IPPool.
@@ -95,19 +95,19 @@ pub struct FromPool {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Index {
-    /// Which key is set.
+    /// The key that is set.
     #[serde(alias = "Key")]
     pub key: String,
-    /// The number of machine 0.
+    /// The number of the machine with index 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub offset: u32,
-    /// From one machine to the next; 1, unless given.
+    /// What is added from one index to the next; 1, unless given.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub step: u32,
-    /// What stands before the number.
+    /// Text before the number.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub prefix: String,
-    /// What stands behind the number.
+    /// Text after the number.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub suffix: String,
 }
@@ -115,7 +115,7 @@ pub struct Index {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Namespace {
-    /// Which key is set.
+    /// The key that is set.
     #[serde(alias = "Key")]
     pub key: String,
 }
@@ -123,7 +123,7 @@ pub struct Namespace {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ObjectName {
-    /// Which key is set.
+    /// The key that is set.
     #[serde(alias = "Key")]
     pub key: String,
     /// machine, metal3machine or baremetalhost.
@@ -133,7 +133,7 @@ pub struct ObjectName {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FromLabel {
-    /// Which key is set.
+    /// The key that is set.
     #[serde(alias = "Key")]
     pub key: String,
     /// machine, metal3machine or baremetalhost.
@@ -145,7 +145,7 @@ pub struct FromLabel {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FromAnnotation {
-    /// Which key is set.
+    /// The key that is set.
     #[serde(alias = "Key")]
     pub key: String,
     /// machine, metal3machine or baremetalhost.
@@ -157,10 +157,10 @@ pub struct FromAnnotation {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fixed {
-    /// Which key is set.
+    /// The key that is set.
     #[serde(alias = "Key")]
     pub key: String,
-    /// To what.
+    /// The value that the key gets.
     pub value: String,
 }
 

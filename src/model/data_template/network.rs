@@ -46,10 +46,10 @@ pub struct Links {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Ethernet {
-    /// What kind of interface; phy is a real one.
+    /// The type of the interface; phy is a physical one.
     #[serde(rename = "type")]
     pub kind: EthernetType,
-    /// What networks and other links call it.
+    /// The id by which networks and other links refer to it.
     pub id: String,
     /// Name on the machine, up to 15 letters; its id, unless given.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -57,7 +57,7 @@ pub struct Ethernet {
     /// Largest packet, from 1280 to 9000; 1500, unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
-    /// Which interface it is, by its MAC address.
+    /// The MAC address by which the interface is found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mac_address: Option<MacAddress>,
 }
@@ -80,13 +80,13 @@ pub enum EthernetType {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Bond {
-    /// How its links share the load.
+    /// How the load is shared among its links.
     #[serde(rename = "bondMode")]
     pub mode: BondMode,
     /// What decides which link a packet takes.
     #[serde(default, rename = "bondXmitHashPolicy", skip_serializing_if = "Option::is_none")]
     pub xmit_hash_policy: Option<XmitHashPolicy>,
-    /// What networks and other links call it.
+    /// The id by which networks and other links refer to it.
     pub id: String,
     /// Name on the machine, up to 15 letters; its id, unless given.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -141,7 +141,7 @@ pub struct Vlan {
     /// Its number, from 0 to 4096.
     #[serde(default, rename = "vlanID", skip_serializing_if = "Option::is_none")]
     pub number: Option<u32>,
-    /// What networks and other links call it.
+    /// The id by which networks and other links refer to it.
     pub id: String,
     /// Name on the machine, up to 15 letters; its id, unless given.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -164,10 +164,10 @@ pub struct MacAddress {
     /// The address itself.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub string: String,
-    /// That of the host's interface of this name.
+    /// The MAC address of the host's interface with this name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub from_host_interface: String,
-    /// An annotation that has it.
+    /// An annotation that contains it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_annotation: Option<ObjectAnnotation>,
 }
@@ -208,7 +208,7 @@ pub struct StaticNetwork {
     pub id: String,
     /// Id of the link that it is on.
     pub link: String,
-    /// The IPPool; one of these three, an annotation before a reference before this name.
+    /// The IPPool by its name; an annotation or a reference counts before it.
     #[serde(
         default,
         rename = "ipAddressFromIPPool",
@@ -259,10 +259,10 @@ pub struct Route {
     pub network: String,
     /// Length of that network's prefix.
     pub prefix: u8,
-    /// The next machine on the way.
+    /// The next router.
     #[serde(skip_serializing_if = "is_zero")]
     pub gateway: Gateway,
-    /// DNS servers that are reached by it.
+    /// DNS servers that are reached over it.
     #[serde(deserialize_with = "deserialize_services", skip_serializing_if = "is_zero")]
     #[schemars(extend("type" = ["object", "array"]))]
     pub services: Services,
@@ -275,7 +275,7 @@ pub struct Gateway {
     /// The address itself.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub string: String,
-    /// That of the lease from this IPPool.
+    /// The gateway of the lease from this IPPool.
     #[serde(rename = "fromIPPool", skip_serializing_if = "String::is_empty")]
     pub from_ip_pool: String,
     /// The same, with the pool's kind.
@@ -292,7 +292,7 @@ pub struct Services {
     /// Addresses of DNS servers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dns: Vec<String>,
-    /// After them those of the lease from this IPPool.
+    /// The IPPool whose DNS servers are added after them.
     #[serde(rename = "dnsFromIPPool", skip_serializing_if = "String::is_empty")]
     pub dns_from_ip_pool: String,
 }
