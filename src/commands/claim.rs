@@ -33,12 +33,12 @@ pub struct Claim {
     pool: Option<String>,
     /// Name of the claim; by default that of the pool and a suffix
     #[arg(value_name = "NAME")]
-    claim_name: Option<String>,
+    positional_name: Option<String>,
     /// Choose among the pools with these labels the one with most ready clusters
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "pool")]
     selector: Option<Selector>,
     /// Name of the claim, together with -l
-    #[arg(long, value_name = "NAME", conflicts_with = "claim_name")]
+    #[arg(long, value_name = "NAME", conflicts_with = "positional_name")]
     name: Option<String>,
     #[command(flatten)]
     terms: Terms,
@@ -82,7 +82,7 @@ impl Verb for Claim {
         if self.wait.is_some() {
             context.world.catch_signals();
         }
-        let name = self.claim_name.or(self.name);
+        let name = self.positional_name.or(self.name);
         let new_claim = take(context, &store, &pool, name.as_deref(), &self.terms)?;
         let Some(limit) = self.wait else {
             return report(context, &store, &new_claim.key, None);
