@@ -163,7 +163,7 @@ impl World {
         let mut bytes = [0; 32];
         match getrandom(&mut bytes, GetRandomFlags::empty()) {
             Ok(32) => Ok(hex(&bytes)),
-            _ => Err(Refusal::invalid("the kernel has no random numbers for a secret")),
+            _ => Err(Refusal::invalid("the kernel gives no random numbers for a secret")),
         }
     }
 
@@ -345,7 +345,7 @@ fn sudo_user(environment: &HashMap<&str, String>) -> Result<Option<u32>, Refusal
         // A sign, which a parsed number may have, is no part of a user's number.
         Ok(uid) if number.bytes().all(|digit| digit.is_ascii_digit()) => uid,
         _ => {
-            let sentence = format!("SUDO_UID is `{number}`, not a user's number");
+            let sentence = format!("SUDO_UID is `{number}`, not a user ID");
             return Err(Refusal::new(Exit::Denied, sentence));
         }
     };
@@ -360,7 +360,7 @@ fn sudo_user(environment: &HashMap<&str, String>) -> Result<Option<u32>, Refusal
 }
 
 fn unknown_user(uid: u32) -> Refusal {
-    Refusal::new(Exit::Denied, format!("the system knows no user {uid}"))
+    Refusal::new(Exit::Denied, format!("the system has no user with ID {uid}"))
         .advise(format!("id {uid}"))
 }
 

@@ -91,7 +91,7 @@ fn split_json_documents(content: &str, limit: usize) -> Option<Vec<&str>> {
 fn parse_yaml_documents(content: &str, limit: usize) -> Result<Vec<Node>, YamlError> {
     let size = content.len();
     if size > limit {
-        let message = format!("{size} bytes are more than the {limit} that are read");
+        let message = format!("the text has {size} bytes; the limit is {limit}");
         return Err(YamlError::without_place(message));
     }
     // No snippets: what stands around a mistake may be a secret. The limits on nodes and events
@@ -126,7 +126,7 @@ fn reword_message(message: &str) -> String {
         return message.split(", set ").next().unwrap_or(message).into();
     }
     if message.starts_with("budget breached") {
-        return "aliases expand to more than is read".into();
+        return "the aliases expand to too much data".into();
     }
     if message.starts_with("recursion limit") {
         return "nested too deeply".into();
@@ -323,7 +323,7 @@ mod tests {
         }
         for (content, cause) in [
             ("[".repeat(100_000), "nested too deeply"),
-            ("x".repeat(2 << 20), "more than the 1048576"),
+            ("x".repeat(2 << 20), "the limit is 1048576"),
             (bomb, "aliases expand"),
             ("a: 1\na: 2\n".into(), "duplicate mapping key: a"),
             ("a: [".into(), "unclosed bracket"),

@@ -75,7 +75,7 @@ fn an_installer_of_another_release_is_refused_by_name() {
     let lab = Lab::new();
     fs::write(lab.bin("version"), "4.17.1").unwrap();
     apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
-    let message = "wanted is the one of example.com/ocp:4.18.3-x86_64";
+    let message = "the cluster needs the one of example.com/ocp:4.18.3-x86_64";
     lab.until(message, |lab| lab.sandbox.ok("events").contains(message));
 }
 
@@ -322,7 +322,7 @@ fn credentials_that_would_start_a_program_are_refused() {
         "apiVersion: v1\nkind: Secret\nmetadata: {name: aws}\nstringData: {config: '[default]\n  Credential_Process = /bin/id'}\n",
     );
     apply(&lab.sandbox, &pool("lab", aws, ""));
-    let message = "it would start a program";
+    let message = "which would start a program";
     lab.until(message, |lab| lab.sandbox.ok("events").contains(message));
     assert!(lab.ledger().is_empty());
     lab.gone();

@@ -7,7 +7,7 @@ use crate::sandbox::{apply, has, is_root, met};
 #[test]
 fn exit_codes_are_told_as_reasons_and_failures_are_cleaned_up() {
     for (behaviour, message) in [
-        ("create-cluster: exit 4\nwait-for: exit 5", "the infrastructure could not be made"),
+        ("create-cluster: exit 4\nwait-for: exit 5", "the infrastructure could not be created"),
         ("after-create-cluster: exit 6\nwait-for: exit 6", "operators did not come up"),
         ("create-ignition-configs: exit 42", "it failed (exit code 42): asked to fail"),
         ("create-manifests: exit 3", "the install-config is not valid"),
@@ -256,7 +256,7 @@ fn a_job_whose_folder_is_gone_is_not_begun_again() {
     lab.behave("");
     lab.installed();
     let events = lab.sandbox.ok("events");
-    assert!(events.contains("its folder is gone"), "{events}");
+    assert!(events.contains("the folder of the job is gone"), "{events}");
     lab.gone();
 }
 
@@ -279,17 +279,20 @@ fn a_supervisor_that_is_held_up_is_ended_by_force() {
 #[test]
 fn files_that_drivers_leave_hang_no_pass_and_count_only_if_they_are_usable() {
     for (script, message) in [
-        ("exit 0", "it saved no kubeconfig"),
-        ("mkfifo saved/kubeconfig saved/metadata.json result log2", "it saved no kubeconfig"),
+        ("exit 0", "the driver saved no kubeconfig"),
+        (
+            "mkfifo saved/kubeconfig saved/metadata.json result log2",
+            "the driver saved no kubeconfig",
+        ),
         ("ln -s /etc/passwd saved/kubeconfig; echo {} > saved/metadata.json", "no kubeconfig"),
         ("truncate -s 1G saved/kubeconfig; echo {} > saved/metadata.json", "no kubeconfig"),
-        ("echo 'clusters: []' > saved/kubeconfig", "it saved no metadata.json"),
+        ("echo 'clusters: []' > saved/kubeconfig", "the driver saved no metadata.json"),
         (
             "echo 'users: [{user: {exec: {command: /bin/evil}}}]' > saved/kubeconfig
             echo {} > saved/metadata.json",
             "kubeconfig",
         ),
-        ("echo '{\"infraID\": 7' > result", "result cannot be read"),
+        ("echo '{\"infraID\": 7' > result", "the result of the driver cannot be read"),
         ("echo '{\"hopeless\": true, \"message\": \"no\"}' > result; exit 9", "no"),
     ] {
         let lab = Lab::new();

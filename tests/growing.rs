@@ -208,6 +208,6 @@ fn without_oc_a_host_says_what_is_missing() {
     lab.ok(&["agent", "approve", "h1", "-q"]);
     until(&lab, "failed", |lab| state_of(lab, "h1") == "error");
     let message = condition(&lab, "h1", "Installed");
-    assert!(message.contains("hosts join a cluster by oc adm node-image"), "{message}");
+    assert!(message.contains("adding hosts to a cluster needs oc adm node-image"), "{message}");
     assert!(jsonpath(&lab, "agent/h1", "{.status.joinAgainAt}").starts_with("20"), "{message}");
 }

@@ -171,10 +171,7 @@ fn why_there_is_no_image_is_said_without_secrets() {
     let file = json!({"path": "/x", "contents": {"source": source}});
     let ignition = json!({"storage": {"files": [file]}}).to_string();
     apply(sandbox, &infra_env(&format!("  ignitionConfigOverride: '{ignition}'\n")));
-    assert_no_image_is_made(
-        &lab,
-        "of them openshift-install's, more than the 262144 that it may have",
-    );
+    assert_no_image_is_made(&lab, "of them openshift-install's; the limit is 262144");
     let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: pull}\n\
                   stringData: {.dockerconfigjson: '{\"auths\": {}, \"token\": \"CANARY-token\"}'}\n";
     apply(sandbox, secret);
@@ -244,8 +241,8 @@ fn the_folder_and_the_address_of_images_are_checked() {
     assert_driver_check(sandbox, "isoDirectory", "ok", "new/images");
     assert_driver_check(sandbox, "isoURL", "ok", "http://192.0.2.9/");
     for (wrong, says) in [
-        ("  isoDirectory: images\n", "spec.isoDirectory is no absolute path"),
-        ("  isoURL: ftp://192.0.2.9/\n", "spec.isoURL is no address by http or https"),
+        ("  isoDirectory: images\n", "spec.isoDirectory is not an absolute path"),
+        ("  isoURL: ftp://192.0.2.9/\n", "spec.isoURL is not an http or https URL"),
     ] {
         let document = "apiVersion: poolctl.dev/v1\nkind: Settings\nmetadata: {name: default}\n";
         let file = sandbox.file("wrong.yaml", &format!("{document}spec:\n{wrong}"));

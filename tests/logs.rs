@@ -175,7 +175,7 @@ fn a_driver_whose_supervisor_is_killed_prints_on_and_ends_by_itself() {
     lab.until("survived", |lab| lab.bin("survived").exists());
     // The outcome is not known: what the driver made is cleaned up, and made again.
     lab.installed();
-    assert!(lab.sandbox.ok(&["events"]).contains("its supervisor is gone"));
+    assert!(lab.sandbox.ok(&["events"]).contains("the supervisor of the job is gone"));
     lab.gone();
     lab.until("alone", |lab| pid(lab, "__drain").is_none());
 }

@@ -130,9 +130,9 @@ fn each_redfish_trouble_has_its_message() {
         ("slow", slow.bmc(SYSTEM), "does not answer (for 30 s)"),
         ("huge", huge.bmc(SYSTEM), "the answer is larger than 4 MiB"),
         ("leads", redirecting.bmc(SYSTEM), "it refers to another host, http://127.0.0.1:"),
-        ("html", html.bmc(SYSTEM), "the answer is no JSON"),
+        ("html", html.bmc(SYSTEM), "the answer is not JSON"),
         ("rude", rude.bmc(SYSTEM), "answers 404: Base.1.0.ResourceMissing no [31msuch"),
-        ("nottls", not_tls, "is not reached: "),
+        ("nottls", not_tls, "cannot be reached: "),
     ];
     let lab = lab();
     let ca = emulator.certificate().display().to_string();
@@ -184,7 +184,7 @@ fn a_certificate_is_trusted_by_authority_by_pin_or_because_the_user_says_so() {
         "openssl x509 -in $HOME/other.crt -noout -fingerprint -sha256 | cut -d= -f2";
     let pin = lab.shell(fingerprint_command).out;
     let wrong_pin = "a".repeat(64);
-    let unknown = "nobody known has signed its certificate (SHA-256 ";
+    let unknown = "no known authority has signed its certificate (SHA-256 ";
     let cases = [
         ("ca", &by_our_authority, vec!["--ca", &ca], "True "),
         ("pin", &pinned, vec!["--pin", pin.trim()], "True "),
@@ -197,7 +197,12 @@ fn a_certificate_is_trusted_by_authority_by_pin_or_because_the_user_says_so() {
         ),
         ("unknown", &unsigned, vec![], unknown),
         ("expired", &expired, vec![], "its certificate has expired (SHA-256 "),
-        ("changed", &pinned, vec!["--pin", &wrong_pin], "it was changed, or this is another"),
+        (
+            "changed",
+            &pinned,
+            vec!["--pin", &wrong_pin],
+            "the certificate was changed, or this is another",
+        ),
         ("signed", &unsigned, vec!["--ca", &ca], unknown),
     ];
     let servers: Vec<Server> = cases

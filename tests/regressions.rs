@@ -198,7 +198,7 @@ fn a_template_that_cannot_be_read_is_a_missing_dependency() {
         "pool",
         "{.items[0].status.conditions[?(@.type==\"MissingDependencies\")].message}",
     );
-    assert_eq!(missing, "install config template secret: install-config.yaml: is not a mapping");
+    assert_eq!(missing, "install config template secret: install-config.yaml is not a mapping");
 }
 
 #[test]

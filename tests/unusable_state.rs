@@ -176,7 +176,7 @@ fn sandbox_with_claim_and_backup() -> Sandbox {
 fn two_names_message(path: &std::path::Path, cause: &str, next: &str) -> String {
     format!(
         "error: the state `{}` has more than one name\n  cause: {cause}\n  \
-         cause: its log and its locks lie beside one name, and are not seen through another\n  \
+         cause: its log and locks are beside one name; programs that use another name do not see them\n  \
          next: {next}\n",
         path.display()
     )

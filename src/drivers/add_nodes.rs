@@ -35,7 +35,9 @@ const REASON_LETTERS: usize = 300;
 pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
     if task.program_path("oc").is_none() {
         let reason = task.order.missing.get("oc").map_or("there is no oc", String::as_str);
-        return Ok(try_later(format!("hosts join a cluster by oc adm node-image: {reason}")));
+        return Ok(try_later(format!(
+            "adding hosts to a cluster needs oc adm node-image: {reason}"
+        )));
     }
     let client = match ClusterClient::new(task, &task.job_folder.input_path("kubeconfig")) {
         Ok(client) => client,
@@ -95,8 +97,8 @@ fn refuse_taken_name(task: &Task, host: &KnownHost, host_count: usize) -> Ending
     let name = &host.name;
     let cluster = &task.order.cluster;
     let message = format!(
-        "cluster {cluster} has a node {name} that is ready, and it is not known to be this host: \
-         call the host otherwise (poolctl agent set AGENT --hostname NAME) or remove that one (oc \
+        "cluster {cluster} already has a ready node {name}, and it is not known to be this host: \
+         rename the host (poolctl agent set AGENT --hostname NAME) or remove that node (oc \
          delete node {name}), then unbind and bind the host"
     );
     if host_count > 1 { Ending::failed(message) } else { Ending::hopeless(message) }
@@ -125,7 +127,7 @@ fn create_image(
         return Ok(Some(Ending::failed(message)));
     }
     if image::find_image(work, "node")?.is_none() {
-        return Ok(Some(Ending::failed("oc adm node-image create left no image")));
+        return Ok(Some(Ending::failed("oc adm node-image create wrote no image")));
     }
     Ok(None)
 }

@@ -252,7 +252,7 @@ fn power_off(
         match request_and_await(controller, PowerAction::SoftOff, shutdown_time, job) {
             Ok(()) => return Ok(()),
             Err(error) if job.is_stopped() => return Err(error),
-            Err(error) => job.log_step(&format!("{error}: power off by force")),
+            Err(error) => job.log_step(&format!("{error}; powering off by force")),
         }
     }
     job.log_step("power off");
@@ -286,5 +286,6 @@ fn request_and_await(
     }
     let state = if is_to_be_on { "off" } else { "on" };
     let seconds = timeout.as_secs();
-    Err(last_error.unwrap_or_else(|| format!("still {state} {seconds} s after it was told").into()))
+    Err(last_error
+        .unwrap_or_else(|| format!("still {state} {seconds} s after the power command").into()))
 }

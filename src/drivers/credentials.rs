@@ -32,7 +32,9 @@ pub fn installer_environment(task: &Task) -> Result<BTreeMap<String, String>, St
     for (key, value) in read_credentials(task) {
         let lower_case = value.to_lowercase();
         if let Some(word) = STARTING_PROGRAMS.iter().find(|word| lower_case.contains(**word)) {
-            return Err(format!("the credentials have {word} in {key}: it would start a program"));
+            return Err(format!(
+                "{key} of the credentials contains {word}, which would start a program"
+            ));
         }
         for (file_key, variable) in FILE_VARIABLES {
             if file_key == key {

@@ -30,10 +30,10 @@ pub fn run_driver(task: &mut Task) -> Result<Ending, Stopped> {
 /// count as installed.
 fn find_defect(task: &Task) -> Option<String> {
     let Some(kubeconfig) = task.job_folder.read_saved("kubeconfig") else {
-        return Some("it saved no kubeconfig".to_owned());
+        return Some("the driver saved no kubeconfig".to_owned());
     };
     if task.job_folder.read_saved("metadata.json").is_none() {
-        return Some("it saved no metadata.json".to_owned());
+        return Some("the driver saved no metadata.json".to_owned());
     }
     kube::kubeconfig_defect(&kubeconfig).map(|defect| format!("kubeconfig: {defect}"))
 }

@@ -28,7 +28,9 @@ struct DriverResult {
 pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
     let Some(program) = task.program_path("driver") else {
         let reason = task.order.missing.get("driver").cloned();
-        return Ok(Ending::failed(reason.unwrap_or_else(|| "there is no driver for this".into())));
+        return Ok(Ending::failed(
+            reason.unwrap_or_else(|| "the driver program is missing".into()),
+        ));
     };
     let mut environment = BTreeMap::from([
         ("POOLCTL_VERB".to_owned(), task.order.verb.name().to_owned()),
@@ -51,7 +53,11 @@ pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
     let result = match read_regular_file(&task.job_folder.file_path("result")) {
         Ok(bytes) => match serde_json::from_slice::<DriverResult>(&bytes) {
             Ok(result) => result,
-            Err(error) => return Ok(Ending::failed(format!("result cannot be read: {error}"))),
+            Err(error) => {
+                return Ok(Ending::failed(format!(
+                    "the result of the driver cannot be read: {error}"
+                )));
+            }
         },
         Err(_) => DriverResult::default(),
     };

@@ -101,9 +101,11 @@ impl HttpClient {
             }
             let target = reply.location.unwrap_or_default();
             if method != Method::GET {
-                return Err(
-                    format!("{path}: a {method} is not sent on to `{}`", shorten(&target)).into()
-                );
+                return Err(format!(
+                    "{path}: poolctl does not repeat a {method} at `{}`",
+                    shorten(&target)
+                )
+                .into());
             }
             path = self.path_of_link(&target)?;
         }
@@ -117,7 +119,9 @@ impl HttpClient {
         let url = base.join(link).map_err(|error| format!("`{}`: {error}", shorten(link)))?;
         if url.origin() != base.origin() {
             let other_host = shorten(&url.origin().ascii_serialization());
-            return Err(format!("it refers to another host, {other_host}, which is not asked"));
+            return Err(format!(
+                "it refers to another host, {other_host}; poolctl does not ask that host"
+            ));
         }
         Ok(url[url::Position::BeforePath..url::Position::AfterQuery].to_owned())
     }
@@ -175,7 +179,7 @@ impl HttpClient {
         let body = match serde_json::from_slice(&bytes) {
             Ok(body) => body,
             Err(_) if bytes.is_empty() || status >= 300 || status == 202 => Value::Null,
-            Err(error) => return Err(format!("{path}: the answer is no JSON: {error}").into()),
+            Err(error) => return Err(format!("{path}: the answer is not JSON: {error}").into()),
         };
         Ok(Reply { status, body, location, etag, retry_after })
     }
@@ -215,7 +219,7 @@ impl HttpClient {
                 format!("{origin} refuses connections: nothing listens there")
             }
             std::io::ErrorKind::TimedOut => format!("{origin} does not answer"),
-            _ => format!("{origin} is not reached: {}", shorten(&error.to_string())),
+            _ => format!("{origin} cannot be reached: {}", shorten(&error.to_string())),
         };
         message.into()
     }
@@ -257,10 +261,10 @@ impl<In: Transport> Connector<In> for TlsConnector {
         let host = details.uri.host().unwrap_or_default();
         // An IPv6 address is in brackets in a URL, but not in a certificate.
         let bare_host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        let server_name =
-            ServerName::try_from(bare_host).map_err(|_| ureq::Error::Tls("no name to verify"))?;
+        let server_name = ServerName::try_from(bare_host)
+            .map_err(|_| ureq::Error::Tls("the address has no name to verify"))?;
         let mut conn = ClientConnection::new(Arc::clone(&self.0), server_name)
-            .map_err(|_| ureq::Error::Tls("TLS cannot begin"))?;
+            .map_err(|_| ureq::Error::Tls("TLS cannot start"))?;
         let mut sock = TransportAdapter::new(transport.boxed(), details.current_time.clone());
         sock.set_timeout(details.timeout);
         conn.complete_io(&mut sock)?;

@@ -50,9 +50,9 @@ pub fn publish_image(
         return Ok(None);
     }
     let (Some(folder), Some(url)) = (&task.order.iso_directory, &task.order.iso_url) else {
-        return Err("isoDirectory and isoURL of the Settings say where images are put and how \
-                    controllers fetch them, and are not set"
-            .into());
+        let message = "isoDirectory and isoURL of the Settings are not set; they say where images \
+                       are put and how controllers fetch them";
+        return Err(message.into());
     };
     let describe = |error: io::Error| format!("{}: {error}", folder.display());
     let image = find_image(work, kind).map_err(describe)?.ok_or("there is no image")?;

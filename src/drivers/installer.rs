@@ -84,7 +84,7 @@ fn provision(task: &mut Task) -> Result<Ending, Stopped> {
     // From here on the cluster can be destroyed, whatever happens.
     let metadata = save_installation(task, &installer.work)?;
     if metadata["infraID"].as_str().is_none_or(str::is_empty) {
-        let message = "the installer wrote no metadata.json: nothing is made without";
+        let message = "the installer wrote no metadata.json; poolctl creates no cluster without it";
         return Ok(Ending::new(Verdict::NothingMade, message));
     }
     let code = installer.run(task, &["create", "cluster"])?;
@@ -223,7 +223,7 @@ pub fn ending_before_creation(task: &Task, step: &str, code: i32) -> Ending {
 pub fn ending_of_failed_step(task: &Task, step: &str, code: i32) -> Ending {
     let reason = match code {
         3 => "the install-config is not valid, or the platform could not be reached",
-        4 => "the infrastructure could not be made",
+        4 => "the infrastructure could not be created",
         5 => "the bootstrap failed",
         6 => "the installation failed: operators did not come up",
         7 => "operators did not become stable",

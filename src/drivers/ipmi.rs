@@ -207,7 +207,8 @@ impl Ipmi {
             .into()),
             _ => {
                 let message = format!(
-                    "{host} port {port} refused within {seconds:.1} s: wrong username or password, or not {tried_suites}"
+                    "{host} port {port} refused within {seconds:.1} s: wrong username or password, \
+                     or it does not support {tried_suites}"
                 );
                 Err(ControllerError::new(ErrorReason::CredentialsUnusable, message))
             }
@@ -225,7 +226,9 @@ impl Controller for Ipmi {
         match answer.trim() {
             status if status.ends_with("is on") => Ok(true),
             status if status.ends_with("is off") => Ok(false),
-            status => Err(format!("it says of its power: `{}`", shorten(status)).into()),
+            status => {
+                Err(format!("it reports an unknown power state: `{}`", shorten(status)).into())
+            }
         }
     }
 
@@ -249,7 +252,7 @@ impl Controller for Ipmi {
     }
 
     fn insert_image(&mut self, _url: &str) -> Result<(), ControllerError> {
-        Err("IPMI attaches no images; a redfish-virtualmedia:// address does".into())
+        Err("IPMI cannot attach images; use a redfish-virtualmedia:// address".into())
     }
 
     fn eject_image(&mut self) -> Result<(), ControllerError> {

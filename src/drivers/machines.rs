@@ -210,7 +210,10 @@ fn open_controller(
         Address::Redfish { origin, system } => {
             let pin = match &machine.pin {
                 Some(pin) => Some(pin_of(pin).ok_or_else(|| {
-                    ControllerError::new(ErrorReason::CertificateRefused, "its pin is no SHA-256")
+                    ControllerError::new(
+                        ErrorReason::CertificateRefused,
+                        "its pin is not a SHA-256",
+                    )
                 })?),
                 None => None,
             };

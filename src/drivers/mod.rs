@@ -103,12 +103,15 @@ fn collect_supervised_reports(work: &Work<'_>) -> Vec<Report> {
     let mut host_reports = None;
     // Looked at first: what a job saves before it ends must be found below.
     let final_outcome = match job_folder.standing() {
-        Standing::NotStarted if work.job.begun => {
-            Some(broken_off("its folder is gone; what it made may be there still".into(), false))
-        }
+        Standing::NotStarted if work.job.begun => Some(broken_off(
+            "the folder of the job is gone; what the job created may still exist".into(),
+            false,
+        )),
         Standing::NotStarted => return Vec::new(),
         Standing::Running => None,
-        Standing::Interrupted => Some(broken_off("its supervisor is gone".into(), false)),
+        Standing::Interrupted => {
+            Some(broken_off("the supervisor of the job is gone".into(), false))
+        }
         Standing::Over(ending) => {
             let outcome = outcome_of_ending(&job_folder, work.job.verb, &ending);
             if !ending.hosts.is_empty() {
@@ -198,7 +201,7 @@ fn outcome_of_ending(job_folder: &Place, verb: Verb, ending: &Ending) -> Outcome
                 operators_ready: health.operators_ready,
                 settle: crate::model::power::SETTLE,
             }),
-            None => Outcome::failed("the driver said nothing of the cluster's health"),
+            None => Outcome::failed("the driver did not report the cluster's health"),
         },
         Verb::Deprovision
         | Verb::Start

@@ -38,12 +38,14 @@ pub fn find(settings: &SettingsSpec, name: &str) -> Result<PathBuf, String> {
 /// is for people.
 pub fn find_driver(settings: &SettingsSpec, name: &str) -> Result<PathBuf, String> {
     if !is_driver_name(name) {
-        return Err(format!("`{name}` is no name of a driver: a-z, 0-9 and -, at most 32"));
+        return Err(format!(
+            "`{name}` is not a driver name: at most 32 characters of a-z, 0-9 and -"
+        ));
     }
     let folder = settings
         .driver_directory
         .as_ref()
-        .ok_or("driverDirectory of the Settings says where drivers are, and is not set")?;
+        .ok_or("driverDirectory of the Settings is not set; it says where drivers are")?;
     let path = folder.join(format!("poolctl-driver-{name}"));
     check_program(&path)?;
     check_ownership(&path)?;
@@ -76,7 +78,7 @@ pub fn version(path: &Path, arguments: &[&str]) -> Option<String> {
 fn check_program(path: &Path) -> Result<(), String> {
     let name = path.display();
     if !path.is_absolute() {
-        return Err(format!("`{name}` is no absolute path"));
+        return Err(format!("`{name}` is not an absolute path"));
     }
     let metadata = fs::metadata(path).map_err(|error| format!("`{name}`: {error}"))?;
     if !metadata.is_file() || metadata.permissions().mode() & 0o111 == 0 {
@@ -96,7 +98,9 @@ fn check_ownership(path: &Path) -> Result<(), String> {
         let metadata = fs::metadata(ancestor).map_err(|error| format!("`{name}`: {error}"))?;
         let owner = metadata.uid();
         if owner != 0 && owner != our_uid {
-            return Err(format!("`{name}` belongs to user {owner}, not to root or us"));
+            return Err(format!(
+                "`{name}` belongs to user {owner}, not to root or the user of poolctl"
+            ));
         }
         // In a sticky folder like /tmp others cannot replace what is not theirs.
         let is_sticky_folder = metadata.is_dir() && metadata.mode() & 0o1000 != 0;

@@ -130,7 +130,8 @@ impl Controller for Redfish {
             Some("On" | "PoweringOff" | "Paused") => Ok(true),
             Some("Off" | "PoweringOn") => Ok(false),
             state => {
-                Err(format!("it says of its power: {}", shorten(state.unwrap_or("nothing"))).into())
+                let state = shorten(state.unwrap_or("none"));
+                Err(format!("it reports an unknown power state: {state}").into())
             }
         }
     }
@@ -138,7 +139,7 @@ impl Controller for Redfish {
     fn request_power(&mut self, action: PowerAction) -> Result<(), ControllerError> {
         let system = self.read_system()?;
         let reset = &system["Actions"]["#ComputerSystem.Reset"];
-        let target = reset["target"].as_str().ok_or("it has no power that can be controlled")?;
+        let target = reset["target"].as_str().ok_or("its power cannot be controlled")?;
         let allowed_types = self.allowed_reset_types(reset);
         let wanted_types: &[&str] = match action {
             PowerAction::On => &["On", "ForceOn"],
@@ -154,7 +155,7 @@ impl Controller for Redfish {
                 .find(|wanted| allowed_types.iter().any(|allowed| allowed == **wanted))
         };
         let Some(reset_type) = reset_type else {
-            return Err(format!("it cannot be told {}", wanted_types.join(" or ")).into());
+            return Err(format!("it does not support {}", wanted_types.join(" or ")).into());
         };
         let reply = self.service.post(target, Some(&json!({"ResetType": reset_type})))?;
         check_status(reply, target).map(drop)

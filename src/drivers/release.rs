@@ -28,7 +28,8 @@ pub fn find_installer(task: &mut Task) -> Result<Result<PathBuf, String>, Stoppe
     }
     let Some(oc) = task.program_path("oc") else {
         return Ok(Err(format!(
-            "{reason}; wanted is the one of {release_image}: name it in programs of the Settings, or install oc, which takes it out of the release"
+            "{reason}; the cluster needs the one of {release_image}: name it in programs of the \
+             Settings, or install oc, which extracts it from the release"
         )));
     };
     extract_installer(task, &oc, &release_image)
@@ -106,7 +107,7 @@ fn extract_installer(
     let code = task.run_program(oc, &arguments, new_folder.path(), &BTreeMap::new())?;
     if code != 0 || !new_folder.path().join(NAME).is_file() {
         return Ok(Err(format!(
-            "{NAME} cannot be taken out of {release_image} (oc: exit code {code})"
+            "{NAME} cannot be extracted from {release_image} (oc: exit code {code})"
         )));
     }
     // It fails if another job was faster: then that one's is used.

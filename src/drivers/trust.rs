@@ -72,10 +72,10 @@ impl Trust {
         let Some(pem) = &self.authority else { return Ok(Vec::new()) };
         let mut certificates = Vec::new();
         for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
-            certificates.push(certificate.map_err(|error| format!("ca.crt is no PEM: {error}"))?);
+            certificates.push(certificate.map_err(|error| format!("ca.crt is not PEM: {error}"))?);
         }
         if certificates.is_empty() {
-            return Err("ca.crt has no certificate in it".into());
+            return Err("ca.crt contains no certificate".into());
         }
         Ok(certificates)
     }
@@ -99,7 +99,7 @@ fn build_verifier(
     }
     WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
         .build()
-        .map_err(|error| format!("there is no authority to believe: {error}"))
+        .map_err(|error| format!("there is no authority to trust: {error}"))
 }
 
 impl ServerCertVerifier for Verifier {
@@ -169,13 +169,15 @@ pub fn explain_refusal(error: &CertificateError, trust: &Trust, fingerprint: &st
         CertificateError::ApplicationVerificationFailure => {
             let pin = trust.pin.as_deref().unwrap_or_default();
             format!(
-                "its certificate has SHA-256 {fingerprint}, pinned is {pin}: it was changed, or this is another"
+                "its certificate has SHA-256 {fingerprint}, but the pin is {pin}: the certificate was \
+                 changed, or this is another machine"
             )
         }
         // A certificate that signed itself is its own authority: `Other` says so.
         CertificateError::UnknownIssuer | CertificateError::Other(_) => format!(
-            "nobody known has signed its certificate (SHA-256 {fingerprint}); ca.crt in its Secret says \
-             who may, or annotation {}={fingerprint} pins this one",
+            "no known authority has signed its certificate (SHA-256 {fingerprint}); put the \
+             authority into ca.crt of its Secret, or pin this certificate with annotation \
+             {}={fingerprint}",
             crate::model::host::PIN
         ),
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
@@ -184,6 +186,6 @@ pub fn explain_refusal(error: &CertificateError, trust: &Trust, fingerprint: &st
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             format!("its certificate is for another name (SHA-256 {fingerprint})")
         }
-        _ => format!("its certificate is not believed: {error:?} (SHA-256 {fingerprint})"),
+        _ => format!("its certificate is not trusted: {error:?} (SHA-256 {fingerprint})"),
     }
 }

@@ -66,7 +66,7 @@ fn refuse_syntax(template: &str, cause: String, example: &str) -> Refusal {
 
 /// Refuses a template that is well formed: another document may have an answer to it.
 fn refuse_document(template: &str, error: &EvaluationError, example: &str) -> Refusal {
-    Refusal::invalid(format!("jsonpath `{template}` has no answer here"))
+    Refusal::invalid(format!("jsonpath `{template}` does not fit this document"))
         .because(error.to_string())
         .next(example)
 }
@@ -242,14 +242,14 @@ mod tests {
             ("{.items[x]}", "`x` is not an index"),
             ("{.items[1.5]}", "`1.5` is not an index"),
             ("{.items[]}", "an index is missing"),
-            ("{.items[::0]}", "a step of 0 leads nowhere"),
-            ("{.items[?(@.a=~\"x\")]}", "filters have no `=~`"),
-            ("{.items[?(@.a && @.b)]}", "filters have no `&&`"),
-            ("{.items[?(@.a==1||@.b==2)]}", "filters have no `||`"),
+            ("{.items[::0]}", "the step 0 is not a positive number"),
+            ("{.items[?(@.a=~\"x\")]}", "filters do not support `=~`"),
+            ("{.items[?(@.a && @.b)]}", "filters do not support `&&`"),
+            ("{.items[?(@.a==1||@.b==2)]}", "filters do not support `||`"),
             ("{.items[?(@.a==1==2)]}", "a filter compares two values, not more"),
             ("{.items[?(@.a==b)]}", "`b` is not a value"),
             ("{.items[?((@.a))]}", "is not understood"),
-            ("{'\\d'}", "has a backslash before none of"),
+            ("{'\\d'}", "has a backslash that is not before"),
         ] {
             check_refusal(template, Exit::Usage, cause);
         }

@@ -90,7 +90,8 @@ fn check_size(ignition: &Value, base: &str, config_count: usize) -> Result<(), S
         bytes => format!(", {bytes} of them openshift-install's"),
     };
     Err(format!(
-        "the Ignition has {size} bytes{share_of_base}, more than the {MAX_IGNITION_SIZE} that it may have; {config_count} NMStateConfigs are in it"
+        "the Ignition has {size} bytes{share_of_base}; the limit is {MAX_IGNITION_SIZE} \
+         (NMStateConfigs in it: {config_count})"
     ))
 }
 
@@ -109,7 +110,7 @@ impl Discovery<'_> {
     /// The scripts of the agent, its configuration, and the pull secret.
     fn render_agent_files(&self) -> Result<Vec<Value>, String> {
         let config = self.config.as_object().cloned();
-        let mut config = config.ok_or("the configuration of the agent is no object")?;
+        let mut config = config.ok_or("the configuration of the agent is not an object")?;
         let mut files = vec![
             render_file("/usr/local/bin/poolctl-agent", 0o755, AGENT),
             render_file("/etc/poolctl-agent/inventory.sh", 0o644, INVENTORY),
@@ -192,7 +193,7 @@ fn render_chrony(spec: &InfraEnvSpec) -> Result<Option<String>, String> {
 /// Refuses a value with line breaks: what follows them would be read as a setting of its own.
 fn check_one_line<'t>(what: &str, value: &'t str) -> Result<&'t str, String> {
     if value.chars().any(char::is_control) {
-        return Err(format!("{what} has characters that are no text"));
+        return Err(format!("{what} contains control characters"));
     }
     Ok(value)
 }
@@ -410,9 +411,9 @@ mod tests {
         let merged = render_with_override(&mut infra_env, &overrides).unwrap();
         assert_eq!(merged["ignition"]["version"], "3.4.0");
         for (overrides, expected) in [
-            (json!({"ignition": {"version": "2.2.0"}}), "not of version 3"),
-            (json!({"ignition": 3}), "no Ignition"),
-            (json!(["x"]), "no Ignition"),
+            (json!({"ignition": {"version": "2.2.0"}}), "poolctl supports version 3"),
+            (json!({"ignition": 3}), "is not an Ignition config"),
+            (json!(["x"]), "is not an Ignition config"),
         ] {
             let why = render_with_override(&mut infra_env, &overrides).unwrap_err();
             assert!(why.contains(expected), "{why}");

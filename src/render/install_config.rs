@@ -47,7 +47,7 @@ fn parse_template(template: &SecretValue) -> Result<Value, String> {
     let mut document =
         yaml::value(template.reveal()).map_err(|why| format!("install-config.yaml: {why}"))?;
     let Some(root) = document.as_object_mut() else {
-        return Err("install-config.yaml: is not a mapping".into());
+        return Err("install-config.yaml is not a mapping".into());
     };
     let metadata = root.entry("metadata").or_insert(Value::Null);
     if metadata.is_null() {

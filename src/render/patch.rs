@@ -35,7 +35,7 @@ impl<'a> Rules<'a> {
         if pointers(allowed).any(|prefix| is_at_or_below(pointer, prefix)) {
             return Ok(());
         }
-        Err(format!("the pool allows patches below {allowed} only ({ALLOWED_PATHS})"))
+        Err(format!("the pool allows only patches below {allowed} ({ALLOWED_PATHS})"))
     }
 }
 
@@ -89,7 +89,7 @@ fn apply_patch(
     if let Some(from) = &from {
         rules.check_allowed(from).map_err(|why| format!("from: {why}"))?;
         if is_secret_place(from) && !is_secret_place(&target) {
-            return Err("from: a secret is not copied to where it would be shown".into());
+            return Err("from: a secret cannot be copied to a place that is shown".into());
         }
     }
     let value = value_of(patch, strict)?;
@@ -98,7 +98,7 @@ fn apply_patch(
     let is_lenient = op == Op::Replace && !strict;
     if is_lenient && document.pointer(&target).is_none() && is_parent_mapping(document, &target) {
         op = Op::Add;
-        note = Some("it is not there to be replaced, and is added".to_owned());
+        note = Some("there is nothing to replace, so the value is added".to_owned());
     }
     let operation = json!({"op": op_name(op), "path": target, "from": from, "value": value});
     let operation: json_patch::PatchOperation =
@@ -122,10 +122,10 @@ fn explain_failure(document: &Value, op: Op, path: &str, from: Option<&str>) -> 
         return why;
     }
     let why = match op {
-        Op::Test => "the value there is another one",
+        Op::Test => "the value is different",
         Op::Remove if path.is_empty() => "the whole document cannot be removed",
         Op::Move => "nothing can be moved into itself",
-        _ => "there is no such place",
+        _ => "the path does not exist",
     };
     why.to_owned()
 }
@@ -159,7 +159,9 @@ fn is_secret_place(pointer: &str) -> bool {
 fn parse_pointer(path: &str, strict: bool) -> Result<Cow<'_, str>, String> {
     let pointer = with_leading_slash(path);
     if strict && *pointer != *path {
-        return Err(format!("`{path}` begins with no slash; write `{pointer}` ({STRICT_PATCHES})"));
+        return Err(format!(
+            "`{path}` does not begin with a slash; write `{pointer}` ({STRICT_PATCHES})"
+        ));
     }
     Ok(pointer)
 }
@@ -210,7 +212,7 @@ fn explain_missing(document: &Value, pointer: &str, needs_leaf: bool) -> Option<
             None if may_be_missing => return None,
             None => {
                 let contents = describe_contents(parent);
-                return Some(format!("`{segment}` is not there; {contents}"));
+                return Some(format!("`{segment}` does not exist; {contents}"));
             }
         }
     }
@@ -222,10 +224,12 @@ fn describe_contents(value: &Value) -> String {
         Value::Object(fields) if fields.is_empty() => "the mapping is empty".into(),
         Value::Object(fields) => {
             let keys: Vec<&str> = fields.keys().map(String::as_str).collect();
-            format!("there are {}", keys.join(", "))
+            format!("the mapping has `{}`", keys.join("`, `"))
         }
-        Value::Array(items) => format!("the list has {} entries, counted from 0", items.len()),
-        _ => "above it is a plain value".into(),
+        Value::Array(items) => {
+            format!("the length of the list is {}, and indexes begin at 0", items.len())
+        }
+        _ => "its parent is a plain value".into(),
     }
 }
 
@@ -255,21 +259,24 @@ mod tests {
         let patch = json!({"op": "replace", "path": "/metadata/zone", "value": "a"});
         assert_eq!(apply_to_document(&patch, LENIENT).unwrap()["metadata"]["zone"], "a");
         let error = apply_to_document(&patch, STRICT).unwrap_err();
-        assert!(error.contains("`zone` is not there; there are name"), "{error}");
+        assert!(error.contains("`zone` does not exist; the mapping has `name`"), "{error}");
     }
 
     #[test]
-    fn a_failure_names_the_first_missing_segment_and_what_is_there() {
+    fn a_failure_names_the_first_missing_segment_and_what_exists() {
         for (patch, expected) in [
             (
                 json!({"op": "add", "path": "/metadat/name", "value": "a"}),
-                "`metadat` is not there; there are compute, metadata",
+                "`metadat` does not exist; the mapping has `compute`, `metadata`",
             ),
-            (json!({"op": "remove", "path": "/compute/1"}), "the list has 1 entries"),
-            (json!({"op": "test", "path": "/metadata/name", "value": "y"}), "another one"),
+            (json!({"op": "remove", "path": "/compute/1"}), "the length of the list is 1"),
+            (
+                json!({"op": "test", "path": "/metadata/name", "value": "y"}),
+                "the value is different",
+            ),
             (
                 json!({"op": "move", "from": "/nope", "path": "/metadata/name"}),
-                "`nope` is not there",
+                "`nope` does not exist",
             ),
             (json!({"op": "add", "path": "/a", "valueJSON": "{"}), "valueJSON: "),
         ] {

@@ -159,12 +159,14 @@ fn check_families(
     let bits = first.bits();
     if !(0..=i64::from(bits)).contains(&prefix) {
         problems.push(format!(
-            "{path}.prefix: {prefix} is not between 0 and {bits}, as {first} needs it"
+            "{path}.prefix: {prefix} is not between 0 and {bits}, the limits for {first}"
         ));
     } else if let Some(length) = range.subnet().map(Subnet::prefix_length)
         && prefix > i64::from(length)
     {
-        problems.push(format!("{path}.prefix: {prefix} does not cover its subnet, a /{length}"));
+        problems.push(format!(
+            "{path}.prefix: {prefix} is longer than the prefix of its subnet, /{length}"
+        ));
     }
 }
 
@@ -203,7 +205,9 @@ fn check_pre_allocations(problems: &mut Vec<String>, pool: &IpPool) {
         if pool.entry_of(address).is_none() {
             problems.push(format!("{path}: {address} is out of bounds of the pools given"));
         } else if never_leased.contains(&address) {
-            problems.push(format!("{path}: {address} is a gateway, or its network's own"));
+            problems.push(format!(
+                "{path}: {address} is a gateway or a reserved address of its network"
+            ));
         }
     }
 }
@@ -216,7 +220,8 @@ fn check_annotations(problems: &mut Vec<String>, pool: &IpPool) {
         && annotated_strategy != spec_strategy
     {
         problems.push(format!(
-            "annotation {ALLOCATION}: `{annotated}` is not spec.allocationStrategy, `{in_spec}`"
+            "annotation {ALLOCATION}: `{annotated}` differs from spec.allocationStrategy \
+             `{in_spec}`"
         ));
     }
     for (name, value) in &pool.metadata.annotations {
@@ -243,8 +248,8 @@ pub fn warnings(pool: &IpPool) -> Vec<String> {
         if range.start.is_none() && subnet.written() != first {
             let next = Addr(subnet.written().0.saturating_add(1));
             warnings.push(format!(
-                "ippool `{name}`: pools[{index}] begins with {next}, after the address in its subnet; {first}/{} \
-                 begins at the first",
+                "ippool `{name}`: pools[{index}] begins at {next}, after the address in its subnet; \
+                 write {first}/{} to begin at the first address",
                 subnet.prefix_length()
             ));
         }
@@ -261,7 +266,8 @@ fn warn_of_dns_servers(warnings: &mut Vec<String>, pool: &IpPool) {
     for server in lists.iter().copied().flatten().filter_map(|server| server.parse().ok()) {
         if open_ranges.iter().any(|(_, range)| range.has(server)) {
             warnings.push(format!(
-                "ippool `{name}`: DNS server {server} would be leased: poolctl ip reserve {name} {server}"
+                "ippool `{name}`: DNS server {server} could be leased to a claim; reserve it: poolctl \
+                 ip reserve {name} {server}"
             ));
         }
     }
@@ -284,7 +290,10 @@ pub fn check_claim(claim: &IpClaim) -> Vec<String> {
         problems.push("spec.pool.name: cannot be empty".into());
     }
     if !pool.namespace.is_empty() && pool.namespace != claim.metadata.namespace {
-        problems.push(format!("spec.pool.namespace: `{}` is not the claim's", pool.namespace));
+        problems.push(format!(
+            "spec.pool.namespace: `{}` is not the namespace of the claim",
+            pool.namespace
+        ));
     }
     if !pool.kind.is_empty() && pool.kind != "IPPool" {
         problems.push(format!("spec.pool.kind: `{}` is not IPPool", pool.kind));
@@ -367,10 +376,8 @@ fn check_has_no_leases(state: &State, deleted: &IpPool) -> Result<(), Refusal> {
 
 fn check_leases_fit(state: &State, pool: &IpPool) -> Result<(), Refusal> {
     let offenders = state.ip_offenders.get(&pool.metadata.key()).into_iter().flatten();
-    let mut refusal = Refusal::conflict(format!(
-        "IPPool `{}` does not fit the leases that there are",
-        pool.metadata.name
-    ));
+    let mut refusal =
+        Refusal::conflict(format!("IPPool `{}` does not fit its leases", pool.metadata.name));
     refusal.causes.extend(offenders.cloned());
     if refusal.causes.is_empty() || pool.metadata.annotated(OUT_OF_RANGE) {
         return Ok(());
@@ -396,7 +403,8 @@ fn check_leases_differ(state: &State) -> Result<(), Refusal> {
         if let Some(address) = addresses.first()
             && !is_own_name
         {
-            let problem = format!("IPAddress `{name}` would be called like that of {address}");
+            let problem =
+                format!("IPAddress `{name}` would have the name of the IPAddress of {address}");
             return Err(Refusal::conflict(problem).advise("give it another name"));
         }
     }
@@ -439,9 +447,9 @@ fn check_apart(pool: &IpPool, other_pool: &IpPool) -> Result<(), Refusal> {
     let why = if let Some((range, other_range)) = find_overlap(pool, other_pool) {
         format!("{range} overlaps {other_range} of IPPool `{other_name}`")
     } else if let Some(address) = find_kept_address(other_pool, pool) {
-        format!("{address} of its ranges is kept by IPPool `{other_name}`")
+        format!("it would lease {address}, which IPPool `{other_name}` keeps back")
     } else if let Some(address) = find_kept_address(pool, other_pool) {
-        format!("it keeps {address}, which IPPool `{other_name}` leases")
+        format!("it keeps back {address}, which IPPool `{other_name}` would lease")
     } else {
         return Ok(());
     };

@@ -19,19 +19,21 @@ pub fn check(agent: &Agent) -> Vec<String> {
     if spec.role == Role::Bootstrap {
         let infra_env = agent.infra_env().map(|key| key.name).unwrap_or_default();
         let why = no_role(Role::Bootstrap.name(), &agent.metadata.name, &infra_env);
-        wrong.push(format!("{why}: spec.role bootstrap is poolctl's to give"));
+        wrong.push(format!("{why}: only poolctl sets spec.role bootstrap"));
     }
     if !spec.machine_config_pool.is_empty() && spec.role == Role::Master {
         wrong.push("spec.machineConfigPool is for workers".into());
     }
     if spec.cluster_deployment_name.as_ref().is_some_and(|reference| reference.name.is_empty()) {
         wrong.push(
-            "spec.clusterDeploymentName.name is missing; leave the field out for none".into(),
+            "spec.clusterDeploymentName.name is missing; leave out clusterDeploymentName for no \
+             cluster"
+                .into(),
         );
     }
     for (key, value) in &spec.node_labels {
         if !label_value(value) || !label_key(key) {
-            wrong.push(format!("spec.nodeLabels.{key}: `{value}` is no label"));
+            wrong.push(format!("spec.nodeLabels.{key}: `{value}` is not a label"));
         }
     }
     wrong
@@ -50,8 +52,8 @@ pub fn warning(agent: &Agent) -> Option<String> {
     }
     let name = &agent.metadata.name;
     Some(format!(
-        "agent `{name}`: spec.clusterDeploymentName.namespace is missing; no cluster is found \
-         without it"
+        "agent `{name}`: spec.clusterDeploymentName.namespace is missing; poolctl cannot find \
+         the cluster without it"
     ))
 }
 
@@ -60,7 +62,7 @@ pub fn warning(agent: &Agent) -> Option<String> {
 pub fn input(agent: &Agent) -> Option<String> {
     let spec = &agent.spec;
     if !spec.installer_args.is_empty() && !is_json_list_of_strings(&spec.installer_args) {
-        return Some("installerArgs is no JSON list of strings".into());
+        return Some("installerArgs is not a JSON list of strings".into());
     }
     if spec.ignition_config_overrides.is_empty() {
         return None;

@@ -66,19 +66,19 @@ fn find_value_problem(kind: Kind, expected: AnnotationValue, value: &str) -> Opt
             (!is_known).then(|| describe_mismatch(kind, value, expected))
         }
         AnnotationValue::Number => {
-            value.parse::<u32>().is_err().then(|| format!(": `{value}`: is not a number"))
+            value.parse::<u32>().is_err().then(|| format!(": `{value}` is not a number"))
         }
         AnnotationValue::Duration => {
             value.parse::<Span>().err().map(|why| format!(": `{value}`: {why}"))
         }
         AnnotationValue::DurationLike(example) => {
             let is_duration = value.parse::<Span>().is_ok();
-            (!is_duration).then(|| format!(": `{value}` is no duration like {example}"))
+            (!is_duration).then(|| format!(": `{value}` is not a duration like {example}"))
         }
         AnnotationValue::DurationUpTo(longest) => {
             let limit = longest.parse::<Span>().unwrap_or_default();
             let is_within_limit = value.parse::<Span>().is_ok_and(|span| span <= limit);
-            (!is_within_limit).then(|| format!(": `{value}` is no duration up to {longest}"))
+            (!is_within_limit).then(|| format!(": `{value}` is not a duration up to {longest}"))
         }
         AnnotationValue::DurationAboveZero { zero } => match value.parse::<Span>() {
             Ok(span) if span.0 > 0 => None,
@@ -87,11 +87,11 @@ fn find_value_problem(kind: Kind, expected: AnnotationValue, value: &str) -> Opt
         },
         AnnotationValue::Fingerprint => pin_of(value)
             .is_none()
-            .then(|| format!(": `{value}` is no SHA-256: 64 hexadecimal digits make one")),
+            .then(|| format!(": `{value}` is not a SHA-256, which has 64 hexadecimal digits")),
         AnnotationValue::CipherSuite => {
             let is_suite = value.parse::<u8>().is_ok_and(|suite| suite <= LAST_CIPHER_SUITE);
             (!is_suite)
-                .then(|| format!(": `{value}` is no cipher suite from 0 to {LAST_CIPHER_SUITE}"))
+                .then(|| format!(": `{value}` is not a cipher suite from 0 to {LAST_CIPHER_SUITE}"))
         }
         AnnotationValue::Pointers => find_pointers_problem(value),
         AnnotationValue::Schedule => {
@@ -114,11 +114,11 @@ fn describe_mismatch(kind: Kind, value: &str, expected: AnnotationValue) -> Stri
 fn find_pointers_problem(value: &str) -> Option<String> {
     for path in pointers(value) {
         if !path.starts_with('/') || path == "/" {
-            return Some(format!(": `{path}` is no path like /metadata/name"));
+            return Some(format!(": `{path}` is not a path like /metadata/name"));
         }
     }
     let is_empty = pointers(value).next().is_none();
-    is_empty.then(|| " names no path; leave it out to allow all".to_owned())
+    is_empty.then(|| " names no path; remove the annotation to allow all paths".to_owned())
 }
 
 /// Warns of poolctl's own annotations that have no effect where they stand.
@@ -167,7 +167,7 @@ fn warn_of_idle_annotations(
         }
         let hint = match elsewhere {
             Some((other_kind, place)) if Annotation::find(other_kind, name).is_some() => {
-                format!("; it belongs into {place}")
+                format!("; it belongs in {place}")
             }
             _ => suggest_annotation(kind, name).unwrap_or_default(),
         };

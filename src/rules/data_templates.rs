@@ -69,7 +69,7 @@ fn check_meta_data(data: &MetaData, problems: &mut Vec<String>) {
             let path = format!("{list}[{index}].key");
             check_required_text(&path, key, problems);
             if !seen.insert(key) {
-                problems.push(format!("{path}: `{key}` is set by another entry of the list too"));
+                problems.push(format!("{path}: another entry of the list sets `{key}` too"));
             }
         }
     }
@@ -148,12 +148,12 @@ fn check_required_text(path: &str, value: &str, problems: &mut Vec<String>) {
 fn check_text_length(path: &str, value: &str, problems: &mut Vec<String>) {
     let length = value.chars().count();
     if length > MAX_LENGTH {
-        problems.push(format!("{path}: it has {length} characters, and {MAX_LENGTH} are the most"));
+        problems.push(format!("{path}: it has {length} characters; the limit is {MAX_LENGTH}"));
     }
 }
 
 fn check_list_length(path: &str, length: usize, problems: &mut Vec<String>) {
     if length > MAX_LENGTH {
-        problems.push(format!("{path}: it has {length} entries, and {MAX_LENGTH} are the most"));
+        problems.push(format!("{path}: it has {length} entries; the limit is {MAX_LENGTH}"));
     }
 }

@@ -75,5 +75,5 @@ fn hold<K: Eq + Hash + Copy>(
     let Some(first_holder) = holders.insert(resource, holder.to_owned()) else { return Ok(()) };
     let resource = describe(resource);
     Err(Refusal::conflict(format!("`{first_holder}` and `{holder}` both hold {resource}"))
-        .because("nothing is ever held twice; take it from one of them in the file"))
+        .because("only one object can hold it; remove it from the other one in the file"))
 }

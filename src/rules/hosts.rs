@@ -49,12 +49,15 @@ fn check_image_url(address: &str) -> Result<(), String> {
         url.as_ref().is_ok_and(|url| !url.username().is_empty() || url.password().is_some());
     if has_login {
         // The message leaves the URL out: everybody who may look at the host would see it.
-        return Err("spec.image.url: has a user in it, which anybody would see".into());
+        let problem = "it contains a user name, which everyone who can read the host would see";
+        return Err(format!("spec.image.url: {problem}"));
     }
     let is_fetchable = url.is_ok_and(|url| IMAGE_SCHEMES.contains(&url.scheme()) && url.has_host());
     if !is_fetchable || address.chars().any(|letter| letter.is_control() || letter == ' ') {
         let schemes = IMAGE_SCHEMES.join(", ");
-        return Err(format!("spec.image.url: no address by {schemes} that a BMC could fetch"));
+        return Err(format!(
+            "spec.image.url: it must be a URL with a host and one of the schemes {schemes}"
+        ));
     }
     Ok(())
 }
@@ -76,10 +79,10 @@ fn check_label_annotation(name: &str, value: &str) -> Result<(), String> {
     let agent_key = name.strip_prefix(AGENT_LABEL);
     let Some(key) = name.strip_prefix(NODE_LABEL).or(agent_key) else { return Ok(()) };
     if !label_key(key) || !label_value(value) {
-        return Err(format!("annotation {name}: `{value}` makes no label"));
+        return Err(format!("annotation {name}: `{value}` is not a label"));
     }
     if agent_key.is_some_and(is_own_label) {
-        return Err(format!("annotation {name}: label {key} is poolctl's to set"));
+        return Err(format!("annotation {name}: only poolctl sets label {key}"));
     }
     Ok(())
 }
@@ -101,7 +104,8 @@ pub fn warnings(host: &BareMetalHost) -> Vec<String> {
     let is_redfish = matches!(host.address(), Some(Address::Redfish { .. }));
     if bmc.disable_certificate_verification && is_redfish {
         warnings.push(format!(
-            "host `{name}`: disableCertificateVerification lets anybody on the way read the password"
+            "host `{name}`: with disableCertificateVerification, an attacker on the network can \
+             read the password"
         ));
     }
     if host.address().is_some_and(|address| address.is_plain()) {

@@ -38,7 +38,9 @@ pub fn check(infra_env: &InfraEnv) -> Vec<String> {
     let spec = &infra_env.spec;
     let mut problems = Vec::new();
     if spec.pull_secret_ref.name.is_empty() {
-        problems.push("spec.pullSecretRef.name is missing: a Secret of its namespace".into());
+        problems.push(
+            "spec.pullSecretRef.name is missing; it names a Secret of the same namespace".into(),
+        );
     }
     let words: [(&str, &str, &[&str]); 3] = [
         ("cpuArchitecture", &spec.cpu_architecture, &ARCHITECTURES),
@@ -75,7 +77,7 @@ pub fn check(infra_env: &InfraEnv) -> Vec<String> {
     problems.extend(check_kernel_arguments(&spec.kernel_arguments));
     for (key, value) in &spec.agent_labels {
         if !label_value(value) || !label_key(key) {
-            problems.push(format!("spec.agentLabels.{key}: `{value}` is no label"));
+            problems.push(format!("spec.agentLabels.{key}: `{value}` is not a label"));
         }
     }
     problems
@@ -90,7 +92,7 @@ fn check_kernel_arguments(arguments: &[KernelArgument]) -> Vec<String> {
             problems.push(format!("{path}.operation `{operation}` is none of {allowed}"));
         }
         if !is_kernel_argument(value) {
-            problems.push(format!("{path}.value `{value}` is no kernel argument"));
+            problems.push(format!("{path}.value `{value}` is not a kernel argument"));
         }
     }
     problems
@@ -103,17 +105,17 @@ pub fn warnings(infra_env: &InfraEnv) -> Vec<String> {
         (
             spec.image_type == "minimal-iso",
             "imageType minimal-iso",
-            "the image is whole, as --base is",
+            "the image is always a full one, like --base",
         ),
         (
             !spec.os_image_version.is_empty(),
             "osImageVersion",
-            "`poolctl infraenv iso --base` says what is booted",
+            "`poolctl infraenv iso --base` chooses what is booted",
         ),
         (
             spec.ipxe_script_type == "BootOrderControl",
             "ipxeScriptType BootOrderControl",
-            "no iPXE script is made, hosts boot from an image",
+            "poolctl makes no iPXE script; hosts boot from an image",
         ),
         (
             spec.mirror_registry_ref.is_some(),
@@ -170,7 +172,7 @@ pub fn check_change(before: &InfraEnv, after: &InfraEnv, is_installed: bool) -> 
 pub fn check_network(config: &NMStateConfig) -> Vec<String> {
     let mut problems = Vec::new();
     if config.spec.interfaces.is_empty() {
-        problems.push("spec.interfaces is empty: no host would have it".into());
+        problems.push("spec.interfaces is empty, so it would match no host".into());
     }
     let mut seen = HashSet::new();
     for (index, interface) in config.spec.interfaces.iter().enumerate() {
@@ -180,14 +182,14 @@ pub fn check_network(config: &NMStateConfig) -> Vec<String> {
         }
         let mac_address = interface.mac_address.to_lowercase();
         if !seen.insert(mac_address.clone()) {
-            problems.push(format!("{path}.macAddress: {mac_address} is there twice"));
+            problems.push(format!("{path}.macAddress: {mac_address} is listed twice"));
         }
         if interface.name.is_empty() {
             problems.push(format!("{path}.name is missing"));
         }
     }
     if !config.spec.config.is_object() {
-        problems.push("spec.config is no nmstate: a mapping with interfaces, routes, ...".into());
+        problems.push("spec.config is not nmstate: a mapping with interfaces, routes, ...".into());
     }
     problems
 }
@@ -226,7 +228,7 @@ fn refuse_networks(first: &Key, second: &Key, mac: &str) -> Refusal {
     let second_name = &second.name;
     let problem = format!("NMStateConfigs `{name}` and `{second_name}` would both be for {mac}");
     Refusal::conflict(problem)
-        .because("nobody could say which of them its host is to follow")
+        .because("only one of them can configure that host")
         .advise(format!("poolctl get nmstateconfig {name} -n {namespace} -o yaml"))
 }
 
@@ -252,7 +254,7 @@ fn check_proxy(proxy: &Proxy) -> Vec<String> {
         if !url.is_empty() && !is_proxy_url(url) {
             // The message leaves the URL out: there may be a password in it.
             let example = "http://proxy.example.com:3128";
-            problems.push(format!("spec.proxy.{field} is no address like {example}"));
+            problems.push(format!("spec.proxy.{field} is not a URL like {example}"));
         }
     }
     if proxy.no_proxy.is_empty() {
@@ -261,7 +263,8 @@ fn check_proxy(proxy: &Proxy) -> Vec<String> {
     for entry in proxy.no_proxy.split(',').map(str::trim) {
         if !is_no_proxy_entry(entry) {
             problems.push(format!(
-                "spec.proxy.noProxy: `{entry}` is no name, .domain, address, network or *; commas are between them"
+                "spec.proxy.noProxy: `{entry}` is not a name, .domain, address, network or *; \
+                 separate entries with commas"
             ));
         }
     }
@@ -323,8 +326,8 @@ fn is_kernel_argument(argument: &str) -> bool {
 pub fn find_json_object_problem(field: &str, json: &str) -> Option<String> {
     match serde_json::from_str::<Value>(json) {
         Ok(Value::Object(_)) => None,
-        Ok(_) => Some(format!("{field} is no JSON object")),
-        Err(error) => Some(format!("{field} is no JSON: {error}")),
+        Ok(_) => Some(format!("{field} is not a JSON object")),
+        Err(error) => Some(format!("{field} is not JSON: {error}")),
     }
 }
 

@@ -10,9 +10,9 @@ pub fn label(purpose: &str, name: &str) -> Result<(), Refusal> {
     let why = if name.is_empty() {
         "it is empty".to_owned()
     } else if name.len() > 63 {
-        format!("it has {} characters, and 63 are the most", name.chars().count())
+        format!("it has {} characters; the limit is 63", name.chars().count())
     } else if !name.bytes().all(is_label_byte) {
-        "only lower-case letters, digits and dashes may be in it".to_owned()
+        "it may contain only lower-case letters, digits and dashes".to_owned()
     } else if name.starts_with('-') || name.ends_with('-') {
         "it begins or ends with a dash".to_owned()
     } else {
@@ -42,12 +42,12 @@ pub fn name_of(kind: Kind, name: &str) -> Result<(), Refusal> {
 /// Refuses what is not a list of DNS labels with dots between them, 253 characters at most.
 fn check_dotted_name(name: &str, purpose: &str) -> Result<(), Refusal> {
     if name.len() > 253 {
-        let why = format!("it has {} characters, and 253 are the most", name.len());
+        let why = format!("it has {} characters; the limit is 253", name.len());
         return Err(refuse_name(name, purpose, why));
     }
     for part in name.split('.') {
         if part.is_empty() && !name.is_empty() {
-            let why = "a dot is at its beginning or its end, or follows another";
+            let why = "it begins or ends with a dot, or has two dots in a row";
             return Err(refuse_name(name, purpose, why.to_owned()));
         }
         // The message is about the whole name, not about the part.

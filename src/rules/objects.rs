@@ -20,7 +20,8 @@ use super::{
 /// No lab has as many clusters: a larger size is a slip of the finger.
 const LARGEST_POOL: u32 = 100_000;
 
-const PASSWORD: &str = "spec.platform has a password in plain sight; it belongs into the Secret of credentialsSecretRef";
+const PASSWORD: &str =
+    "spec.platform contains a password; put it into the Secret of credentialsSecretRef";
 
 fn check_labels(object: &Object) -> Result<(), Refusal> {
     let own_labels = object.meta().map(|meta| &meta.labels);
@@ -29,7 +30,7 @@ fn check_labels(object: &Object) -> Result<(), Refusal> {
         if let Object::ClusterPool(pool) = object { Some(&pool.spec.labels) } else { None };
     for (name, value) in own_labels.into_iter().chain(copied_labels).flatten() {
         if !label_key(name) || !label_value(value) {
-            let why = "letters, digits, dashes, dots and underscores make one, at most 63";
+            let why = "a label has at most 63 letters, digits, dashes, dots and underscores";
             let problem = format!("`{name}: {value}` is not a label");
             return Err(refuse(object.kind(), &object.key().name, &problem).because(why));
         }
@@ -78,7 +79,7 @@ pub fn check(object: &Object) -> Result<(), Refusal> {
 
 fn check_claim(claim: &Claim) -> Result<(), String> {
     if claim.lifetime.is_some_and(|span| span.0 == 0) {
-        return Err("spec.lifetime is no time at all".into());
+        return Err("spec.lifetime is zero".into());
     }
     if claim.pool.is_empty() {
         return Err("spec.clusterPoolName is missing".into());
@@ -112,13 +113,13 @@ fn check_settings(settings: &Settings) -> Vec<String> {
         problems.push("spec.keepEventsDays is more than a hundred years".into());
     }
     if spec.max_jobs == Some(0) {
-        problems.push("spec.maxJobs 0 would let no job begin".into());
+        problems.push("spec.maxJobs is 0, so no job could start".into());
     }
     if spec.iso_directory.as_ref().is_some_and(|path| !path.is_absolute()) {
-        problems.push("spec.isoDirectory is no absolute path".into());
+        problems.push("spec.isoDirectory is not an absolute path".into());
     }
     if spec.iso_url.as_ref().is_some_and(|url| !is_http_url(url)) {
-        problems.push("spec.isoURL is no address by http or https".into());
+        problems.push("spec.isoURL is not an http or https URL".into());
     }
     if let Some(admins) = &spec.admins
         && admins.users.iter().chain(&admins.groups).any(String::is_empty)
@@ -160,7 +161,7 @@ fn refuse_pool(pool: &ClusterPool, why: &str) -> Refusal {
 fn check_pool_platform(pool: &ClusterPool) -> Result<(), String> {
     for (annotation, ip_pools) in [(VIPS_FROM, pool.vips_from()), (NODES_FROM, pool.nodes_from())] {
         if !are_different_names(&ip_pools) {
-            return Err(format!("annotation {annotation} is no list of different IPPools"));
+            return Err(format!("annotation {annotation} is not a list of different IPPools"));
         }
     }
     let platform = &pool.spec.platform;
@@ -187,7 +188,7 @@ fn are_different_names(names: &[&str]) -> bool {
 fn check_pool_spec(pool: &ClusterPool) -> Result<(), String> {
     let spec = &pool.spec;
     if spec.size > LARGEST_POOL {
-        return Err(format!("spec.size is {}, and {LARGEST_POOL} is the most", spec.size));
+        return Err(format!("spec.size is {}; the limit is {LARGEST_POOL}", spec.size));
     }
     annotations::check(Kind::ClusterPool, &pool.metadata.annotations)?;
     annotations::check(Kind::ClusterDeployment, &spec.annotations)?;
@@ -231,7 +232,9 @@ pub fn warnings(object: &Object) -> Vec<String> {
     match object {
         Object::Secret(secret) if secret.data.is_none() && secret.string_data.is_none() => {
             let name = &secret.metadata.name;
-            warnings.push(format!("secret `{name}` brings no values; those in the state stay"));
+            warnings.push(format!(
+                "secret `{name}` has no values in the manifest; the state keeps the present ones"
+            ));
         }
         Object::ClusterPool(pool) => warnings.extend(pool_warnings(pool)),
         Object::Customization(customization) => warnings.extend(patches::warnings(customization)),
@@ -254,7 +257,8 @@ fn pool_warnings(pool: &ClusterPool) -> Vec<String> {
         let name = &variable.name;
         if !installer_variable(name) {
             warnings.push(format!(
-                "installerEnv {name} is not passed on: not OPENSHIFT_*, *_PROXY, TF_VAR_* or a cloud's"
+                "installerEnv {name} is not passed to the installer; only OPENSHIFT_*, *_PROXY, \
+                 TF_VAR_* and cloud variables are"
             ));
         }
     }

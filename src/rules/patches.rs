@@ -25,7 +25,7 @@ fn check_patch(patch: &Patch) -> Result<(), String> {
     for pointer in std::iter::once(patch.path.as_str()).chain(patch.from.as_deref()) {
         let mut escapes = pointer.split('~').skip(1);
         if escapes.any(|escape| !escape.starts_with(['0', '1'])) {
-            return Err(format!("`{pointer}` is not a JSON pointer: after ~ comes 0 or 1"));
+            return Err(format!("`{pointer}` is not a JSON pointer: only 0 or 1 may follow ~"));
         }
     }
     if matches!(patch.op, Op::Move | Op::Copy) && patch.from.is_none() {
@@ -42,16 +42,16 @@ fn check_patch(patch: &Patch) -> Result<(), String> {
 /// Globs are as Go has them, and match manifests below the installer's directory only.
 fn check_glob(glob: &str) -> Result<(), &'static str> {
     if glob.is_empty() {
-        return Err("it names no manifests; like manifests/*.yaml");
+        return Err("it is empty; an example is manifests/*.yaml");
     }
     if glob.starts_with('/') || glob.split('/').any(|part| part == "..") {
-        return Err("it leaves the installer's directory");
+        return Err("it leads out of the installer's directory");
     }
     if glob.contains("**") {
-        return Err("** is not known; * matches within one directory");
+        return Err("** is not supported; * matches within one directory");
     }
     if glob.contains("[^") || glob.contains('\\') {
-        return Err("[^...] and backslashes are not known; [!...] leaves letters out");
+        return Err("[^...] and backslashes are not supported; [!...] excludes letters");
     }
     glob::Pattern::new(glob).map(drop).map_err(|error| error.msg)
 }
@@ -91,10 +91,10 @@ fn warn_of_poolwide_change(pointer: &str) -> Option<String> {
     let first = segments.next().unwrap_or_default();
     let is_whole_platform = path.is_empty() || (first == "platform" && segments.count() < 2);
     if is_whole_platform {
-        let change = "changes what platform a cluster is made on";
+        let change = "changes the platform of the cluster";
         Some(format!("`/{path}` {change}; the pool's driver and credentials stay as they are"))
     } else if POOLWIDE.contains(&first) {
-        Some(format!("`/{first}` is the pool's; its clusters should not differ in it"))
+        Some(format!("`/{first}` belongs to the pool; all its clusters should have the same value"))
     } else {
         None
     }

@@ -14,7 +14,7 @@ pub fn check(path: &str, selector: &LabelSelector) -> Vec<String> {
     let mut problems = Vec::new();
     for (key, value) in &selector.match_labels {
         if !label_key(key) || !label_value(value) {
-            problems.push(format!("{path}.matchLabels.{key}: `{value}` is no label"));
+            problems.push(format!("{path}.matchLabels.{key}: `{value}` is not a label"));
         }
     }
     for (index, requirement) in selector.match_expressions.iter().enumerate() {
@@ -28,19 +28,19 @@ fn check_requirement(path: &str, requirement: &Requirement) -> Vec<String> {
     let Requirement { key, operator, values } = requirement;
     let mut problems = Vec::new();
     if !label_key(key) {
-        problems.push(format!("{path}.key: `{key}` is no key of a label"));
+        problems.push(format!("{path}.key: `{key}` is not a label key"));
     }
     let takes_values = matches!(operator.as_str(), "In" | "NotIn");
     if !OPERATORS.contains(&operator.as_str()) {
         let operators = OPERATORS.join(", ");
         problems.push(format!("{path}.operator: `{operator}` is none of {operators}"));
     } else if takes_values && values.is_empty() {
-        problems.push(format!("{path}.values is empty; {operator} needs one at least"));
+        problems.push(format!("{path}.values is empty; {operator} needs at least one value"));
     } else if !takes_values && !values.is_empty() {
-        problems.push(format!("{path}.values: {operator} takes none"));
+        problems.push(format!("{path}.values: {operator} takes no values"));
     }
     for value in values.iter().filter(|value| !label_value(value)) {
-        problems.push(format!("{path}.values: `{value}` is no value of a label"));
+        problems.push(format!("{path}.values: `{value}` is not a label value"));
     }
     problems
 }

@@ -275,7 +275,7 @@ mod tests {
             assert_eq!(problem.is_none(), is_ignorable(id), "{id}: {problem:?}");
         }
         assert!(ignored_problem("odf-requirements-satisfied,").is_none());
-        assert!(ignored_problem("all").unwrap().ends_with("`all` is no check of hosts"));
+        assert!(ignored_problem("all").unwrap().ends_with("`all` is not a validation of hosts"));
         let blocking: Vec<&str> = by_category
             .values()
             .flatten()

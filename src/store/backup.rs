@@ -50,7 +50,7 @@ impl Store {
         let is_file_of_state = is_ours(self.path(), to) && to.exists();
         if !is_free_or_backup || is_file_of_state {
             return Err(Refusal::conflict(format!(
-                "`{}` is there and is no backup; it was left as it is",
+                "`{}` exists and is not a backup; it was left as it is",
                 to.display()
             ))
             .next("poolctl backup OTHER-FILE"));

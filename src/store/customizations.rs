@@ -143,8 +143,11 @@ fn insert_lease(
     let values = params![customization, holder.cluster, namespace, pool];
     let inserted = conn.prepare_cached(sql)?.execute(values)?;
     if inserted == 0 {
-        let message = format!("customization lease for `{}`, which is not there", holder.cluster);
-        return Err(Refusal::conflict(message));
+        let what = format!(
+            "a customization would be leased to cluster `{}`, which does not exist",
+            holder.cluster
+        );
+        return Err(Refusal::conflict(what));
     }
     Ok(())
 }

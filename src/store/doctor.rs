@@ -43,7 +43,7 @@ impl Store {
             let table: String = row.get(0)?;
             let parent: String = row.get(2)?;
             mistakes
-                .push(format!("a row of {table} points to a row of {parent} that is not there"));
+                .push(format!("a row of {table} points to a row of {parent} that does not exist"));
         }
         for table in ["cluster", "claim"] {
             let sql =
@@ -67,13 +67,17 @@ impl Store {
         }
         let size = log_size(self.path());
         if size > LARGE_LOG {
-            mistakes.push(format!("the log has {size} bytes that are not folded in"));
+            mistakes.push(format!(
+                "the write-ahead log has {size} bytes that are not yet in the state file"
+            ));
         }
         let file_system = rustix::fs::statfs(self.path());
         if file_system
             .is_ok_and(|system| NETWORK_FILE_SYSTEMS.contains(&system.f_type.unsigned_abs()))
         {
-            mistakes.push("the state is on a network file system, where locks do not hold".into());
+            mistakes.push(
+                "the state is on a network file system, where file locks are not reliable".into(),
+            );
         }
         Ok(mistakes)
     }
@@ -198,7 +202,7 @@ fn compare_addresses_with_leases(conn: &Connection, fix: bool) -> Result<Vec<Str
         let counted = tally_leases(conn, pool_id, &pool)?;
         if kept != counted {
             mistakes.push(format!(
-                "IPPool `{name}` counts {} leases and has {}",
+                "IPPool `{name}` has a wrong count of leases: {} instead of {}",
                 kept.used, counted.used
             ));
         }
@@ -208,7 +212,7 @@ fn compare_addresses_with_leases(conn: &Connection, fix: bool) -> Result<Vec<Str
             && has_free_list(conn, pool_id)?
             && is_free_list_wrong(conn, pool_id, &pool)?
         {
-            mistakes.push(format!("IPPool `{name}` lists other addresses as free than are"));
+            mistakes.push(format!("IPPool `{name}` has a wrong list of free addresses"));
         }
         if fix {
             replace_lease_counts(conn, pool_id, counted)?;

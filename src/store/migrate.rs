@@ -107,7 +107,8 @@ pub fn check_known(conn: &Connection, path: &Path) -> Result<(), Refusal> {
         None => format!("`{path}` has a schema that no poolctl has made"),
     };
     Err(Refusal::new(Exit::State, message).because("it was left as it is").advise(
-        "poolctl --state NEW import FILE, where FILE is what the poolctl that made it exports",
+        "poolctl --state NEW import FILE, where FILE is an export by the poolctl that made the \
+         state",
     ))
 }
 

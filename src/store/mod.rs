@@ -66,8 +66,11 @@ impl From<rusqlite::Error> for Refusal {
     /// unusable.
     fn from(error: rusqlite::Error) -> Self {
         let Some(code) = error.sqlite_error_code() else {
-            return unusable_state("the state file holds what this poolctl cannot read", &error)
-                .next("poolctl version");
+            return unusable_state(
+                "the state file contains data that this poolctl cannot read",
+                &error,
+            )
+            .next("poolctl version");
         };
         match code {
             ErrorCode::ConstraintViolation => {

@@ -90,7 +90,7 @@ pub(super) fn open_file(path: &Path) -> Result<Connection, Refusal> {
         if value_in_force != value {
             return Err(Refusal::new(
                 Exit::State,
-                format!("SQLite did not take {pragma} = {value}, but {value_in_force}"),
+                format!("SQLite did not accept {pragma} = {value}; the value is {value_in_force}"),
             ));
         }
     }
@@ -219,8 +219,9 @@ pub fn refuse_second_name(path: &Path) -> Result<(), Refusal> {
              with a -wal beside it, rm the others"
         ))
     };
-    Err(refusal
-        .because("its log and its locks lie beside one name, and are not seen through another"))
+    Err(refusal.because(
+        "its log and locks are beside one name; programs that use another name do not see them",
+    ))
 }
 
 /// Builds a whole state in a temporary file and gives it its name at the end. If another command
@@ -250,8 +251,9 @@ fn create_state(path: &Path) -> Result<(), Refusal> {
 fn uncreatable_state(path: &Path, error: &io::Error) -> Refusal {
     let is_denied = error.kind() == ErrorKind::PermissionDenied;
     let exit = if is_denied { Exit::Denied } else { Exit::State };
-    let refusal = Refusal::new(exit, format!("no state can be made at `{}`", path.display()))
-        .because(error.to_string());
+    let refusal =
+        Refusal::new(exit, format!("the state cannot be created at `{}`", path.display()))
+            .because(error.to_string());
     if error.kind() == ErrorKind::StorageFull {
         return refusal.next("make room, then run the command again");
     }

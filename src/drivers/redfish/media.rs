@@ -65,7 +65,7 @@ pub fn insert_image(
     if await_drive(service, &drive.path, false)? {
         return Ok(());
     }
-    Err(format!("{} took the image and has none", shorten(&drive.path)).into())
+    Err(format!("{} accepted the image, but has none", shorten(&drive.path)).into())
 }
 
 fn insert_into(service: &Service, drive: &Drive, url: &str) -> Result<(), ControllerError> {
@@ -141,7 +141,7 @@ fn eject_from(service: &Service, drive: &Drive) -> Result<(), ControllerError> {
     if await_drive(service, &drive.path, true)? {
         return Ok(());
     }
-    Err(format!("{} was told to eject, and has its image still", shorten(&drive.path)).into())
+    Err(format!("{} was told to eject its image, but still has it", shorten(&drive.path)).into())
 }
 
 /// Waits until a drive is empty, or is not. False if that takes too long.

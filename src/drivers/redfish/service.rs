@@ -105,7 +105,7 @@ impl Service {
         while reply.status == 202 {
             if stopwatch.elapsed() > TASK_TIMEOUT {
                 let seconds = TASK_TIMEOUT.as_secs();
-                return Err(format!("{path}: its task is not over after {seconds} s").into());
+                return Err(format!("{path}: its task did not finish within {seconds} s").into());
             }
             sleep(Duration::from_secs(reply.retry_after.unwrap_or(1).clamp(1, 30)));
             reply = self.client.send_request(&Method::GET, &task_path, None, None)?;

@@ -32,7 +32,7 @@ pub fn parse_template(template: &str) -> Result<Vec<Piece>, String> {
 pub fn parse_path(path: &str) -> Result<Path, String> {
     match <[Piece; 1]>::try_from(parse_template(&format!("{{{path}}}"))?) {
         Ok([Piece::Path(path)]) => Ok(path),
-        _ => Err("it is more than a path".to_owned()),
+        _ => Err("it is not a single path".to_owned()),
     }
 }
 
@@ -155,7 +155,7 @@ impl<'a> Parser<'a> {
         }
         match usize::try_from(step) {
             Ok(step) if step > 0 => Ok(Selector::Slice(Slice { start, end, step })),
-            _ => Err(format!("a step of {step} leads nowhere")),
+            _ => Err(format!("the step {step} is not a positive number")),
         }
     }
 
@@ -232,7 +232,7 @@ fn read_operator(raw: &str) -> Result<Operator, String> {
         "<=" => Operator::LessOrEqual,
         ">" => Operator::Greater,
         ">=" => Operator::GreaterOrEqual,
-        unknown => return Err(format!("filters have no `{unknown}`")),
+        unknown => return Err(format!("filters do not support `{unknown}`")),
     })
 }
 
@@ -271,7 +271,11 @@ fn unquote(raw: &str) -> Result<String, String> {
             Some('t') => string.push('\t'),
             Some('r') => string.push('\r'),
             Some(letter @ ('\\' | '"' | '\'')) => string.push(letter),
-            _ => return Err(format!("{raw} has a backslash before none of n, t, r, \\, \" and '")),
+            _ => {
+                return Err(format!(
+                    "{raw} has a backslash that is not before n, t, r, \\, \" or '"
+                ));
+            }
         }
     }
     Ok(string)

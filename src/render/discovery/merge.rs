@@ -15,11 +15,13 @@ pub fn parse(subject: &str, json: &str) -> Result<Value, String> {
         serde_json::from_str(json).map_err(|why| format!("{subject} is not JSON: {why}"))?;
     let header = &ignition["ignition"];
     if !ignition.is_object() || !(header.is_null() || header.is_object()) {
-        return Err(format!("{subject} is no Ignition"));
+        return Err(format!("{subject} is not an Ignition config"));
     }
     let version = &header["version"];
     if !version.is_null() && parse_version(version).is_none_or(|(major, _)| major != 3) {
-        return Err(format!("{subject} is of Ignition {version}, not of version 3"));
+        return Err(format!(
+            "{subject} has Ignition version {version}; poolctl supports version 3"
+        ));
     }
     Ok(ignition)
 }

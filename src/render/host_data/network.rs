@@ -173,7 +173,7 @@ fn netmask(prefix: u8, is_v4: bool) -> Result<String, String> {
         if is_v4 { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let network = IpNet::new(address, prefix).map_err(|_| {
         let bits = if is_v4 { 32 } else { 128 };
-        format!("no network has a prefix of {prefix} bits; {bits} are the most")
+        format!("a prefix of {prefix} bits is too long; the limit is {bits}")
     })?;
     Ok(network.netmask().to_string())
 }

@@ -40,11 +40,11 @@ fn check_links(links: &Links, problems: &mut Vec<String>) {
         let path = format!("spec.networkData.links.{}[{index}]", link.list);
         check_required_text(&format!("{path}.id"), link.id, problems);
         if !seen.insert(link.id) {
-            problems.push(format!("{path}.id: `{}` is the id of another link too", link.id));
+            problems.push(format!("{path}.id: another link has the id `{}` too", link.id));
         }
         if !link.name.is_empty() && !is_interface_name(link.name) {
             problems.push(format!(
-                "{path}.name: `{}` is no name of an interface: at most {MAX_NAME_LENGTH} letters, \
+                "{path}.name: `{}` is not an interface name: at most {MAX_NAME_LENGTH} letters, \
                  digits, dots, underscores and dashes, a letter first",
                 link.name
             ));
@@ -52,7 +52,7 @@ fn check_links(links: &Links, problems: &mut Vec<String>) {
         if !MTUS.contains(&link.mtu) {
             let least = *MTUS.start();
             let most = *MTUS.end();
-            problems.push(format!("{path}.mtu: {} is not from {least} to {most}", link.mtu));
+            problems.push(format!("{path}.mtu: {} is not between {least} and {most}", link.mtu));
         }
         if let Some(mac_address) = link.mac {
             check_mac_address(&format!("{path}.macAddress"), mac_address, problems);
@@ -82,7 +82,7 @@ fn check_vlans(links: &Links, problems: &mut Vec<String>) {
             Some(number) if !VLANS.contains(&number) => {
                 let least = *VLANS.start();
                 let most = *VLANS.end();
-                problems.push(format!("{path}.vlanID: {number} is not from {least} to {most}"));
+                problems.push(format!("{path}.vlanID: {number} is not between {least} and {most}"));
             }
             Some(_) => {}
         }
@@ -106,7 +106,7 @@ fn check_reference(path: &str, id: &str, links: &Links, own_id: &str, problems: 
         problems.push(format!("{path}: `{id}` is the link itself"));
     } else if !link_ids.is_empty() && !link_ids.contains(&id) {
         let link_ids = link_ids.join(", ");
-        problems.push(format!("{path}: there is no link `{id}`; there are {link_ids}"));
+        problems.push(format!("{path}: there is no link `{id}`; the links are {link_ids}"));
     }
 }
 
@@ -140,7 +140,7 @@ fn check_networks(data: &NetworkData, problems: &mut Vec<String>) {
         let path = format!("spec.networkData.networks.{}[{}]", network.list, network.at);
         check_required_text(&format!("{path}.id"), network.id, problems);
         if !seen.insert((network.list, network.id)) {
-            problems.push(format!("{path}.id: `{}` is the id of another one too", network.id));
+            problems.push(format!("{path}.id: another network has the id `{}` too", network.id));
         }
         check_reference(&format!("{path}.link"), network.link, &data.links, "", problems);
         if let Some(leased) = network.leased {
@@ -162,7 +162,8 @@ fn check_route(path: &str, route: &Route, network: &Network<'_>, problems: &mut 
     let is_v4 = network.is_v4();
     let longest_prefix = if is_v4 { 32 } else { 128 };
     if route.prefix > longest_prefix {
-        problems.push(format!("{path}.prefix: {} is not from 0 to {longest_prefix}", route.prefix));
+        problems
+            .push(format!("{path}.prefix: {} is not between 0 and {longest_prefix}", route.prefix));
     }
     for (field, address) in [("network", &route.network), ("gateway.string", &route.gateway.string)]
     {

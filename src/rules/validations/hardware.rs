@@ -356,8 +356,8 @@ fn slow_disk(agent: &Agent, inventory: &Inventory) -> Option<String> {
     (milliseconds > MAX_SYNC_MILLISECONDS).then(|| {
         let path = &disk.path;
         format!(
-            "Installation disk {path} is too slow: 99 of 100 syncs take up to {milliseconds} ms, and \
-             {MAX_SYNC_MILLISECONDS} ms are the most"
+            "Installation disk {path} is too slow: 99 of 100 syncs take up to {milliseconds} ms; \
+             the limit is {MAX_SYNC_MILLISECONDS} ms"
         )
     })
 }

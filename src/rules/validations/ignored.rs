@@ -63,10 +63,10 @@ pub fn problem(list: &str) -> Option<String> {
     for id in split_ids(list) {
         let is_known = VALIDATION_IDS.contains(&id) || id.ends_with(OPERATOR_SUFFIX);
         if !is_known {
-            return Some(format!("annotation {IGNORED}: `{id}` is no check of hosts"));
+            return Some(format!("annotation {IGNORED}: `{id}` is not a validation of hosts"));
         }
         if !is_ignorable(id) {
-            let why = "is a check that no cluster does without";
+            let why = "is a validation that cannot be ignored";
             return Some(format!("annotation {IGNORED}: `{id}` {why}"));
         }
     }

@@ -78,7 +78,7 @@ fn find_pull_secret_problem(json: &str) -> Option<String> {
     }
     let pull_secret: Value = match serde_json::from_str(json) {
         Ok(pull_secret) => pull_secret,
-        Err(why) => return Some(format!("is no JSON: {why}")),
+        Err(why) => return Some(format!("is not JSON: {why}")),
     };
     let Some(auths) = pull_secret["auths"].as_object().filter(|auths| !auths.is_empty()) else {
         return Some("auths required".into());
@@ -149,7 +149,7 @@ fn read_replicas(pool: &Value, path: &str, report: &mut Report) -> Option<u64> {
         return Some(DEFAULT_REPLICAS);
     }
     if !replicas.is_u64() {
-        report.add_invalid(path, replicas, "is no number of hosts");
+        report.add_invalid(path, replicas, "is not a number of hosts");
     }
     replicas.as_u64()
 }

@@ -96,7 +96,7 @@ impl<'v> Host<'v> {
         let name = text_field(self.value, "hostname");
         let path = self.path_of("hostname");
         if !name.is_empty() && !is_hostname(name) {
-            report.add_invalid(&path, &json!(name), "is no hostname");
+            report.add_invalid(&path, &json!(name), "is not a host name");
         }
         if !name.is_empty() && !names.insert(name) {
             report.add(&path, &format!("Duplicate value: \"{name}\""));
@@ -152,7 +152,7 @@ impl<'v> Host<'v> {
                 continue;
             }
             if !is_mac_address(mac) {
-                report.add_invalid(&mac_path, &json!(mac), "is no MAC address");
+                report.add_invalid(&mac_path, &json!(mac), "is not a MAC address");
             } else if !macs.insert(mac.to_ascii_lowercase()) {
                 report.add_invalid(&mac_path, &json!(mac), "duplicate MAC address found");
             }

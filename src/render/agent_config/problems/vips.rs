@@ -74,7 +74,7 @@ impl<'v> Vips<'v> {
             Value::Array(_) | Value::Null if has_single => std::slice::from_ref(single),
             Value::Array(_) | Value::Null => &[],
             _ => {
-                report.add_invalid(&path, list, "is no list");
+                report.add_invalid(&path, list, "is not a list");
                 &[]
             }
         };
