@@ -88,16 +88,16 @@ pub struct AgentSpec {
     /// Ignition that is merged over that of the host, as JSON.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ignition_config_overrides: String,
-    /// Kept for others, no effect here.
+    /// Kept for other programs; no effect here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ignition_endpoint_token_reference: Option<ClusterReference>,
-    /// Kept for others, no effect here.
+    /// Kept for other programs; no effect here.
     #[serde(rename = "ignitionEndpointHTTPHeaders", skip_serializing_if = "BTreeMap::is_empty")]
     pub ignition_endpoint_http_headers: BTreeMap<String, String>,
     /// Labels that its node gets.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub node_labels: BTreeMap<String, String>,
-    /// Kept for others, no effect here.
+    /// Kept for other programs; no effect here.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub fencing_credentials_secret_ref: String,
 }
@@ -107,15 +107,15 @@ pub struct AgentSpec {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// poolctl decides.
+    /// poolctl chooses the role.
     #[default]
     #[serde(alias = "")]
     AutoAssign,
-    /// Of the control plane.
+    /// A node of the control plane.
     Master,
     /// A worker.
     Worker,
-    /// No cluster here has one.
+    /// An arbiter node; poolctl installs no cluster with one.
     Arbiter,
     /// The master that installs the others; only in the status.
     Bootstrap,

@@ -11,7 +11,7 @@ use super::time::Time;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Condition {
-    /// What it is about, such as Available.
+    /// Type of the condition, such as Available.
     #[serde(rename = "type")]
     pub kind: String,
     /// True, False or Unknown.
@@ -25,7 +25,7 @@ pub struct Condition {
     /// When status last changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
-    /// When anything of it last changed.
+    /// When any field of the condition last changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_probe_time: Option<Time>,
 }

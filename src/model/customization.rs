@@ -25,7 +25,7 @@ pub struct Customization {
     /// The patches.
     #[serde(default)]
     pub spec: CustomizationSpec,
-    /// Who uses it and how that went, written by poolctl.
+    /// Which cluster uses it, and whether its patches applied; written by poolctl.
     #[serde(default)]
     pub status: CustomizationStatus,
     /// Who has it, from the lease row.
@@ -51,7 +51,7 @@ pub struct Patch {
     pub op: Op,
     /// JSON pointer; one without its leading slash is read as if it had it.
     pub path: String,
-    /// Where move and copy take from.
+    /// The path that move and copy take the value from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// Any value.

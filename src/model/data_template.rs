@@ -34,7 +34,7 @@ pub const NEWER_NAMES: [(&str, &str); 4] = [
 pub struct Metal3DataTemplate {
     /// Name, namespace, labels and annotations.
     pub metadata: Meta,
-    /// What machines are told.
+    /// The data that machines get.
     #[serde(default)]
     pub spec: DataTemplateSpec,
     /// Which machine has which index, written by poolctl.
@@ -48,7 +48,7 @@ pub struct DataTemplateSpec {
     /// The cluster that the machines belong to.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cluster_name: String,
-    /// Kept for others, no effect here.
+    /// Kept for other programs; no effect here.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub template_reference: String,
     /// Values by key, for cloud-init. They cannot be changed.

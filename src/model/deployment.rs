@@ -37,7 +37,7 @@ pub struct DeploymentSpec {
     /// An object of another installer that makes it. Kept and given back; no effect here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_install_ref: Option<Map<String, Value>>,
-    /// What the installation made.
+    /// Facts about the installed cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_metadata: Option<ClusterMetadata>,
     /// Name in DNS: api.NAME.DOMAIN.
@@ -58,7 +58,7 @@ pub struct DeploymentSpec {
     /// How many installations are tried before the cluster is given up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub install_attempts_limit: Option<u32>,
-    /// Whether it is installed; true in a new manifest takes in one that runs already.
+    /// Whether it is installed; true in a new manifest adopts a cluster that already runs.
     #[serde(skip_serializing_if = "is_zero")]
     pub installed: bool,
     /// Have a DNS zone made for it. Kept and given back; no effect here.
@@ -93,7 +93,7 @@ pub enum PowerState {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ClusterMetadata {
-    /// Marks what belongs to the cluster at its provider.
+    /// Id that marks the resources of the cluster at its provider.
     #[serde(rename = "infraID")]
     pub infra_id: String,
     /// Identity of the cluster, made by its installation.
@@ -119,7 +119,7 @@ pub struct ClusterPoolRef {
     pub namespace: String,
     /// Name of the pool.
     pub pool_name: String,
-    /// The claim that has it, in the pool's namespace.
+    /// The claim that holds it, in the pool's namespace.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub claim_name: String,
     /// When the claim got it.
@@ -179,20 +179,20 @@ pub struct DeploymentStatus {
     /// When an installation first began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub install_started_timestamp: Option<Time>,
-    /// When it was installed, or taken in as installed.
+    /// When it was installed, or adopted as installed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub installed_timestamp: Option<Time>,
     /// Whether an installation broke off. What it left is destroyed before the next.
     #[serde(skip_serializing_if = "is_zero")]
     pub interrupted: bool,
-    /// When another standby was woken for the claims that waited for this one; until it runs, it is
+    /// When poolctl woke another standby because this one took too long; until this one runs, it is
     /// woken after the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passed_over_timestamp: Option<Time>,
     /// Running, Hibernating, StartingMachines, Stopping; nothing until it is installed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub power_state: String,
-    /// The machines that are waited for, or what failed when it was started or stopped.
+    /// The machines that poolctl waits for, or what failed at the last start or stop.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub power_detail: String,
     /// Provisioned, ProvisionFailed, ProvisionStopped, Hibernating, Ready; each when it applies.

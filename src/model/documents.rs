@@ -41,7 +41,7 @@ pub struct Secret {
     /// Values in base64.
     #[serde(default, skip_serializing)]
     pub data: Option<BTreeMap<String, SecretValue>>,
-    /// Values as they are.
+    /// Values in plain text.
     #[serde(default, skip_serializing)]
     pub string_data: Option<BTreeMap<String, SecretValue>>,
     /// Accepted, not kept.
@@ -105,10 +105,10 @@ pub struct Namespace {
 pub struct RoleBinding {
     /// Name, namespace, labels and annotations.
     pub metadata: Meta,
-    /// The role that its subjects get. Those of ClusterRole hive-cluster-pool-admin see what the
-    /// pools of its namespace make; other roles have no effect here.
+    /// The role that its subjects get. Subjects with ClusterRole hive-cluster-pool-admin see what
+    /// the pools of its namespace make; other roles have no effect here.
     pub role_ref: RoleRef,
-    /// Who is bound.
+    /// The users and groups that get the role.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub subjects: Vec<Subject>,
 }
@@ -164,21 +164,21 @@ pub struct SettingsSpec {
     /// are looked for in the system's usual places.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub programs: BTreeMap<String, PathBuf>,
-    /// Where programs named poolctl-driver-NAME are.
+    /// Folder of the programs named poolctl-driver-NAME.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver_directory: Option<PathBuf>,
-    /// Where images that management controllers fetch are put: an absolute path.
+    /// Folder for images that management controllers fetch: an absolute path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iso_directory: Option<PathBuf>,
-    /// How they fetch what is there: the address of that folder, by http or https.
+    /// The http or https URL at which management controllers find that folder.
     #[serde(rename = "isoURL", skip_serializing_if = "Option::is_none")]
     pub iso_url: Option<String>,
-    /// Most jobs that run at a time, fair over pools; 20 without it.
+    /// Limit of jobs that run at a time, shared fairly between pools; 20 without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = 20))]
     pub max_jobs: Option<u32>,
-    /// Who may do behind sudo what the account may. Without it, members of the groups sudo, wheel
-    /// and admin; with it, nobody but those that it names.
+    /// Who has the rights of the account through sudo: only the users and groups named here.
+    /// Without it, the members of the groups sudo, wheel and admin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admins: Option<Admins>,
 }

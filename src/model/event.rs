@@ -38,12 +38,12 @@ pub struct EventDocument {
     /// What happened, in one word.
     #[serde(default)]
     pub reason: String,
-    /// The same in a sentence.
+    /// What happened, in a sentence.
     #[serde(default)]
     pub message: String,
     /// The object to which it happened.
     pub involved_object: Involved,
-    /// When.
+    /// When it happened.
     #[serde(default)]
     pub event_time: Option<Time>,
     /// When, in the field of older servers.

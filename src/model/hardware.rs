@@ -57,9 +57,9 @@ impl Hardware {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Cpu {
-    /// `x86_64`, aarch64, ...
+    /// Architecture: `x86_64`, aarch64, ...
     pub arch: String,
-    /// Threads.
+    /// Number of threads.
     pub count: u64,
     /// The model, as its maker names it.
     pub model: String,
@@ -78,7 +78,7 @@ pub struct Nic {
     /// Its first IP address, if known.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ip: String,
-    /// In Gbit/s.
+    /// Speed in Gbit/s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speed_gbps: Option<u64>,
 }
@@ -88,9 +88,9 @@ pub struct Nic {
 pub struct Disk {
     /// Name that the controller gives it.
     pub name: String,
-    /// In bytes.
+    /// Size in bytes.
     pub size_bytes: u64,
-    /// HDD, SSD or NVME.
+    /// Type: HDD, SSD or NVME.
     #[serde(rename = "type", skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// Its model.

@@ -91,43 +91,43 @@ pub struct HostSpec {
     /// Whether the host is never powered off.
     #[serde(default, skip_serializing_if = "is_false")]
     pub disable_power_off: bool,
-    /// Kept for others, no effect here.
+    /// Kept for other programs; no effect here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub architecture: Option<Value>,
-    /// Kept for others, no effect here.
+    /// Kept for other programs; no effect here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub automated_cleaning_mode: Option<Value>,
-    /// Kept for others, no effect here.
+    /// Kept for other programs; no effect here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub custom_deploy: Option<Value>,
-    /// Kept for others, no effect here.
+    /// Kept for other programs; no effect here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub firmware: Option<Value>,
-    /// Kept for others, no effect here.
+    /// Kept for other programs; no effect here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hardware_profile: Option<Value>,
-    /// Kept for others, no effect here.
+    /// Kept for other programs; no effect here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inspection_mode: Option<Value>,
-    /// Kept for others, no effect here.
+    /// Kept for other programs; no effect here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meta_data: Option<Value>,
-    /// Kept for others, no effect here.
+    /// Kept for other programs; no effect here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_data: Option<Value>,
-    /// Kept for others, no effect here.
+    /// Kept for other programs; no effect here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_interfaces: Option<Value>,
-    /// Kept for others, no effect here.
+    /// Kept for other programs; no effect here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preprovisioning_network_data_name: Option<Value>,
-    /// Kept for others, no effect here.
+    /// Kept for other programs; no effect here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raid: Option<Value>,
-    /// Kept for others, no effect here.
+    /// Kept for other programs; no effect here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taints: Option<Value>,
-    /// Kept for others, no effect here.
+    /// Kept for other programs; no effect here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_data: Option<Value>,
 }
@@ -189,13 +189,13 @@ pub struct Image {
     /// live-iso. Images of other formats are written by other programs.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub format: String,
-    /// Kept for others, no effect here.
+    /// Kept for other programs; no effect here.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub checksum: String,
-    /// Kept for others, no effect here.
+    /// Kept for other programs; no effect here.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub checksum_type: String,
-    /// Kept for others, no effect here.
+    /// Kept for other programs; no effect here.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub oci_auth_secret_name: String,
 }
@@ -223,17 +223,17 @@ pub struct HostStatus {
     pub error_type: String,
     /// Why it failed.
     pub error_message: String,
-    /// What has to be put right before it can succeed, where that is known: CredentialsMissing,
+    /// What a person must correct before it can succeed, if that is known: CredentialsMissing,
     /// CredentialsUnusable or CertificateRefused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_reason: Option<ErrorReason>,
     /// How often it failed in a row.
     pub error_count: u32,
-    /// How often its image failed in a row.
+    /// Number of failures in a row of its image.
     pub provisioning_fail_count: u32,
     /// Whether the host was on when its controller was last asked.
     pub powered_on: bool,
-    /// What became of its image.
+    /// The state of its image.
     pub provisioning: Provisioning,
     /// The hardware of the host, as its controller reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -247,10 +247,10 @@ pub struct HostStatus {
     /// When the controller was last asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_updated: Option<Time>,
-    /// The cluster for which poolctl switched it on; it is switched off when it leaves that.
+    /// The cluster that poolctl switched it on for; when it leaves that cluster, it goes off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub switched_on_for: Option<String>,
-    /// What became of its disks when it came back from its last cluster.
+    /// The wipe of its disks after it left its last cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wipe: Option<Wipe>,
     /// The hold that poolctl set because the disks could not be wiped.

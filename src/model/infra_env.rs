@@ -45,13 +45,13 @@ pub struct InfraEnv {
 pub struct InfraEnvSpec {
     /// A Secret with .dockerconfigjson for discovery. Clusters have their own.
     pub pull_secret_ref: LocalRef,
-    /// Hosts that are booted from it belong to this cluster at once; fixed once it is made.
+    /// Hosts that boot from its image belong to this cluster at once; it cannot be changed later.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_ref: Option<ClusterReference>,
-    /// Of its hosts: `x86_64` (default), aarch64, arm64, ppc64le or s390x; fixed once it is made.
+    /// Architecture of its hosts: `x86_64` (default), aarch64, arm64, ppc64le or s390x; immutable.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cpu_architecture: String,
-    /// Version of the discovery image; not with clusterRef. Kept for others, no effect here.
+    /// Version of the discovery image; not with clusterRef. Kept for others; no effect here.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub os_image_version: String,
     /// Proxies that its hosts use.
@@ -66,7 +66,7 @@ pub struct InfraEnvSpec {
     /// SSH keys that may log in to its hosts during discovery.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ssh_authorized_key: String,
-    /// Labels that Agents are made with; later changes are not applied to them.
+    /// Labels that new Agents get; later changes do not apply to existing Agents.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub agent_labels: BTreeMap<String, String>,
     /// Which `NMStateConfigs` are put into the image; empty selects none.
@@ -75,7 +75,7 @@ pub struct InfraEnvSpec {
     /// Ignition that is merged over that of the image, as JSON.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ignition_config_override: String,
-    /// `DiscoveryImageAlways` or `BootOrderControl`; kept for others, no effect here.
+    /// `DiscoveryImageAlways` or `BootOrderControl`; kept for other programs, no effect here.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ipxe_script_type: String,
     /// What is appended to, replaced in or deleted from the kernel's arguments of an image.
@@ -84,16 +84,16 @@ pub struct InfraEnvSpec {
     /// Certificates that its hosts trust, in PEM.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub additional_trust_bundle: String,
-    /// Kept for others, no effect here.
+    /// Kept for other programs; no effect here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mirror_registry_ref: Option<Value>,
-    /// full-iso or minimal-iso; kept for others, no effect here: images are whole.
+    /// full-iso or minimal-iso; kept for other programs, no effect here: images are always full.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub image_type: String,
     /// How many seconds a host waits for its network before it reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network_discovery_delay_seconds: Option<u64>,
-    /// Whether its hosts are approved by themselves.
+    /// Whether its hosts are approved automatically.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_approval: Option<AgentApproval>,
 }
@@ -101,10 +101,10 @@ pub struct InfraEnvSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Proxy {
-    /// For http.
+    /// Proxy for http.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub http_proxy: String,
-    /// For https.
+    /// Proxy for https.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub https_proxy: String,
     /// Hosts and networks that are reached without a proxy, separated by commas.
@@ -142,11 +142,11 @@ pub struct LabelSelector {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Requirement {
-    /// The label.
+    /// Key of the label.
     pub key: String,
     /// In, `NotIn`, Exists or `DoesNotExist`.
     pub operator: String,
-    /// For In and `NotIn`.
+    /// Values for In and `NotIn`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<String>,
 }

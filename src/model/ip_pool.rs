@@ -37,7 +37,7 @@ pub struct IpPool {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct IpPoolSpec {
-    /// The cluster whose pause pauses the pool.
+    /// A cluster; the pool is paused while that cluster is.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cluster_name: String,
     /// Ranges, in the order in which they are used.
@@ -109,7 +109,7 @@ pub struct IpPoolStatus {
     pub history: Vec<Tenant>,
 }
 
-/// Who has or had an address.
+/// A claim that has or had an address.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tenant {

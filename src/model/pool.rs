@@ -66,10 +66,10 @@ pub struct PoolSpec {
     /// Labels put on each new cluster.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Most clusters that may be installing or deprovisioning at a time.
+    /// Limit of clusters that are installing or deprovisioning at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_concurrent: Option<u32>,
-    /// Most clusters, claimed ones included.
+    /// Limit of clusters, claimed ones included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_size: Option<u32>,
     /// The platform that clusters are made on; exactly one.
@@ -101,9 +101,10 @@ pub struct ClaimLifetime {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HibernationConfig {
-    /// A cluster that takes longer to wake is broken. Without it, one that stays at a step of its
-    /// waking for three times as long as clusters of the pool usually take to wake, at least 20
-    /// minutes, on bare metal 45; the time until its machines could be told to start does not count.
+    /// A cluster that takes longer to wake is broken. Without it, a cluster is broken when one step
+    /// of its waking takes three times as long as clusters of the pool usually take to wake: at
+    /// least 20 minutes, or 45 on bare metal. The time until its machines can be told to start does
+    /// not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_timeout: Option<Span>,
 }

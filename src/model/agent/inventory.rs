@@ -14,7 +14,7 @@ pub struct Inventory {
     /// IPv4 address of its management controller.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub bmc_address: String,
-    /// The same, IPv6.
+    /// IPv6 address of its management controller.
     #[serde(rename = "bmcV6Address", skip_serializing_if = "String::is_empty")]
     pub bmc_v6_address: String,
     /// When the inventory was reported.
@@ -53,7 +53,7 @@ pub struct Memory {
     pub physical_bytes: u64,
     /// How much of it programs can use, in bytes.
     pub usable_bytes: u64,
-    /// dmidecode, ghw or meminfo.
+    /// How it was measured: dmidecode, ghw or meminfo.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub physical_bytes_method: String,
 }
@@ -61,7 +61,7 @@ pub struct Memory {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Cpu {
-    /// Threads.
+    /// Number of threads.
     pub count: u64,
     /// Highest frequency, in MHz.
     pub clock_megahertz: u64,
@@ -69,7 +69,7 @@ pub struct Cpu {
     pub flags: Vec<String>,
     /// The model, as its maker names it.
     pub model_name: String,
-    /// `x86_64`, aarch64, ...
+    /// Architecture: `x86_64`, aarch64, ...
     pub architecture: String,
 }
 
@@ -78,24 +78,24 @@ pub struct Cpu {
 pub struct Interface {
     /// Name on the machine.
     pub name: String,
-    /// Lower case with colons.
+    /// MAC address, lower case with colons.
     pub mac_address: String,
-    /// physical, vlan or bond.
+    /// Type: physical, vlan or bond.
     #[serde(rename = "type", skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// Addresses with prefixes.
+    /// IPv4 addresses with prefixes.
     #[serde(rename = "ipV4Addresses")]
     pub ipv4_addresses: Vec<String>,
-    /// The same, IPv6.
+    /// IPv6 addresses with prefixes.
     #[serde(rename = "ipV6Addresses")]
     pub ipv6_addresses: Vec<String>,
     /// Whether a cable is connected.
     pub has_carrier: bool,
     /// The largest packet, in bytes.
     pub mtu: u64,
-    /// In Mbit/s, or -1.
+    /// Speed in Mbit/s; -1 if it is not known.
     pub speed_mbps: i64,
-    /// up, broadcast, ...
+    /// Flags: up, broadcast, ...
     pub flags: Vec<String>,
     /// Its maker.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -119,7 +119,7 @@ pub struct Disk {
     pub id: String,
     /// Name that the kernel gives it.
     pub name: String,
-    /// /dev/NAME
+    /// Path: /dev/NAME.
     pub path: String,
     /// Path by identity.
     #[serde(rename = "byID", skip_serializing_if = "String::is_empty")]
@@ -127,7 +127,7 @@ pub struct Disk {
     /// Path by place.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub by_path: String,
-    /// HDD, SSD, Multipath, ...
+    /// Type: HDD, SSD, Multipath, ...
     pub drive_type: String,
     /// Host, channel, target and LUN.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -154,7 +154,7 @@ pub struct Disk {
     /// Whether the agent runs from it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_installation_media: bool,
-    /// Virtual disks of vSphere have one if disk.EnableUUID is set.
+    /// Whether it has a UUID; virtual disks of vSphere have one if disk.EnableUUID is set.
     #[serde(rename = "hasUUID")]
     pub has_uuid: bool,
     /// Output of its self-test.
@@ -163,7 +163,7 @@ pub struct Disk {
     /// How fast it is, if that was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub io_perf: Option<IoPerf>,
-    /// Whether an installation may go there, as the agent sees it and then as poolctl does.
+    /// Whether it can be installed on, judged by the agent and then by poolctl.
     pub installation_eligibility: Eligibility,
 }
 
@@ -181,8 +181,8 @@ pub struct Eligibility {
     pub eligible: bool,
     /// Why it may not be installed there.
     pub not_eligible_reasons: Vec<String>,
-    /// Those of the reasons that poolctl has found, not the agent: they are found anew whenever the
-    /// disk is judged.
+    /// The reasons that poolctl has found, not the agent; they are computed again whenever the disk
+    /// is judged.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub judged_reasons: Vec<String>,
 }
@@ -207,15 +207,15 @@ impl Eligibility {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Boot {
-    /// uefi or bios.
+    /// Boot mode: uefi or bios.
     pub current_boot_mode: String,
-    /// persistent or ephemeral.
+    /// Type of the boot device: persistent or ephemeral.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub device_type: String,
     /// The interface that the machine booted from.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub pxe_interface: String,
-    /// Enabled, Disabled, NotSupported or Unknown.
+    /// Secure boot: Enabled, Disabled, NotSupported or Unknown.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub secure_boot_state: String,
     /// Arguments of the kernel.
@@ -240,7 +240,7 @@ pub struct SystemVendor {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Gpu {
-    /// Where it is plugged in.
+    /// Address of the slot.
     pub address: String,
     /// Its model, as a number.
     #[serde(rename = "deviceID")]
@@ -257,9 +257,9 @@ pub struct Gpu {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Route {
-    /// Network, or 0.0.0.0 or :: for all.
+    /// Destination network; 0.0.0.0 or :: for all.
     pub destination: String,
-    /// 2 for IPv4, 10 for IPv6.
+    /// Address family: 2 for IPv4, 10 for IPv6.
     pub family: u64,
     /// The next router.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -273,7 +273,7 @@ pub struct Route {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Truncation {
-    /// partial or full.
+    /// How much was left out: partial or full.
     #[serde(rename = "type")]
     pub kind: String,
     /// What was left out.

@@ -108,10 +108,10 @@ pub struct DebugInfo {
     pub state: HostState,
     /// Why the host is in that state, in a sentence.
     pub state_info: String,
-    /// Kept for others, no effect here.
+    /// Kept for other programs; no effect here.
     #[serde(rename = "eventsURL", skip_serializing_if = "String::is_empty")]
     pub events_url: String,
-    /// Kept for others, no effect here.
+    /// Kept for other programs; no effect here.
     #[serde(rename = "logsURL", skip_serializing_if = "String::is_empty")]
     pub logs_url: String,
 }
@@ -189,11 +189,11 @@ pub struct ImageReport {
 pub struct PeerReport {
     /// Name of the other Agent.
     pub agent: String,
-    /// Of the addresses that were tried, those that answered.
+    /// Addresses that were tried and answered.
     pub reached: Vec<String>,
-    /// The others.
+    /// Addresses that were tried and did not answer.
     pub unreached: Vec<String>,
-    /// The slowest answer.
+    /// Latency of the slowest answer, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_ms: Option<f64>,
     /// Packets that were lost, in percent.

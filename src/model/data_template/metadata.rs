@@ -83,10 +83,10 @@ pub struct FromPool {
     /// The IPPool.
     #[serde(alias = "Name")]
     pub name: String,
-    /// Kept for others, no effect here: it is an IPPool.
+    /// Kept for other programs; no effect here: it is an IPPool.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// Kept for others, no effect here: it is `ipam.metal3.io`.
+    /// Kept for other programs; no effect here: it is `ipam.metal3.io`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub api_group: String,
 }

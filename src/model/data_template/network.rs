@@ -268,7 +268,7 @@ pub struct Route {
     pub services: Services,
 }
 
-/// The first that is given counts, an annotation before a reference before a name.
+/// The first that is given counts: the address, then an annotation, a reference, a name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Gateway {
@@ -278,7 +278,7 @@ pub struct Gateway {
     /// The gateway of the lease from this IPPool.
     #[serde(rename = "fromIPPool", skip_serializing_if = "String::is_empty")]
     pub from_ip_pool: String,
-    /// The same, with the pool's kind.
+    /// The IPPool, with its kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_pool_ref: Option<PoolRef>,
     /// An annotation that names the IPPool.

@@ -19,7 +19,7 @@ pub const NOBODY: &str = "none";
 pub struct Wipe {
     /// pending, done or failed.
     pub state: WipeState,
-    /// Since when.
+    /// Since when it has been in that state.
     pub since: Time,
     /// The program that wipes the host: exec:NAME.
     pub driver: String,
