@@ -94,7 +94,7 @@ const HOSTS: [(&str, &str, &str); 18] = [
     ("pool", "{matchExpressions: [{key: a, operator: Is}]}", "agentSelector.matchExpressions[0]"),
     ("pool", "{matchLabel: {a: b}}", "agentSelector: unknown field `matchLabel`"),
     ("Agent", "clusterDeploymentName: {namespace: own}", "clusterDeploymentName.name is missing"),
-    ("BareMetalHost", "edge", "`edge` is not NAMESPACE/NAME of a cluster, or empty for none"),
+    ("BareMetalHost", "edge", "`edge` is neither NAMESPACE/NAME of a cluster nor empty"),
     ("BareMetalHost", "lab/edge/1", "is not NAMESPACE/NAME"),
     ("BareMetalHost", "/edge", "is not NAMESPACE/NAME"),
     ("BareMetalHost", "lab/", "is not NAMESPACE/NAME"),

@@ -126,8 +126,8 @@ fn each_redfish_trouble_has_its_message() {
     let cases = [
         ("wrong", emulator.address(1), "wrong username or password (401)"),
         ("shut", shut, "refuses connections: nothing listens there"),
-        ("hole", format!("{hole}{SYSTEM}"), "does not answer (for 10 s)"),
-        ("slow", slow.bmc(SYSTEM), "does not answer (for 30 s)"),
+        ("hole", format!("{hole}{SYSTEM}"), "does not answer within 10 s"),
+        ("slow", slow.bmc(SYSTEM), "does not answer within 30 s"),
         ("huge", huge.bmc(SYSTEM), "the answer is larger than 4 MiB"),
         ("leads", redirecting.bmc(SYSTEM), "it refers to another host, http://127.0.0.1:"),
         ("html", html.bmc(SYSTEM), "the answer is not JSON"),

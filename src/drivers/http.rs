@@ -189,10 +189,10 @@ impl HttpClient {
         let origin = &self.origin;
         let message = match error {
             ureq::Error::Timeout(ureq::Timeout::Connect) => {
-                format!("{origin} does not answer (for {} s)", CONNECT_TIMEOUT.as_secs())
+                format!("{origin} does not answer within {} s", CONNECT_TIMEOUT.as_secs())
             }
             ureq::Error::Timeout(_) => {
-                format!("{origin} does not answer (for {} s)", self.answer_timeout.as_secs())
+                format!("{origin} does not answer within {} s", self.answer_timeout.as_secs())
             }
             ureq::Error::HostNotFound => format!("{origin}: there is no such host"),
             ureq::Error::BodyExceedsLimit(_) => format!("{origin}: the answer is too large"),

@@ -67,7 +67,7 @@ fn check_annotation(name: &str, value: &str) -> Result<(), String> {
     let problem = match name {
         ROLE if !ROLES.contains(&value) => format!("is not one of {}", ROLES.join(", ")),
         CLUSTER_REFERENCE if !is_cluster_reference(value) => {
-            "is not NAMESPACE/NAME of a cluster, or empty for none".into()
+            "is neither NAMESPACE/NAME of a cluster nor empty".into()
         }
         _ => return check_label_annotation(name, value),
     };

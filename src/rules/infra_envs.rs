@@ -120,7 +120,7 @@ pub fn warnings(infra_env: &InfraEnv) -> Vec<String> {
         (
             spec.mirror_registry_ref.is_some(),
             "mirrorRegistryRef",
-            "ignitionConfigOverride can bring a registries.conf",
+            "use ignitionConfigOverride to add a registries.conf",
         ),
     ];
     let name = &infra_env.metadata.name;

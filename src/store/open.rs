@@ -65,11 +65,9 @@ pub(super) fn open_file(path: &Path) -> Result<Connection, Refusal> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags)?;
     if conn.is_readonly("main")? {
-        return Err(Refusal::new(
-            Exit::State,
-            format!("the state `{}` is read-only", path.display()),
-        )
-        .advise("ls -l, and df for the mount"));
+        let path = path.display();
+        return Err(Refusal::new(Exit::State, format!("the state `{path}` is read-only"))
+            .advise(format!("check its mode and its mount: ls -l '{path}'; df '{path}'")));
     }
     // The log is folded in only when it is large, which saves a command three of five fsyncs.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;

@@ -118,8 +118,8 @@ fn validate_inventory(context: &ValidationContext<'_>, inventory: &Inventory) ->
             "Speed of installation disk is sufficient, as far as it was measured",
         ),
         fail_if("compatible-agent", None, "Host agent is compatible"),
-        fail_if("no-skip-installation-disk", None, "Its disks are all formatted"),
-        fail_if("no-skip-missing-disk", None, "Its disks are all formatted"),
+        fail_if("no-skip-installation-disk", None, "No disk is excluded from formatting"),
+        fail_if("no-skip-missing-disk", None, "No disk is excluded from formatting"),
     ];
     if let Some(cluster) = context.cluster {
         validations.extend(validate_for_cluster(context.agent, inventory, cluster));

@@ -256,7 +256,7 @@ fn find_collision(name: &str, inventory: &Inventory, other_agents: &[&Agent]) ->
 fn validate_connectivity(context: &ValidationContext<'_>, cluster: &Around<'_>) -> Vec<Validation> {
     let needs = cluster.needs;
     if needs.is_sno() || needs.day2 {
-        return connectivity_validations(SUCCESS, "Host needs no others");
+        return connectivity_validations(SUCCESS, "Host needs no connectivity to other hosts");
     }
     if cluster.others.len() + 1 < QUORUM {
         let why = "Not enough hosts in cluster to calculate connectivity groups";
