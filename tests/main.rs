@@ -62,6 +62,7 @@ mod history;
 mod images;
 mod index;
 mod lab;
+mod language;
 mod leased_whole;
 mod leases;
 mod logs;
