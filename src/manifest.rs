@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::model::data_template::NEWER_NAMES;
+use crate::model::data_template::V1BETA2_FIELD_NAMES;
 use crate::model::event::Event;
 use crate::model::job::Job;
 use crate::model::kinds::Kind;
@@ -37,20 +37,20 @@ const UPSTREAM_FINALIZERS: [&str; 3] =
 const LARGEST_STATE: usize = 1 << 30;
 
 /// How manifests are to be read.
-pub struct Reading<'a> {
+pub struct ReadOptions<'a> {
     /// The namespace of objects that name none.
     pub namespace: &'a str,
     /// Whether unknown fields are warned of, not refused.
-    pub lenient: bool,
+    pub is_lenient: bool,
     /// Whether a whole state is moved here: then identity, times and status of objects are taken as
     /// they are, and jobs and events come along. Otherwise they are left out.
-    pub moved: bool,
+    pub moves_state: bool,
 }
 
-impl Reading<'_> {
+impl ReadOptions<'_> {
     /// How many bytes one text may have.
     fn limit(&self) -> usize {
-        if self.moved { LARGEST_STATE } else { yaml::LARGEST }
+        if self.moves_state { LARGEST_STATE } else { yaml::MAX_BYTES }
     }
 }
 
@@ -61,7 +61,7 @@ pub struct Manifests {
     pub jobs: Vec<Job>,
     pub events: Vec<Event>,
     /// How many jobs and events are of kinds that are not kept here.
-    pub left_out: usize,
+    pub records_left_out: usize,
     /// When a state is moved: objects of other programs that hold something.
     pub foreign_leases: Vec<ForeignLease>,
     /// What a user should know, in sentences that begin with the name of the file.
@@ -70,11 +70,11 @@ pub struct Manifests {
 
 /// Reads every document of every path, in order. `-` is standard input; a folder is its yaml, yml
 /// and json files. The refusal tells all that is wrong with them, not only the first problem.
-pub fn read(paths: &[PathBuf], reading: &Reading<'_>) -> Result<Manifests, Refusal> {
+pub fn read(paths: &[PathBuf], reading: &ReadOptions<'_>) -> Result<Manifests, Refusal> {
     let mut manifests = Manifests::default();
     let mut refusals = Vec::new();
     for path in paths {
-        for (file, content) in texts(path, reading.limit())? {
+        for (file, content) in read_texts(path, reading.limit())? {
             match yaml::parse_documents_within(&content, reading.limit()) {
                 Ok(documents) => {
                     for document in documents {
@@ -87,7 +87,7 @@ pub fn read(paths: &[PathBuf], reading: &Reading<'_>) -> Result<Manifests, Refus
             }
         }
     }
-    Refusal::of_all(refusals)?;
+    Refusal::refuse_all(refusals)?;
     Ok(manifests)
 }
 
@@ -103,13 +103,13 @@ fn refuse_node(file: &str, node: &Node, message: &str) -> Refusal {
 
 /// The name and the text of a file, of each manifest in a folder, or of standard input if the path
 /// is `-`. A text of more than `limit` bytes is refused.
-pub fn texts(path: &Path, limit: usize) -> Result<Vec<(String, String)>, Refusal> {
+pub fn read_texts(path: &Path, limit: usize) -> Result<Vec<(String, String)>, Refusal> {
     let name = path.display().to_string();
     if name == "-" {
         let content = read_text("stdin", std::io::stdin().lock(), limit)?;
         return Ok(vec![("stdin".into(), content)]);
     }
-    let metadata = std::fs::metadata(path).map_err(|error| io(&name, &error))?;
+    let metadata = std::fs::metadata(path).map_err(|error| refuse_unreadable(&name, &error))?;
     if !metadata.is_dir() {
         let content = read_file(path, &name, limit)?;
         return Ok(vec![(name, content)]);
@@ -125,10 +125,10 @@ pub fn texts(path: &Path, limit: usize) -> Result<Vec<(String, String)>, Refusal
 
 /// The manifests in a folder, not in folders below it, in the order of their names.
 fn manifest_files(folder: &Path, name: &str) -> Result<Vec<PathBuf>, Refusal> {
-    let entries = std::fs::read_dir(folder).map_err(|error| io(name, &error))?;
+    let entries = std::fs::read_dir(folder).map_err(|error| refuse_unreadable(name, &error))?;
     let mut files = Vec::new();
     for entry in entries {
-        let path = entry.map_err(|error| io(name, &error))?.path();
+        let path = entry.map_err(|error| refuse_unreadable(name, &error))?.path();
         let is_manifest = path.extension().is_some_and(|extension| {
             extension == "yaml" || extension == "yml" || extension == "json"
         });
@@ -144,14 +144,17 @@ fn manifest_files(folder: &Path, name: &str) -> Result<Vec<PathBuf>, Refusal> {
 }
 
 fn read_file(path: &Path, name: &str, limit: usize) -> Result<String, Refusal> {
-    let file = std::fs::File::open(path).map_err(|error| io(name, &error))?;
+    let file = std::fs::File::open(path).map_err(|error| refuse_unreadable(name, &error))?;
     read_text(name, file, limit)
 }
 
 fn read_text(name: &str, source: impl Read, limit: usize) -> Result<String, Refusal> {
     let mut bytes = Vec::new();
     // One byte more than is accepted shows that there is more.
-    source.take(limit as u64 + 1).read_to_end(&mut bytes).map_err(|error| io(name, &error))?;
+    source
+        .take(limit as u64 + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| refuse_unreadable(name, &error))?;
     if bytes.len() > limit {
         return Err(Refusal::invalid(format!("{name}: more than {limit} bytes"))
             .advise("split it into several files"));
@@ -160,7 +163,7 @@ fn read_text(name: &str, source: impl Read, limit: usize) -> Result<String, Refu
 }
 
 /// Why a file cannot be read, with the exit code that fits.
-pub fn io(name: &str, error: &std::io::Error) -> Refusal {
+pub fn refuse_unreadable(name: &str, error: &std::io::Error) -> Refusal {
     use std::io::ErrorKind;
     let exit = match error.kind() {
         ErrorKind::NotFound => Exit::NotFound,
@@ -176,7 +179,7 @@ fn add_document(
     manifests: &mut Manifests,
     file: &str,
     document: Node,
-    reading: &Reading<'_>,
+    reading: &ReadOptions<'_>,
 ) -> Vec<Refusal> {
     if !matches!(document.tree, Tree::Map(_)) {
         return vec![refuse_node(file, &document, "the document is not an object")];
@@ -189,7 +192,7 @@ fn add_document(
     if kind_name == "List" {
         return add_list(manifests, file, document, reading);
     }
-    if reading.moved {
+    if reading.moves_state {
         match add_record(manifests, version, kind_name, &document) {
             Ok(true) => return Vec::new(),
             Ok(false) => {}
@@ -213,7 +216,7 @@ fn add_list(
     manifests: &mut Manifests,
     file: &str,
     list: Node,
-    reading: &Reading<'_>,
+    reading: &ReadOptions<'_>,
 ) -> Vec<Refusal> {
     let Tree::Map(entries) = list.tree else { return Vec::new() };
     let items = entries.into_iter().find(|(key, _)| key.key_name() == "items");
@@ -231,17 +234,17 @@ fn add_object(
     file: &str,
     kind: Kind,
     mut document: Node,
-    reading: &Reading<'_>,
+    reading: &ReadOptions<'_>,
 ) -> Vec<Refusal> {
     normalise(kind, &mut document, reading);
     let mut refusals = Vec::new();
     for problem in schema::check(kind, &mut document) {
-        if reading.moved && problem.is_unknown && problem.is_in_status() {
+        if reading.moves_state && problem.is_unknown && problem.is_in_status() {
             // Other programs may report more than poolctl does.
             continue;
         }
         let refusal = refuse_at(file, problem.line, problem.column, &problem.message());
-        if reading.lenient && problem.is_unknown {
+        if reading.is_lenient && problem.is_unknown {
             manifests.warnings.push(format!("{}; left out", refusal.what));
         } else {
             refusals.push(refusal);
@@ -254,11 +257,11 @@ fn add_object(
         Ok(object) => object,
         Err(error) => return vec![refuse_node(file, &document, &error.to_string())],
     };
-    if let Err(refusal) = rules::check(&object) {
-        return vec![refusal.within(file)];
+    if let Err(refusal) = rules::check_object(&object) {
+        return vec![refusal.in_place(file)];
     }
-    if !reading.moved {
-        for warning in rules::warnings(&object) {
+    if !reading.moves_state {
+        for warning in rules::object_warnings(&object) {
             manifests.warnings.push(format!("{file}: {warning}"));
         }
     }
@@ -278,12 +281,12 @@ fn add_record(
             let mut wire = document.clone();
             remove_fields(&mut wire, &["apiVersion", "kind"]);
             let job = Job::from_wire(parse_record(kind_name, &wire)?);
-            manifests.left_out += usize::from(job.is_none());
+            manifests.records_left_out += usize::from(job.is_none());
             manifests.jobs.extend(job);
         }
         ("v1", "Event") => {
             let event = Event::from_wire(parse_record(kind_name, document)?);
-            manifests.left_out += usize::from(event.is_none());
+            manifests.records_left_out += usize::from(event.is_none());
             manifests.events.extend(event);
         }
         _ => return Ok(false),
@@ -297,21 +300,21 @@ fn parse_record<T: DeserializeOwned>(kind_name: &str, document: &Node) -> Result
 }
 
 /// Takes out what servers write, and replaces older spellings of fields by those of today.
-fn normalise(kind: Kind, document: &mut Node, reading: &Reading<'_>) {
+fn normalise(kind: Kind, document: &mut Node, reading: &ReadOptions<'_>) {
     remove_fields(document, &["apiVersion", "kind"]);
-    if !reading.moved {
+    if !reading.moves_state {
         remove_fields(document, &["status"]);
     }
     if let Some(metadata) = field_mut(document, "metadata") {
         remove_fields(metadata, &SERVER_FIELDS);
-        if !reading.moved {
+        if !reading.moves_state {
             remove_fields(metadata, &OWN_FIELDS);
         }
         remove_upstream_marks(metadata);
         let lacks_namespace = metadata.get("namespace").is_none_or(Node::is_null);
-        if lacks_namespace && kind.namespaced() {
+        if lacks_namespace && kind.is_namespaced() {
             set_field(metadata, "namespace", reading.namespace);
-        } else if !kind.namespaced() {
+        } else if !kind.is_namespaced() {
             remove_fields(metadata, &["namespace"]);
         }
     }
@@ -351,7 +354,7 @@ fn rename_metal3_field(name: &mut String) {
     if let Some(first_letter) = name.get_mut(..1) {
         first_letter.make_ascii_lowercase();
     }
-    for (newer_name, name_here) in NEWER_NAMES {
+    for (newer_name, name_here) in V1BETA2_FIELD_NAMES {
         if name == newer_name {
             name_here.clone_into(name);
             return;
@@ -403,7 +406,7 @@ fn string_node(string: &str, line: u64, column: u64) -> Node {
 }
 
 /// The object of a document that was edited as JSON, checked like a manifest that was read.
-pub fn recheck(kind: Kind, document: &Value) -> Result<Object, Refusal> {
+pub fn check_edited_document(kind: Kind, document: &Value) -> Result<Object, Refusal> {
     let mut node = node_without_place(document);
     remove_fields(&mut node, &["apiVersion", "kind"]);
     if let Some(problem) = schema::check(kind, &mut node).into_iter().next() {
@@ -411,7 +414,7 @@ pub fn recheck(kind: Kind, document: &Value) -> Result<Object, Refusal> {
     }
     let object = Object::from_wire(kind, node.to_value())
         .map_err(|error| Refusal::invalid(error.to_string()))?;
-    rules::check(&object)?;
+    rules::check_object(&object)?;
     Ok(object)
 }
 

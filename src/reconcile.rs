@@ -7,12 +7,12 @@ mod collect;
 mod copy;
 mod order;
 
-pub use act::SUPERVISE;
+pub use act::SUPERVISE_COMMAND;
 
 use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
 
-use crate::model::clock::{Judged, News};
+use crate::model::clock::{ClockNews, JudgedClocks};
 use crate::model::event::Event;
 use crate::model::event_reason::EventReason;
 use crate::model::job::Job;
@@ -23,7 +23,7 @@ use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
-use crate::store::{Lock, Mark, Need, Refused, Store};
+use crate::store::{CommitMark, Lock, NeededObject, RefusedPools, Store};
 use crate::world::World;
 use crate::{plan, rules, store};
 
@@ -36,23 +36,23 @@ pub struct Door<'a> {
     pub world: &'a World,
     /// Whether a change is planned before it is committed. Without a plan, the next pass draws the
     /// consequences of the edit.
-    pub pass: bool,
+    pub plans_changes: bool,
 }
 
 /// What a change or a pass has committed.
 #[derive(Debug)]
-pub struct Passed {
+pub struct PassOutcome {
     /// The state after the plan, with its difference to the one before.
     pub state: State,
     /// The pools whose changes were undone, and why.
-    pub refused: Refused,
+    pub refused: RefusedPools,
     /// What went wrong after the commit and is tried again by the next pass.
     pub warnings: Vec<String>,
 }
 
 /// The jobs that have not ended.
 #[derive(Debug, Default)]
-pub struct InFlight {
+pub struct LiveJobs {
     /// In the order in which they were started.
     pub jobs: Vec<Job>,
     /// When the first of them will have ended, as far as its driver knows, or will be overdue.
@@ -64,7 +64,7 @@ struct PlannedPass {
     state: State,
     /// The revision that the plan started from: it may be written only while this is the newest.
     revision: i64,
-    mark: Mark,
+    mark: CommitMark,
 }
 
 impl Door<'_> {
@@ -73,9 +73,9 @@ impl Door<'_> {
     pub fn change<T>(
         &self,
         scope: &Scope,
-        needs: &[Need],
+        needs: &[NeededObject],
         edit: impl FnOnce(&mut State, &Tick) -> Result<T, Refusal>,
-    ) -> Result<(T, Passed), Refusal> {
+    ) -> Result<(T, PassOutcome), Refusal> {
         let (value, mut passed) =
             self.run_under_write_lock(scope, || self.commit_edit(scope, needs, edit))?;
         // A customization that was leased or given back concerns every pool that lists it.
@@ -99,13 +99,13 @@ impl Door<'_> {
 
     /// Changes the state only if `check` accepts the planned state. If it refuses, nothing has
     /// happened.
-    pub fn change_if<T, U>(
+    pub fn change_if_accepted<T, U>(
         &self,
         scope: &Scope,
-        needs: &[Need],
+        needs: &[NeededObject],
         edit: impl FnOnce(&mut State, &Tick) -> Result<T, Refusal>,
         check: impl FnOnce(&State, T) -> Result<U, Refusal>,
-    ) -> Result<(U, Passed), Refusal> {
+    ) -> Result<(U, PassOutcome), Refusal> {
         self.run_under_write_lock(scope, || {
             let judged = self.judge_clock(false)?;
             self.commit_checked_edit(scope, needs, judged, edit, check)
@@ -124,11 +124,11 @@ impl Door<'_> {
                 moved_customizations.insert(customization.key());
             }
         }
-        if moved_customizations.is_empty() || !self.pass {
+        if moved_customizations.is_empty() || !self.plans_changes {
             return Ok(Vec::new());
         }
         let mut pool_keys = Vec::new();
-        for pool in self.store.all::<ClusterPool>()? {
+        for pool in self.store.list_all::<ClusterPool>()? {
             let namespace = pool.metadata.namespace.as_str();
             let lists_moved_customization = pool.spec.inventory.iter().flatten().any(|entry| {
                 moved_customizations.contains(&Key::new(namespace, entry.name.as_str()))
@@ -145,8 +145,8 @@ impl Door<'_> {
     fn run_under_write_lock<T>(
         &self,
         scope: &Scope,
-        work: impl FnOnce() -> Result<(T, Passed), Refusal>,
-    ) -> Result<(T, Passed), Refusal> {
+        work: impl FnOnce() -> Result<(T, PassOutcome), Refusal>,
+    ) -> Result<(T, PassOutcome), Refusal> {
         let lock = Lock::to_write(self.store.path())?;
         self.store.begin_write()?;
         let result = work();
@@ -163,10 +163,10 @@ impl Door<'_> {
     fn commit_edit<T>(
         &self,
         scope: &Scope,
-        needs: &[Need],
+        needs: &[NeededObject],
         edit: impl FnOnce(&mut State, &Tick) -> Result<T, Refusal>,
-    ) -> Result<(T, Passed), Refusal> {
-        let is_whole_pass = *scope == Scope::Whole && self.pass;
+    ) -> Result<(T, PassOutcome), Refusal> {
+        let is_whole_pass = *scope == Scope::Whole && self.plans_changes;
         let judged = self.judge_clock(is_whole_pass)?;
         self.commit_checked_edit(scope, needs, judged, edit, |_, value| Ok(value))
     }
@@ -175,25 +175,25 @@ impl Door<'_> {
     fn commit_checked_edit<T, U>(
         &self,
         scope: &Scope,
-        needs: &[Need],
-        judged: Judged,
+        needs: &[NeededObject],
+        judged: JudgedClocks,
         edit: impl FnOnce(&mut State, &Tick) -> Result<T, Refusal>,
         check: impl FnOnce(&State, T) -> Result<U, Refusal>,
-    ) -> Result<(U, Passed), Refusal> {
+    ) -> Result<(U, PassOutcome), Refusal> {
         let news = judged.news;
         let (tick, mark, _) = self.make_tick(judged)?;
         let mut state = self.store.load(scope, needs)?;
         state.events.extend(news.map(|news| (clock_jumped_event(news, &tick), None)));
         let value = edit(&mut state, &tick)?;
         self.store.load_references(scope, &mut state)?;
-        rules::invariants(&state)?;
-        if self.pass {
+        rules::check_invariants(&state)?;
+        if self.plans_changes {
             self.plan_to_fixed_point(scope, &mut state, &tick)?;
         }
         let value = check(&state, value)?;
         if state.is_unchanged() {
             self.store.rollback();
-            return Ok((value, Passed::new(state)));
+            return Ok((value, PassOutcome::new(state)));
         }
         // A command changes all that it was asked to change, or nothing: unlike a pass, it is not
         // written pool by pool.
@@ -202,12 +202,12 @@ impl Door<'_> {
         }
         self.store.commit()?;
         self.store.checkpoint();
-        Ok((value, Passed::new(state)))
+        Ok((value, PassOutcome::new(state)))
     }
 
     /// Adds to a refusal of the database which pool's changes it refuses. To find the pool, the
     /// changes are written pool by pool and then rolled back.
-    fn name_refused_pool(&self, refusal: Refusal, state: &State, mark: &Mark) -> Refusal {
+    fn name_refused_pool(&self, refusal: Refusal, state: &State, mark: &CommitMark) -> Refusal {
         self.store.rollback();
         let begun = self.store.begin_write();
         let refused = begun.and_then(|()| store::write_pool_by_pool(self.store, state, mark));
@@ -222,17 +222,17 @@ impl Door<'_> {
     }
 
     /// Whether the clock can be believed, compared with that of the last pass.
-    fn judge_clock(&self, is_whole_pass: bool) -> Result<Judged, Refusal> {
-        let (_, last_mark) = self.store.mark()?;
-        Ok(last_mark.clocks.judge(last_mark.now, self.world.clocks(), is_whole_pass))
+    fn judge_clock(&self, is_whole_pass: bool) -> Result<JudgedClocks, Refusal> {
+        let (_, last_mark) = self.store.read_mark()?;
+        Ok(last_mark.clocks.judge(last_mark.now, self.world.read_clocks(), is_whole_pass))
     }
 
     /// What a pass knows of the world, what it leaves for the next one, and the revision that it
     /// starts from.
-    fn make_tick(&self, judged: Judged) -> Result<(Tick, Mark, i64), Refusal> {
-        let (revision, _) = self.store.mark()?;
+    fn make_tick(&self, judged: JudgedClocks) -> Result<(Tick, CommitMark, i64), Refusal> {
+        let (revision, _) = self.store.read_mark()?;
         let tick = self.world.tick(&judged, revision.unsigned_abs());
-        Ok((tick, Mark { now: judged.now, clocks: judged.clocks }, revision))
+        Ok((tick, CommitMark { now: judged.now, clocks: judged.clocks }, revision))
     }
 
     /// Collects what drivers report and plans until nothing changes any more.
@@ -242,24 +242,24 @@ impl Door<'_> {
         state: &mut State,
         tick: &Tick,
     ) -> Result<(), Refusal> {
-        self.store.complete(scope, state)?;
+        self.store.load_owning_pools(scope, state)?;
         let reports = self.collect_reports(state, tick)?;
-        plan::absorb(state, reports, tick);
+        plan::take_job_reports(state, reports, tick);
         let healths = self.simulate_healths(state)?;
-        plan::look(state, healths, tick);
-        let names = self.store.names_in_use();
+        plan::take_healths(state, healths, tick);
+        let names = self.store.stored_books();
         plan::settle(state, tick, &names).map_err(|plan::NotConverged| {
             Refusal::invalid("the plan did not settle; nothing was changed (NotConverged)")
                 .advise("poolctl events, and report what led here")
         })?;
         names.check()?;
-        rules::invariants(state)
+        rules::check_invariants(state)
     }
 
     /// One pass over everything, or over some pools. Plans without a lock, and takes the write lock
     /// only if there is something to write. If another command has committed in between, it plans
     /// again, and in the end pool by pool under the lock.
-    pub fn pass(&self, scope: &Scope) -> Result<Passed, Refusal> {
+    pub fn run_pass(&self, scope: &Scope) -> Result<PassOutcome, Refusal> {
         if *scope == Scope::Whole {
             self.prune_old_records()?;
         }
@@ -271,7 +271,7 @@ impl Door<'_> {
                 Err(_) => return self.pass_pool_by_pool(scope),
             };
             let refused = if state.is_unchanged() {
-                Some(Refused::new())
+                Some(RefusedPools::new())
             } else {
                 match self.commit_at_revision(&state, revision, &mark) {
                     Err(refusal) if refusal.exit == Exit::Conflict => {
@@ -282,7 +282,7 @@ impl Door<'_> {
             };
             if let Some(refused) = refused {
                 let warnings = self.act_after_commit(&state, scope);
-                return Ok(Passed { state, refused, warnings });
+                return Ok(PassOutcome { state, refused, warnings });
             }
         }
         self.pass_pool_by_pool(scope)
@@ -304,7 +304,11 @@ impl Door<'_> {
     }
 
     /// The state and the tick that a change would start from, for an edit that is only shown.
-    pub fn imagine(&self, scope: &Scope, needs: &[Need]) -> Result<(State, Tick), Refusal> {
+    pub fn load_for_dry_run(
+        &self,
+        scope: &Scope,
+        needs: &[NeededObject],
+    ) -> Result<(State, Tick), Refusal> {
         self.store.begin_read()?;
         let loaded = self
             .judge_clock(false)
@@ -315,7 +319,7 @@ impl Door<'_> {
     }
 
     /// The state as a pass would leave it.
-    pub fn preview(&self, scope: &Scope) -> Result<State, Refusal> {
+    pub fn preview_pass(&self, scope: &Scope) -> Result<State, Refusal> {
         self.plan_without_lock(scope).map(|planned_pass| planned_pass.state)
     }
 
@@ -339,11 +343,11 @@ impl Door<'_> {
         &self,
         state: &State,
         revision: i64,
-        mark: &Mark,
-    ) -> Result<Option<Refused>, Refusal> {
+        mark: &CommitMark,
+    ) -> Result<Option<RefusedPools>, Refusal> {
         let _lock = Lock::to_write(self.store.path())?;
         self.store.begin_write()?;
-        let written = self.store.mark().and_then(|(current_revision, _)| {
+        let written = self.store.read_mark().and_then(|(current_revision, _)| {
             if current_revision != revision {
                 return Ok(None);
             }
@@ -355,7 +359,7 @@ impl Door<'_> {
                     self.store.begin_write()?;
                     store::write_pool_by_pool(self.store, state, mark)?
                 }
-                written => written.map(|()| Refused::new())?,
+                written => written.map(|()| RefusedPools::new())?,
             };
             self.store.commit()?;
             Ok(Some(refused))
@@ -369,17 +373,17 @@ impl Door<'_> {
 
     /// Plans and commits each pool on its own under the write lock, and then what belongs to no
     /// pool. A pool that is refused does not keep the others from being committed.
-    fn pass_pool_by_pool(&self, scope: &Scope) -> Result<Passed, Refusal> {
+    fn pass_pool_by_pool(&self, scope: &Scope) -> Result<PassOutcome, Refusal> {
         let is_whole_pass = *scope == Scope::Whole;
         let pool_keys = match scope {
-            Scope::Whole => self.store.pools_named()?,
+            Scope::Whole => self.store.list_named_pools()?,
             Scope::Pools(keys) => keys.clone(),
         };
-        let mut refused = Refused::new();
+        let mut refused = RefusedPools::new();
         let mut warnings = Vec::new();
         // One pass has one time, however many transactions it takes.
-        let (_, last_mark) = self.store.mark()?;
-        let clocks = self.world.clocks();
+        let (_, last_mark) = self.store.read_mark()?;
+        let clocks = self.world.read_clocks();
         for pool_key in pool_keys {
             let judged = last_mark.clocks.judge(last_mark.now, clocks.clone(), is_whole_pass);
             match self.commit_pass(&Scope::pool(pool_key.clone()), judged) {
@@ -401,11 +405,11 @@ impl Door<'_> {
                 Err(_) => {}
             }
         }
-        Ok(Passed { state: self.store.load(scope, &[])?, refused, warnings })
+        Ok(PassOutcome { state: self.store.load(scope, &[])?, refused, warnings })
     }
 
     /// One pass over a scope under the write lock.
-    fn commit_pass(&self, scope: &Scope, judged: Judged) -> Result<Passed, Refusal> {
+    fn commit_pass(&self, scope: &Scope, judged: JudgedClocks) -> Result<PassOutcome, Refusal> {
         let ((), passed) = self.run_under_write_lock(scope, || {
             self.commit_checked_edit(scope, &[], judged, |_, _| Ok(()), |_, ()| Ok(()))
         })?;
@@ -414,26 +418,28 @@ impl Door<'_> {
 
     /// Records in an event why a pool's changes were undone, unless its last event says so already.
     fn record_refused_pool(&self, pool: &Key, refusal: &Refusal) -> Result<(), Refusal> {
-        let last_events = self.store.events(Some((Kind::ClusterPool, pool)), 1)?;
-        let event = store::violated(pool, refusal, self.judge_clock(false)?.now);
+        let last_events = self.store.list_events(Some((Kind::ClusterPool, pool)), 1)?;
+        let event = store::invariant_violated_event(pool, refusal, self.judge_clock(false)?.now);
         if last_events.first().is_some_and(|last_event| last_event.message == event.message) {
             return Ok(());
         }
-        let door_without_pass = Self { pass: false, ..*self };
+        let door_without_pass = Self { plans_changes: false, ..*self };
         door_without_pass.change(&Scope::Pools(Vec::new()), &[], |state, _| {
-            state.event(event);
+            state.record_event(event);
             Ok(())
         })?;
         Ok(())
     }
 }
 
-fn clock_jumped_event(news: News, tick: &Tick) -> Event {
+fn clock_jumped_event(news: ClockNews, tick: &Tick) -> Event {
     let message = match news {
-        News::Moved => {
+        ClockNews::Moved => {
             "The clock was moved; nothing expires until it is back or has stayed there for an hour"
         }
-        News::Believed => "The clock stays where it was moved to; from the next pass on it counts",
+        ClockNews::Believed => {
+            "The clock stays where it was moved to; from the next pass on it counts"
+        }
     };
     Event {
         time: tick.now,
@@ -447,14 +453,14 @@ fn clock_jumped_event(news: News, tick: &Tick) -> Event {
     }
 }
 
-impl Passed {
+impl PassOutcome {
     fn new(state: State) -> Self {
         Self { state, refused: Vec::new(), warnings: Vec::new() }
     }
 
     /// The error of a command whose pass had to undo the changes of some pools. The changes of the
     /// other pools are committed.
-    pub fn check(&self) -> Result<(), Refusal> {
+    pub fn check_refused_pools(&self) -> Result<(), Refusal> {
         let Some((pool, refusal)) = self.refused.first() else {
             return Ok(());
         };

@@ -19,7 +19,7 @@ use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 
-use crate::model::clock::{Clocks, Judged};
+use crate::model::clock::{Clocks, JudgedClocks};
 use crate::model::hash::hex;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::tick::Tick;
@@ -72,7 +72,7 @@ pub struct CaughtSignal {
     /// Its number, as 2 for SIGINT.
     pub signal: i32,
     /// Whether it was typed at the terminal: then every program in the foreground got it.
-    pub typed: bool,
+    pub is_typed: bool,
 }
 
 impl World {
@@ -111,7 +111,7 @@ impl World {
     }
 
     /// Whether the clock stands, because `POOLCTL_NOW` is set.
-    pub fn stands(&self) -> bool {
+    pub fn is_clock_standing(&self) -> bool {
         self.standing_clock.get().is_some()
     }
 
@@ -128,9 +128,9 @@ impl World {
     }
 
     /// The clock on the wall, and the one that nobody moves; a standing clock is alone.
-    pub fn clocks(&self) -> Clocks {
+    pub fn read_clocks(&self) -> Clocks {
         let wall = self.now();
-        if self.stands() {
+        if self.is_clock_standing() {
             return Clocks { wall, ..Clocks::default() };
         }
         let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
@@ -141,9 +141,9 @@ impl World {
     }
 
     /// All that a pass knows of the world, at a time that was judged.
-    pub fn tick(&self, judged: &Judged, revision: u64) -> Tick {
-        let Judged { now, jumped, .. } = *judged;
-        Tick { now, seed: self.seed(), revision, actor: self.actor(), jumped }
+    pub fn tick(&self, judged: &JudgedClocks, revision: u64) -> Tick {
+        let JudgedClocks { now, jumped: clock_jumped, .. } = *judged;
+        Tick { now, seed: self.seed(), revision, actor: self.actor_name(), clock_jumped }
     }
 
     fn seed(&self) -> u128 {
@@ -159,7 +159,7 @@ impl World {
     }
 
     /// 32 random bytes in hexadecimal, which nobody can guess, whatever the seed is.
-    pub fn secret(&self) -> Result<String, Refusal> {
+    pub fn random_secret(&self) -> Result<String, Refusal> {
         let mut bytes = [0; 32];
         match getrandom(&mut bytes, GetRandomFlags::empty()) {
             Ok(32) => Ok(hex(&bytes)),
@@ -169,7 +169,7 @@ impl World {
 
     /// Whether systemd ends every program that we have started when we end: so it is in a service,
     /// unless that says in a variable that its KillMode is another.
-    pub fn dies_with_us(&self) -> bool {
+    pub fn does_systemd_end_children(&self) -> bool {
         let is_in_service = self.variable("INVOCATION_ID").is_some()
             && std::fs::read_to_string("/proc/self/cgroup")
                 .is_ok_and(|cgroups| cgroups.lines().any(|cgroup| cgroup.ends_with(".service")));
@@ -182,23 +182,23 @@ impl World {
     }
 
     /// The name of a variable of poolctl's own that is set, if any is.
-    pub fn own_variable(&self) -> Option<&'static str> {
+    pub fn first_own_variable(&self) -> Option<&'static str> {
         let mut variables = VARIABLES.into_iter();
         variables.find(|name| name.starts_with("POOLCTL_") && self.variable(name).is_some())
     }
 
     /// The name of the user who asks: of the one behind sudo, if there is one.
-    pub fn actor(&self) -> String {
+    pub fn actor_name(&self) -> String {
         let uid = match self.sudo_user {
             Some(uid) => uid,
             None if self.variable("SUDO_UID") == Some("0") => 0,
             None => getuid().as_raw(),
         };
-        name_of(uid)
+        user_name(uid)
     }
 
     /// The names of all groups of the user behind sudo; none if there is no such user.
-    pub fn groups(&self) -> Vec<String> {
+    pub fn group_names(&self) -> Vec<String> {
         let Some(user) = self.sudo_user.and_then(find_user) else { return Vec::new() };
         let Ok(user_name) = CString::new(user.name) else { return Vec::new() };
         let mut names = Vec::new();
@@ -211,8 +211,8 @@ impl World {
     }
 
     /// The name of the account that the program runs as.
-    pub fn account(&self) -> String {
-        name_of(geteuid().as_raw())
+    pub fn account_name(&self) -> String {
+        user_name(geteuid().as_raw())
     }
 
     /// Whether root runs the program, and this file belongs to another account.
@@ -260,8 +260,8 @@ impl World {
 
     /// Lets time pass until `due`, but not longer than `longest`; a standing clock is moved to
     /// `due` at once. A signal that is caught ends the wait within a tenth of a second.
-    pub fn wait(&self, due: Time, longest: Span) {
-        if self.stands() {
+    pub fn wait_until(&self, due: Time, longest: Span) {
+        if self.is_clock_standing() {
             self.standing_clock.set(Some(due.max(self.now())));
             return;
         }
@@ -269,14 +269,14 @@ impl World {
         let mut remaining = due.since(self.now()).min(longest);
         while remaining.0 > 0 && self.read_signals().is_none() {
             let slice = remaining.min(SIGNAL_INTERVAL);
-            self.pause(slice);
+            self.sleep(slice);
             remaining = Span(remaining.0 - slice.0);
         }
     }
 
     /// Lets real time pass, also when the clock stands: for what other programs need time for.
     #[expect(clippy::disallowed_methods, reason = "the one place that waits for time")]
-    pub fn pause(&self, time: Span) {
+    pub fn sleep(&self, time: Span) {
         std::thread::sleep(Duration::from_micros(time.0.unsigned_abs()));
     }
 
@@ -292,7 +292,7 @@ impl World {
     }
 
     /// The signal that came last since this was asked before, if signals are caught.
-    pub fn interrupted(&self) -> Option<CaughtSignal> {
+    pub fn take_signal(&self) -> Option<CaughtSignal> {
         self.read_signals();
         self.last_signal.take()
     }
@@ -301,8 +301,8 @@ impl World {
     fn read_signals(&self) -> Option<CaughtSignal> {
         let mut signals = self.signals.borrow_mut();
         for origin in signals.iter_mut().flat_map(SignalsInfo::pending) {
-            let typed = origin.cause == Cause::Kernel;
-            self.last_signal.set(Some(CaughtSignal { signal: origin.signal, typed }));
+            let is_typed = origin.cause == Cause::Kernel;
+            self.last_signal.set(Some(CaughtSignal { signal: origin.signal, is_typed }));
         }
         self.last_signal.get()
     }
@@ -378,7 +378,7 @@ fn find_user(uid: u32) -> Option<User> {
 }
 
 /// The name of a user; `uid:1000` if the system knows none.
-pub fn name_of(uid: u32) -> String {
+pub fn user_name(uid: u32) -> String {
     find_user(uid).map_or_else(|| format!("uid:{uid}"), |user| user.name)
 }
 

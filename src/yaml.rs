@@ -8,10 +8,10 @@ use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Value};
 use serde_saphyr::Spanned;
 
-use crate::model::text::{hostile, safe_json};
+use crate::model::text::{escape_json, is_hostile};
 
 /// The largest text that is read, in bytes.
-pub const LARGEST: usize = 1 << 20;
+pub const MAX_BYTES: usize = 1 << 20;
 
 /// A value, and where it stands in its text. Line and column begin at 1; line 0 is no place.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,7 +60,7 @@ impl fmt::Display for YamlError {
 /// The documents of a text that has at most `LARGEST` bytes. Empty documents are left out. JSON
 /// documents may follow each other without `---` between them.
 pub fn parse_documents(content: &str) -> Result<Vec<Node>, YamlError> {
-    parse_documents_within(content, LARGEST)
+    parse_documents_within(content, MAX_BYTES)
 }
 
 /// As `parse_documents`, of a text that has at most `limit` bytes.
@@ -135,7 +135,7 @@ fn reword_message(message: &str) -> String {
 }
 
 /// The value of a text with one document; of a text with none it is null.
-pub fn value(content: &str) -> Result<Value, YamlError> {
+pub fn parse_value(content: &str) -> Result<Value, YamlError> {
     let documents = parse_documents(content)?;
     match documents.as_slice() {
         [] => Ok(Value::Null),
@@ -148,12 +148,12 @@ pub fn value(content: &str) -> Result<Value, YamlError> {
 }
 
 /// A document as YAML, with a line feed at its end.
-pub fn text(document: &Value) -> Result<String, YamlError> {
+pub fn to_text(document: &Value) -> Result<String, YamlError> {
     let yaml = serde_saphyr::to_string(document)
         .map_err(|error| YamlError::without_place(error.to_string()))?;
-    if yaml.chars().any(|letter| letter != '\n' && hostile(letter)) {
+    if yaml.chars().any(|letter| letter != '\n' && is_hostile(letter)) {
         // Only JSON, which is YAML too, has escapes for all letters that a terminal obeys.
-        return Ok(safe_json(&format!("{document:#}\n")));
+        return Ok(escape_json(&format!("{document:#}\n")));
     }
     Ok(yaml)
 }
@@ -338,7 +338,7 @@ mod tests {
         for string in
             ["no", "yes", "on", "y", "1_000", "012", "4.10", "2020-01-02", "~", "null", "="]
         {
-            let yaml = text(&serde_json::json!({ "a": string })).unwrap();
+            let yaml = to_text(&serde_json::json!({ "a": string })).unwrap();
             assert_eq!(yaml, format!("a: \"{string}\"\n"));
         }
     }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::sandbox::{Ran, Sandbox, has, is_root, met};
+use crate::sandbox::{Ran, Sandbox, has_program, is_met_or_skipped, is_root};
 
 const POOLCTL: &str = env!("CARGO_BIN_EXE_poolctl");
 /// Names and numbers. `poolctl` is the account that owns the state in most tests.
@@ -46,15 +46,15 @@ impl Machine {
     /// With a state in the home of account poolctl. `None` where the test cannot run.
     fn new() -> Option<Self> {
         let machine = Self::without_state()?;
-        let created = machine.owner(CREATE);
+        let created = machine.run_as_owner(CREATE);
         assert_eq!(created.code, 0, "{}", created.err);
         Some(machine)
     }
 
     /// Without any state. `None` where the test cannot run.
     pub fn without_state() -> Option<Self> {
-        let may_switch_user = met(is_root(), "only root can be somebody else");
-        if !may_switch_user || !has("unshare") || !has("sudo") {
+        let may_switch_user = is_met_or_skipped(is_root(), "only root can be somebody else");
+        if !may_switch_user || !has_program("unshare") || !has_program("sudo") {
             return None;
         }
         let sandbox = Sandbox::new();
@@ -76,17 +76,17 @@ impl Machine {
             writeln!(group, "{name}:x:{id}:").unwrap();
             writeln!(shadow, "{name}:*:19000::::::").unwrap();
         }
-        sandbox.file("passwd", &passwd);
-        sandbox.file("group", &group);
-        sandbox.file("shadow", &shadow);
+        sandbox.write_file("passwd", &passwd);
+        sandbox.write_file("group", &group);
+        sandbox.write_file("shadow", &shadow);
         let sudoers = std::fs::read_to_string("examples/access/sudoers").unwrap();
-        let sudoers = sandbox.file("sudoers", &(sudoers + SUDOERS));
+        let sudoers = sandbox.write_file("sudoers", &(sudoers + SUDOERS));
         set_mode(Path::new(&sudoers), 0o440);
         Some(Self { sandbox })
     }
 
     /// Runs a line that a user types.
-    pub fn types(&self, user: &str, command: &str) -> Ran {
+    pub fn run_as(&self, user: &str, command: &str) -> Ran {
         let id = USERS.iter().find(|(name, _)| *name == user).map_or(0, |(_, id)| *id);
         let folder = self.sandbox.path().display().to_string();
         self.sandbox.shell(&format!(
@@ -102,32 +102,32 @@ impl Machine {
     }
 
     /// Runs a poolctl command as the account, for a user who is behind sudo.
-    pub fn sudo(&self, user: &str, command: &str) -> Ran {
-        self.types(user, &format!("sudo -n -u poolctl poolctl {command}"))
+    pub fn run_behind_sudo(&self, user: &str, command: &str) -> Ran {
+        self.run_as(user, &format!("sudo -n -u poolctl poolctl {command}"))
     }
 
     /// Runs a poolctl command as the account itself.
-    pub fn owner(&self, command: &str) -> Ran {
+    pub fn run_as_owner(&self, command: &str) -> Ran {
         let home = self.sandbox.path().join("home");
-        self.types("poolctl", &format!("HOME={} poolctl {command}", home.display()))
+        self.run_as("poolctl", &format!("HOME={} poolctl {command}", home.display()))
     }
 
     /// Runs a poolctl command as root, without sudo.
-    pub fn root(&self, command: &str) -> Ran {
+    pub fn run_as_root(&self, command: &str) -> Ran {
         let home = self.sandbox.path().join("root");
-        self.types("root", &format!("HOME={} poolctl {command}", home.display()))
+        self.run_as("root", &format!("HOME={} poolctl {command}", home.display()))
     }
 
     /// Runs a command behind sudo that must succeed; returns its standard output.
     pub fn ok(&self, user: &str, command: &str) -> String {
-        let ran = self.sudo(user, command);
+        let ran = self.run_behind_sudo(user, command);
         assert_eq!(ran.code, 0, "{user}: {command}: {}{}", ran.out, ran.err);
         ran.out
     }
 
     /// Runs a command behind sudo that must be denied and print nothing.
-    pub fn denied(&self, user: &str, command: &str) {
-        let ran = self.sudo(user, command);
+    pub fn assert_denied(&self, user: &str, command: &str) {
+        let ran = self.run_behind_sudo(user, command);
         assert_eq!(ran.code, 9, "{user}: {command}: {}{}", ran.out, ran.err);
         assert!(ran.out.is_empty(), "{user}: {command}: {}", ran.out);
     }
@@ -136,7 +136,7 @@ impl Machine {
 #[test]
 fn guests_have_what_is_theirs_and_nothing_else() {
     let Some(machine) = Machine::new() else { return };
-    assert_eq!(machine.owner("reconcile --wait=1m -q").code, 0);
+    assert_eq!(machine.run_as_owner("reconcile --wait=1m -q").code, 0);
     assert_eq!(machine.ok("alice", "claim lab hers --lifetime 2h -q"), "hers\n");
     assert_eq!(machine.ok("bob", "claim lab his -q"), "his\n");
     // Each sees his own.
@@ -147,30 +147,31 @@ fn guests_have_what_is_theirs_and_nothing_else() {
         ["describe claim hers", "why claim/hers", "events claim/hers", "extend hers --for 1h"]
     {
         machine.ok("alice", command);
-        machine.denied("bob", command);
+        machine.assert_denied("bob", command);
     }
-    machine.denied("bob", "get claim hers");
-    machine.denied("bob", "release hers");
-    machine.denied("bob", "release -y hers his");
+    machine.assert_denied("bob", "get claim hers");
+    machine.assert_denied("bob", "release hers");
+    machine.assert_denied("bob", "release -y hers his");
     assert_eq!(machine.ok("bob", "get claim -o name"), "claim/his\n");
-    let annotations = machine.owner("get claim hers -o jsonpath='{.metadata.annotations}'").out;
+    let annotations =
+        machine.run_as_owner("get claim hers -o jsonpath='{.metadata.annotations}'").out;
     assert!(annotations.contains("alice"), "{annotations}");
     machine.ok("bob", "release his");
     // The account is asked before it releases a claim of somebody else; the event names both.
-    let asked = machine.owner("release hers");
+    let asked = machine.run_as_owner("release hers");
     assert!(asked.code == 2 && asked.err.contains("belongs to alice"), "{}", asked.err);
-    assert_eq!(machine.owner("release -y hers").code, 0);
-    let events = machine.owner("events claim/hers").out;
+    assert_eq!(machine.run_as_owner("release -y hers").code, 0);
+    let events = machine.run_as_owner("events claim/hers").out;
     assert!(events.contains("what alice claimed was asked for by poolctl"), "{events}");
 }
 
 #[test]
 fn logs_and_credentials_are_for_subjects_and_pool_admins_too() {
     let Some(machine) = Machine::new() else { return };
-    assert_eq!(machine.owner("reconcile --wait=1m -q").code, 0);
+    assert_eq!(machine.run_as_owner("reconcile --wait=1m -q").code, 0);
     machine.ok("alice", "claim lab hers -q");
-    let cluster = machine.owner("get claim hers -o jsonpath='{.spec.namespace}'").out;
-    let clusters = machine.owner("get cluster -o name").out;
+    let cluster = machine.run_as_owner("get claim hers -o jsonpath='{.spec.namespace}'").out;
+    let clusters = machine.run_as_owner("get cluster -o name").out;
     let free_cluster = clusters.lines().find(|line| !line.ends_with(&*cluster)).unwrap();
     let free_cluster = free_cluster.trim_start_matches("cluster/");
     let reading_commands = [
@@ -187,16 +188,16 @@ fn logs_and_credentials_are_for_subjects_and_pool_admins_too() {
     machine.ok("alice", "cluster resume hers");
     for command in &reading_commands {
         machine.ok("alice", command);
-        machine.denied("carol", command);
-        machine.denied("dave", command);
+        machine.assert_denied("carol", command);
+        machine.assert_denied("dave", command);
     }
     // The subjects of a claim may read it, too.
     let subjects = r#"{"spec": {"subjects": [{"kind": "User", "name": "carol"}]}}"#;
-    let patched = machine.owner(&format!("patch claim hers -p '{subjects}'"));
+    let patched = machine.run_as_owner(&format!("patch claim hers -p '{subjects}'"));
     assert_eq!(patched.code, 0, "{}", patched.err);
     for command in &reading_commands {
         machine.ok("carol", command);
-        machine.denied("dave", command);
+        machine.assert_denied("dave", command);
     }
     // Subjects of the role see all clusters of the namespace's pools, and change none.
     let binding = "kind: RoleBinding\napiVersion: rbac.authorization.k8s.io/v1\n\
@@ -205,33 +206,33 @@ fn logs_and_credentials_are_for_subjects_and_pool_admins_too() {
         subjects: [{kind: Group, name: watchers}]\n";
     let file = machine.sandbox.path().join("home/binding.yaml");
     std::fs::write(&file, binding).unwrap();
-    assert_eq!(machine.owner(&format!("apply -f {}", file.display())).code, 0);
+    assert_eq!(machine.run_as_owner(&format!("apply -f {}", file.display())).code, 0);
     for command in &reading_commands {
         machine.ok("dave", command);
     }
     machine.ok("dave", &format!("kubeconfig {free_cluster}"));
-    machine.denied("carol", &format!("kubeconfig {free_cluster}"));
-    machine.denied("alice", &format!("describe cluster {free_cluster}"));
+    machine.assert_denied("carol", &format!("kubeconfig {free_cluster}"));
+    machine.assert_denied("alice", &format!("describe cluster {free_cluster}"));
     for user in ["carol", "dave"] {
         for command in ["release -y hers", "extend hers --for 1h", "cluster hibernate hers"] {
-            machine.denied(user, command);
+            machine.assert_denied(user, command);
         }
     }
     // The role is of one namespace.
     let create = "-n away pool create far --fake --fake-install-duration 1s --running-count 1 -q";
-    assert_eq!(machine.owner(create).code, 0);
-    assert_eq!(machine.owner("reconcile --wait=1m -q").code, 0);
+    assert_eq!(machine.run_as_owner(create).code, 0);
+    assert_eq!(machine.run_as_owner("reconcile --wait=1m -q").code, 0);
     machine.ok("alice", "-n away claim far there -q");
-    machine.denied("dave", "-n away kubeconfig there");
+    machine.assert_denied("dave", "-n away kubeconfig there");
 }
 
 #[test]
 fn guests_see_how_many_clusters_pools_have() {
     let Some(machine) = Machine::new() else { return };
-    assert_eq!(machine.owner("reconcile --wait=1m -q").code, 0);
+    assert_eq!(machine.run_as_owner("reconcile --wait=1m -q").code, 0);
     let proxy = r#"{"spec": {"installerEnv": [{"name": "HTTPS_PROXY", "value": "hunter2"}]}}"#;
-    assert_eq!(machine.owner(&format!("patch pool lab -p '{proxy}'")).code, 0);
-    assert!(machine.owner("get pool lab -o yaml").out.contains("hunter2"));
+    assert_eq!(machine.run_as_owner(&format!("patch pool lab -p '{proxy}'")).code, 0);
+    assert!(machine.run_as_owner("get pool lab -o yaml").out.contains("hunter2"));
     machine.ok("alice", "claim lab hers --lifetime 2h -q");
     machine.ok("bob", "claim lab his -q");
     assert_eq!(machine.ok("alice", "get pool -o name"), "clusterpool/lab\n");
@@ -284,7 +285,7 @@ fn guests_are_denied_all_that_is_not_theirs_and_every_file() {
         "pool create mine --fake",
         "pool rotate-credentials lab",
     ] {
-        machine.denied("alice", command);
+        machine.assert_denied("alice", command);
     }
     // Whatever names a file is refused, and the file is not touched.
     for command in [
@@ -299,12 +300,12 @@ fn guests_are_denied_all_that_is_not_theirs_and_every_file() {
         "secret create x --from-file={home}/secret",
         "pool create mine --fake --install-config {home}/secret",
     ] {
-        machine.denied("alice", &command.replace("{home}", &home));
+        machine.assert_denied("alice", &command.replace("{home}", &home));
     }
     assert_eq!(std::fs::read_to_string(format!("{home}/secret")).unwrap(), "of the account");
     assert!(!std::fs::exists(format!("{home}/copy")).unwrap());
     // Completion offers nothing and says nothing.
-    let ran = machine.sudo("alice", "__complete -- poolctl get pool ''");
+    let ran = machine.run_behind_sudo("alice", "__complete -- poolctl get pool ''");
     assert!(ran.code == 1 && ran.out.is_empty() && ran.err.is_empty(), "{}{}", ran.out, ran.err);
 }
 
@@ -321,33 +322,33 @@ fn sudo_lets_nothing_else_through() {
         "sudo -n -E -u poolctl poolctl get claim",
         "sudo -n -u poolctl -D / poolctl get claim",
     ] {
-        let ran = machine.types("alice", line);
+        let ran = machine.run_as("alice", line);
         assert!(ran.code == 1 && ran.out.is_empty(), "{line}: {}{}", ran.out, ran.err);
     }
     machine.ok("alice", "claim lab hers -q");
     for variable in ["HOME", "XDG_STATE_HOME", "POOLCTL_STATE", "SUDO_UID", "TMPDIR", "EDITOR"] {
         let line = format!("{variable}=/tmp/x sudo -n -u poolctl poolctl get claim -o name");
-        let ran = machine.types("alice", &line);
+        let ran = machine.run_as("alice", &line);
         assert_eq!((ran.code, &*ran.out), (0, "claim/hers\n"), "{variable}: {}", ran.err);
     }
     // Without sudo the state cannot be read, whoever one claims to be.
     let state = format!("{home}/.local/state/poolctl/state.db");
     let ran =
-        machine.types("alice", &format!("SUDO_UID=4801 POOLCTL_STATE={state} poolctl status"));
+        machine.run_as("alice", &format!("SUDO_UID=4801 POOLCTL_STATE={state} poolctl status"));
     assert_eq!(ran.code, 9, "{}", ran.err);
     // Variables that reach poolctl nevertheless are refused; a SUDO_UID must be a number.
     for (variable, value) in [("POOLCTL_NOW", "2030-01-01T00:00:00Z"), ("POOLCTL_STATE", "/tmp/x")]
     {
         let line = format!("SUDO_UID=4802 {variable}={value} poolctl get claim");
-        let ran = machine.types("poolctl", &line);
+        let ran = machine.run_as("poolctl", &line);
         assert!(ran.code == 9 && ran.err.contains(variable), "{}", ran.err);
     }
-    assert_eq!(machine.types("poolctl", "SUDO_UID=-1 poolctl get claim").code, 9);
+    assert_eq!(machine.run_as("poolctl", "SUDO_UID=-1 poolctl get claim").code, 9);
 }
 
 #[test]
 fn the_sudoers_example_is_valid() {
-    if !met(has("visudo"), "visudo reads sudoers files") {
+    if !is_met_or_skipped(has_program("visudo"), "visudo reads sudoers files") {
         return;
     }
     let ran = Sandbox::new().shell("visudo -cf examples/access/sudoers");

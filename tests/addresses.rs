@@ -87,7 +87,7 @@ impl<'a> Player<'a> {
             return;
         }
         if verb == "refused" {
-            let path = self.sandbox.file("bad.json", &self.pool.to_string());
+            let path = self.sandbox.write_file("bad.json", &self.pool.to_string());
             self.sandbox.refused(1, &format!("apply -f {path}"), rest);
             self.is_created = true;
             return;
@@ -181,7 +181,7 @@ fn who_had_an_address_and_how_long_it_rests_is_moved_too() {
     sandbox.ok("ip claim rests a");
     sandbox.ok("ip claim old b --count 3");
     for (minute, claim) in [(1, "b-1"), (2, "b-0"), (3, "d"), (4, "a"), (5, "b-2")] {
-        sandbox.set("POOLCTL_NOW", &format!("2026-03-02T12:0{minute}:00Z"));
+        sandbox.set_variable("POOLCTL_NOW", &format!("2026-03-02T12:0{minute}:00Z"));
         sandbox.ok(&format!("ip release {claim}"));
     }
     sandbox.ok("delete ippool gone");
@@ -189,9 +189,9 @@ fn who_had_an_address_and_how_long_it_rests_is_moved_too() {
     let export = sandbox.ok("export");
     let holders = holders(&sandbox);
     assert!(export.contains("history") && holders.contains("12:03:00Z"), "{export}{holders}");
-    let file = sandbox.file("moved.yaml", &export);
+    let file = sandbox.write_file("moved.yaml", &export);
     let state = sandbox.path().join("moved.db").display().to_string();
-    sandbox.set("POOLCTL_STATE", &state);
+    sandbox.set_variable("POOLCTL_STATE", &state);
     sandbox.ok(&format!("import {file}"));
     assert_eq!(self::holders(&sandbox), holders);
     assert_eq!(sandbox.ok("export"), export);
@@ -200,7 +200,7 @@ fn who_had_an_address_and_how_long_it_rests_is_moved_too() {
     sandbox.refused(5, "ip claim rests e", "again at 2026-03-02T12:09:00Z");
     assert_eq!(sandbox.ok("ip claim old e"), "10.2.0.1\n");
     sandbox.ok("doctor");
-    sandbox.set("POOLCTL_NOW", "2026-03-02T12:09:00Z");
+    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T12:09:00Z");
     assert_eq!(sandbox.ok("ip claim rests f"), "10.1.0.1\n");
 }
 
@@ -214,7 +214,7 @@ fn a_rehearsed_clock_goes_to_the_end_of_the_first_rest() {
         "metadata": {"name": "b"}, "spec": {"pool": {"name": "p"}}});
     apply(&sandbox, &claim.to_string());
     sandbox.ok("ip release a-1");
-    sandbox.set("POOLCTL_NOW", "2026-03-02T12:02:00Z");
+    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T12:02:00Z");
     sandbox.ok("ip release a-0");
     let message = jsonpath(&sandbox, "ipclaim/b", "{.status.errorMessage}");
     let expected = "10.0.0.2 was just released and can be leased again at 2026-03-02T12:05:00Z";
@@ -238,7 +238,7 @@ fn what_an_overlapping_pool_leases_meanwhile_is_nobody_elses_and_free_again_afte
         }
         sandbox.ok("ip claim a x");
         sandbox.ok("ip release x");
-        sandbox.set("POOLCTL_NOW", "2026-03-02T12:01:00Z");
+        sandbox.set_variable("POOLCTL_NOW", "2026-03-02T12:01:00Z");
         sandbox.ok("ip claim b y");
         sandbox.refused(6, "ip claim a z", "Exhausted IP Pools");
         assert_eq!(jsonpath(&sandbox, "ippool/a", "{.status.ipAddresses.free}").trim(), "0");
@@ -256,7 +256,7 @@ fn released_addresses_that_were_reserved_since_hide_no_others() {
         sandbox.ok("ip claim p a --count 3");
         sandbox.ok("ip release a-0 a-1 a-2");
         sandbox.ok("ip reserve p 10.0.0.1-10.0.0.2");
-        sandbox.set("POOLCTL_NOW", "2026-03-02T12:01:00Z");
+        sandbox.set_variable("POOLCTL_NOW", "2026-03-02T12:01:00Z");
         assert_eq!(sandbox.ok("ip claim p b"), "10.0.0.3\n", "{strategy}");
         sandbox.ok("doctor");
     }
@@ -269,7 +269,7 @@ fn rested_addresses_are_drawn_as_often_as_others_and_all_of_them() {
     let leases = sandbox.ok("ip claim p a --count 100");
     let claims: Vec<String> = (0..100).map(|number| format!("a-{number}")).collect();
     sandbox.ok(&format!("ip release {}", claims.join(" ")));
-    sandbox.set("POOLCTL_NOW", "2026-03-02T12:01:00Z");
+    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T12:01:00Z");
     let drawn: Vec<String> =
         (0..20).map(|number| sandbox.ok(&format!("ip claim p b{number}"))).collect();
     let released: Vec<&str> = leases.lines().filter_map(|line| line.split(' ').nth(1)).collect();
@@ -342,7 +342,7 @@ fn clusters_have_the_addresses_of_their_api_and_ingress_from_pools() {
         let extracted =
             sandbox.ok(&format!("extract secret/{name}-install-config -n {name} --to=-"));
         let start = extracted.find("apiVersion").unwrap();
-        let install_config = poolctl::yaml::value(&extracted[start..]).unwrap();
+        let install_config = poolctl::yaml::parse_value(&extracted[start..]).unwrap();
         for (role, field) in [("api", "apiVIPs"), ("ingress", "ingressVIPs")] {
             let vips = install_config["platform"]["vsphere"][field].as_array().unwrap();
             let leased = ["vips", "vips6"]

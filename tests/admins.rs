@@ -14,13 +14,13 @@ const FOR_OWNERS: [&str; 5] =
     ["state path", "describe pool lab", "get job", "doctor", "scale pool lab --replicas 3"];
 
 fn behind_sudo(machine: &Machine, user: &str, sudo: &str, command: &str) -> Ran {
-    machine.types(user, &format!("{sudo} {command}"))
+    machine.run_as(user, &format!("{sudo} {command}"))
 }
 
 /// Expects that a user may do all that owners may, and sees the whole of `status`.
 fn assert_owner(machine: &Machine, user: &str, sudo: &str) {
     let commands = FOR_OWNERS.map(|command| format!("{sudo} {command} >/dev/null; echo $?\n"));
-    let ran = machine.types(user, &format!("{}{sudo} status", commands.concat()));
+    let ran = machine.run_as(user, &format!("{}{sudo} status", commands.concat()));
     let status = ran.out.strip_prefix(&"0\n".repeat(FOR_OWNERS.len()));
     let is_whole = status.is_some_and(|status| status.contains("jobs running"));
     assert!(is_whole && ran.code == 0, "{user}: {sudo}: {}{}", ran.out, ran.err);
@@ -30,7 +30,7 @@ fn assert_owner(machine: &Machine, user: &str, sudo: &str) {
 /// guest's `status`.
 fn assert_guest(machine: &Machine, user: &str, sudo: &str) {
     let commands = FOR_OWNERS.map(|command| format!("{sudo} {command}; echo $?\n"));
-    let ran = machine.types(user, &format!("{}{sudo} status", commands.concat()));
+    let ran = machine.run_as(user, &format!("{}{sudo} status", commands.concat()));
     let status = ran.out.strip_prefix(&"9\n".repeat(FOR_OWNERS.len()));
     let is_guests = status.is_some_and(|status| status.ends_with(" claims\n"));
     assert!(is_guests && ran.code == 0, "{user}: {sudo}: {}{}", ran.out, ran.err);
@@ -42,7 +42,7 @@ fn settings_file(machine: &Machine, spec: &str) -> String {
         "apiVersion: poolctl.dev/v1\nkind: Settings\nmetadata: {{name: default}}\n\
          spec: {{{spec}}}\n"
     );
-    machine.sandbox.file("settings.yaml", &settings)
+    machine.sandbox.write_file("settings.yaml", &settings)
 }
 
 /// The standard output of a command that must have succeeded.
@@ -59,21 +59,21 @@ fn where_root_has_no_state_yet_only_an_admin_makes_one() {
     ok(&behind_sudo(&machine, "erin", AS_ROOT, CREATE));
     assert_owner(&machine, "erin", AS_ROOT);
     assert_guest(&machine, "frank", AS_ROOT);
-    assert_eq!(ok(&machine.root("get pool -o name")), "clusterpool/lab\n");
+    assert_eq!(ok(&machine.run_as_root("get pool -o name")), "clusterpool/lab\n");
 }
 
 #[test]
 fn roots_own_state_is_its_admins_too_and_they_are_the_actors() {
     let Some(machine) = Machine::without_state() else { return };
-    ok(&machine.root(CREATE));
-    ok(&machine.root("reconcile --wait=1m -q"));
+    ok(&machine.run_as_root(CREATE));
+    ok(&machine.run_as_root("reconcile --wait=1m -q"));
     assert_owner(&machine, "erin", AS_ROOT);
     assert_guest(&machine, "frank", AS_ROOT);
     ok(&behind_sudo(&machine, "erin", AS_ROOT, "scale pool lab --replicas 4"));
-    let events = machine.root("events pool/lab");
+    let events = machine.run_as_root("events pool/lab");
     assert!(ok(&events).contains(" erin "), "{}", events.out);
     ok(&behind_sudo(&machine, "erin", AS_ROOT, "claim lab hers -q"));
-    let annotations = machine.root("get claim hers -o jsonpath='{.metadata.annotations}'");
+    let annotations = machine.run_as_root("get claim hers -o jsonpath='{.metadata.annotations}'");
     assert!(ok(&annotations).contains("erin"), "{}", annotations.out);
     // A kubeconfig is printed: its file would be root's.
     let kubeconfig = behind_sudo(&machine, "erin", AS_ROOT, "kubeconfig hers");
@@ -83,32 +83,32 @@ fn roots_own_state_is_its_admins_too_and_they_are_the_actors() {
     let asked = behind_sudo(&machine, "erin", AS_ROOT, "release his");
     assert!(asked.code == 2 && asked.err.contains("belongs to frank"), "{}", asked.err);
     ok(&behind_sudo(&machine, "erin", AS_ROOT, "release his -y"));
-    let events = machine.root("events claim/his");
+    let events = machine.run_as_root("events claim/his");
     assert!(ok(&events).contains("what frank claimed was asked for by erin"), "{}", events.out);
 }
 
 #[test]
 fn root_owns_the_state_of_an_account_whoever_is_behind_sudo() {
     let Some(machine) = Machine::without_state() else { return };
-    ok(&machine.owner(&format!("--state /var/lib/poolctl/state.db {CREATE}")));
-    ok(&machine.owner(&format!("apply -f {} -q", settings_file(&machine, "admins: {}"))));
+    ok(&machine.run_as_owner(&format!("--state /var/lib/poolctl/state.db {CREATE}")));
+    ok(&machine.run_as_owner(&format!("apply -f {} -q", settings_file(&machine, "admins: {}"))));
     for user in ["erin", "frank"] {
         assert_owner(&machine, user, AS_ROOT);
         ok(&behind_sudo(&machine, user, AS_ROOT, &format!("annotate pool lab {user}=here")));
-        let events = machine.owner("events pool/lab");
+        let events = machine.run_as_owner("events pool/lab");
         assert!(ok(&events).contains(&format!(" {user} ")), "{}", events.out);
     }
     // As the account they are what its Settings say; the account still owns its state.
     assert_guest(&machine, "erin", AS_ACCOUNT);
     assert_guest(&machine, "alice", AS_ACCOUNT);
-    ok(&machine.owner("doctor"));
-    ok(&machine.owner("scale pool lab --replicas 2"));
+    ok(&machine.run_as_owner("doctor"));
+    ok(&machine.run_as_owner("scale pool lab --replicas 2"));
 }
 
 #[test]
 fn settings_say_who_owns_an_accounts_state_besides_the_account() {
     let Some(machine) = Machine::without_state() else { return };
-    ok(&machine.owner(CREATE));
+    ok(&machine.run_as_owner(CREATE));
     // If the Settings say nothing of admins: the members of sudo and wheel.
     let cases: [(&str, &[&str]); 5] = [
         ("", &["erin", "gina"]),
@@ -118,7 +118,7 @@ fn settings_say_who_owns_an_accounts_state_besides_the_account() {
         ("admins: null", &["erin", "gina"]),
     ];
     for (admins, owners) in cases {
-        ok(&machine.owner(&format!("apply -f {} -q", settings_file(&machine, admins))));
+        ok(&machine.run_as_owner(&format!("apply -f {} -q", settings_file(&machine, admins))));
         for user in ["alice", "dave", "erin", "gina"] {
             if owners.contains(&user) {
                 assert_owner(&machine, user, AS_ACCOUNT);
@@ -129,8 +129,8 @@ fn settings_say_who_owns_an_accounts_state_besides_the_account() {
     }
     // Only an owner changes the Settings.
     let named = settings_file(&machine, "admins: {users: [alice]}");
-    machine.denied("alice", &format!("apply -f {named}"));
-    machine.denied("alice", "patch settings default -p '{}'");
+    machine.assert_denied("alice", &format!("apply -f {named}"));
+    machine.assert_denied("alice", "patch settings default -p '{}'");
     machine.ok("gina", &format!("apply -f {named} -q"));
     assert_owner(&machine, "alice", AS_ACCOUNT);
     assert_guest(&machine, "gina", AS_ACCOUNT);
@@ -139,8 +139,8 @@ fn settings_say_who_owns_an_accounts_state_besides_the_account() {
 #[test]
 fn a_state_that_somebody_brings_makes_nobody_an_admin() {
     let Some(machine) = Machine::without_state() else { return };
-    ok(&machine.owner(CREATE));
-    ok(&machine.root(CREATE));
+    ok(&machine.run_as_owner(CREATE));
+    ok(&machine.run_as_root(CREATE));
     // States that the users own, in folders that are open to everybody.
     for user in ["alice", "frank"] {
         let folder = machine.sandbox.path().join(user).display().to_string();
@@ -149,9 +149,9 @@ fn a_state_that_somebody_brings_makes_nobody_an_admin() {
         assert_eq!(mkdir.code, 0, "{}", mkdir.err);
         let state = format!("{folder}/state.db");
         for command in [CREATE, &format!("apply -f {named} -q")] {
-            ok(&machine.types(user, &format!("poolctl --state {state} {command}")));
+            ok(&machine.run_as(user, &format!("poolctl --state {state} {command}")));
         }
-        ok(&machine.types(user, &format!("chmod a+rw {folder}/state.db*")));
+        ok(&machine.run_as(user, &format!("chmod a+rw {folder}/state.db*")));
     }
     let folder = machine.sandbox.path().display();
     let hers = format!("{folder}/alice/state.db");
@@ -165,7 +165,7 @@ fn a_state_that_somebody_brings_makes_nobody_an_admin() {
         ("frank", format!("{AS_ROOT} --state {his} get job")),
         ("frank", format!("{AS_ROOT} --state {hers} get pool")),
     ] {
-        let ran = machine.types(user, &line);
+        let ran = machine.run_as(user, &line);
         assert_eq!(ran.code, 9, "{user}: {line}: {}{}", ran.out, ran.err);
         assert!(ran.out.is_empty(), "{user}: {line}: {}", ran.out);
     }
@@ -175,14 +175,14 @@ fn a_state_that_somebody_brings_makes_nobody_an_admin() {
         ("erin", format!("{AS_ROOT} --state {his} get job")),
         ("erin", format!("sudo -n POOLCTL_STATE={hers} poolctl get job")),
     ] {
-        ok(&machine.types(user, &line));
+        ok(&machine.run_as(user, &line));
     }
 }
 
 #[test]
 fn a_state_that_cannot_be_read_has_no_admins() {
     let Some(machine) = Machine::without_state() else { return };
-    ok(&machine.owner(CREATE));
+    ok(&machine.run_as_owner(CREATE));
     let state = machine.sandbox.path().join("home/.local/state/poolctl/state.db");
     std::fs::write(state, "not a state").unwrap();
     for user in ["alice", "gina"] {
@@ -196,14 +196,14 @@ fn a_state_that_cannot_be_read_has_no_admins() {
 #[test]
 fn run_is_refused_behind_sudo_and_names_what_helps() {
     let Some(machine) = Machine::without_state() else { return };
-    ok(&machine.owner(CREATE));
+    ok(&machine.run_as_owner(CREATE));
     for user in ["alice", "gina"] {
         let ran = behind_sudo(&machine, user, AS_ACCOUNT, "-n here run lab -- touch /tmp/x");
         assert_eq!(ran.code, 9, "{user}: {}{}", ran.out, ran.err);
         assert!(ran.err.contains("would run as poolctl"), "{user}: {}", ran.err);
         assert!(ran.err.contains("next: poolctl claim --wait lab -n here\n"), "{}", ran.err);
     }
-    assert_eq!(ok(&machine.owner("get claim -A -o name")), "");
+    assert_eq!(ok(&machine.run_as_owner("get claim -A -o name")), "");
 }
 
 fn owned(names: &[&str]) -> Vec<String> {
@@ -236,6 +236,6 @@ fn an_admin_without_a_name_is_refused() {
     let sandbox = Sandbox::new();
     let settings = "apiVersion: poolctl.dev/v1\nkind: Settings\nmetadata: {name: default}\n\
                     spec: {admins: {groups: ['']}}\n";
-    let path = sandbox.file("settings.yaml", settings);
+    let path = sandbox.write_file("settings.yaml", settings);
     sandbox.refused(1, &format!("apply -f {path}"), "spec.admins has an empty name");
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use poolctl::model::agent::inventory::{Disk, Interface, Inventory};
 use poolctl::model::agent::{Agent, Role};
 use poolctl::model::nmstate_config::{NMStateConfig, NMStateInterface};
-use poolctl::render::agent_config::{Node, agent_config, network_of, problems};
+use poolctl::render::agent_config::{Node, agent_config, find_problems, nmstate_for_agent};
 
 use crate::cases::scenarios;
 
@@ -75,7 +75,7 @@ fn what_openshift_install_would_refuse_is_said_before_in_its_words() {
         }
         let hosts: Vec<Value> = agent["hosts"].as_object().unwrap().values().cloned().collect();
         agent["hosts"] = hosts.into();
-        let mut problems = problems(&install, &agent);
+        let mut problems = find_problems(&install, &agent);
         if problems.is_empty() {
             problems.push("none".into());
         }
@@ -182,7 +182,7 @@ fn rack() -> [Agent; 4] {
 #[test]
 fn hosts_become_a_document_that_is_accepted() {
     let [discovered, reported, templated, worker] = rack();
-    let bond = network_of(&reported, &[bond_config()]).unwrap();
+    let bond = nmstate_for_agent(&reported, &[bond_config()]).unwrap();
     let mut lan = network("lan0", "192.0.2.13");
     lan["interfaces"][0]["mac-address"] = "02:00:00:00:00:A3".into();
     let nodes = [
@@ -217,7 +217,7 @@ fn hosts_become_a_document_that_is_accepted() {
         ],
     });
     assert_eq!(rendered, expected);
-    assert_eq!(problems(&install_config(), &rendered), Vec::<String>::new());
+    assert_eq!(find_problems(&install_config(), &rendered), Vec::<String>::new());
 }
 
 #[test]
@@ -261,13 +261,13 @@ fn a_network_is_for_the_host_that_has_a_mac_address_of_it() {
     let agent = host("n2", interfaces, Disk::default());
     let ff = [("eth0", "02:00:00:00:00:ff")];
     let other_host = nmstate_config("other", &ff, json!({"interfaces": []}));
-    assert_eq!(network_of(&agent, &[]), Ok(None));
-    assert_eq!(network_of(&agent, std::slice::from_ref(&other_host)), Ok(None));
-    assert_eq!(network_of(&Agent::default(), &[bond_config()]), Ok(None));
+    assert_eq!(nmstate_for_agent(&agent, &[]), Ok(None));
+    assert_eq!(nmstate_for_agent(&agent, std::slice::from_ref(&other_host)), Ok(None));
+    assert_eq!(nmstate_for_agent(&Agent::default(), &[bond_config()]), Ok(None));
     let empty = nmstate_config("empty", &[("eth0", "02:00:00:00:00:a2")], Value::Null);
-    assert_eq!(network_of(&agent, std::slice::from_ref(&empty)), Ok(None));
+    assert_eq!(nmstate_for_agent(&agent, std::slice::from_ref(&empty)), Ok(None));
     // Interfaces get the names that the host has for them; words of nmstate stay.
-    let network = network_of(&agent, &[other_host, bond_config()]).unwrap().unwrap();
+    let network = nmstate_for_agent(&agent, &[other_host, bond_config()]).unwrap().unwrap();
     let interfaces = &network["interfaces"];
     let names = [&interfaces[0]["name"], &interfaces[1]["name"], &interfaces[2]["name"]];
     assert_eq!(names, ["eno1", "port0", "bond0"]);
@@ -277,8 +277,8 @@ fn a_network_is_for_the_host_that_has_a_mac_address_of_it() {
         &[("up", "02:00:00:00:00:a2")],
         json!({"interfaces": [{"name": "up", "state": "up"}]}),
     );
-    let network = network_of(&agent, &[named_up]).unwrap().unwrap();
+    let network = nmstate_for_agent(&agent, &[named_up]).unwrap().unwrap();
     assert_eq!(network, json!({"interfaces": [{"name": "eno1", "state": "up"}]}));
-    let problem = network_of(&agent, &[bond_config(), empty]).unwrap_err();
+    let problem = nmstate_for_agent(&agent, &[bond_config(), empty]).unwrap_err();
     assert_eq!(problem, "NMStateConfigs `lab/bond` and `lab/empty` are both for host `n2`");
 }

@@ -137,7 +137,7 @@ impl Player {
 
     fn apply(&self, documents: &[Value]) -> Ran {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": documents});
-        let path = self.sandbox.file("applied.json", &list.to_string());
+        let path = self.sandbox.write_file("applied.json", &list.to_string());
         self.sandbox.run(&format!("apply -f {path}"))
     }
 
@@ -172,8 +172,8 @@ impl Player {
         let mut items = list["items"].as_array_mut().unwrap().iter_mut();
         let item = items.find(|item| item["kind"] == kind && item["metadata"]["name"] == name);
         json_patch::merge(item.unwrap_or_else(|| panic!("there is no {object}")), patch);
-        let file = self.sandbox.file("moved.json", &list.to_string());
-        self.sandbox.set("POOLCTL_STATE", &format!("{folder}/moved-{}.db", self.moves));
+        let file = self.sandbox.write_file("moved.json", &list.to_string());
+        self.sandbox.set_variable("POOLCTL_STATE", &format!("{folder}/moved-{}.db", self.moves));
         self.sandbox.run(&format!("import {file}"))
     }
 
@@ -242,7 +242,7 @@ impl Player {
             }
             "report" => {
                 let inventory = inventory_of(first, second).to_string();
-                let path = self.sandbox.file("report.json", &inventory);
+                let path = self.sandbox.write_file("report.json", &inventory);
                 self.sandbox.run(&format!("agent report {first} --inventory {path}"))
             }
             "boot" => self.run_steps(&[
@@ -275,7 +275,7 @@ impl Player {
             "pass" => self.sandbox.run("reconcile -q"),
             "wait" => {
                 self.now = self.now.plus(rest.parse::<Span>().unwrap());
-                self.sandbox.set("POOLCTL_NOW", &self.now.to_string());
+                self.sandbox.set_variable("POOLCTL_NOW", &self.now.to_string());
                 success()
             }
             _ => panic!("there is no step `{verb}`"),

@@ -65,17 +65,17 @@ fn manifests() -> Vec<(String, i32, &'static str)> {
 #[test]
 fn bad_manifests_are_refused_and_nothing_happens() {
     let sandbox = Sandbox::new();
-    sandbox.ready_pool("ready", 1);
-    let before = sandbox.objects();
+    sandbox.create_ready_pool("ready", 1);
+    let before = sandbox.all_objects();
     for (manifest, code, message) in manifests() {
-        let path = sandbox.file("bad.yaml", &manifest);
+        let path = sandbox.write_file("bad.yaml", &manifest);
         let ran = sandbox.run(&format!("apply -f {path}"));
         let beginning: String = manifest.chars().take(300).collect();
         assert_eq!(ran.code, code, "{beginning}\n{}", ran.err);
         assert!(ran.err.contains(message), "{beginning}\n{}\nnot: {message}", ran.err);
         assert!(ran.err.len() < 2000, "{}", ran.err);
     }
-    assert_eq!(sandbox.objects(), before);
+    assert_eq!(sandbox.all_objects(), before);
 }
 
 /// A kind of object, what is in its spec (or its annotation), and a part of the message.
@@ -130,7 +130,7 @@ fn manifest_of_host(kind: &str, part: &str) -> String {
 fn bad_manifests_of_hosts_are_refused_and_nothing_happens() {
     let sandbox = Sandbox::new();
     for (kind, part, message) in HOSTS {
-        let path = sandbox.file("bad.yaml", &manifest_of_host(kind, part));
+        let path = sandbox.write_file("bad.yaml", &manifest_of_host(kind, part));
         let ran = sandbox.run(&format!("apply -f {path}"));
         assert_eq!(ran.code, 1, "{kind} {part}\n{}", ran.err);
         assert!(ran.err.contains(message), "{kind} {part}\n{}\nnot: {message}", ran.err);
@@ -142,12 +142,12 @@ fn bad_manifests_of_hosts_are_refused_and_nothing_happens() {
 fn one_bad_document_keeps_the_good_ones_out_too() {
     let sandbox = Sandbox::new();
     let bad_pool = POOL.replace("size: 1", "size: x").replace("lab", "other");
-    let path = sandbox.file("two.yaml", &format!("{POOL}---\n{bad_pool}"));
+    let path = sandbox.write_file("two.yaml", &format!("{POOL}---\n{bad_pool}"));
     let ran = sandbox.run(&format!("apply -f {path}"));
     assert!(ran.err.contains("two.yaml:14:9: `spec.size`"), "{}", ran.err);
     assert!(!sandbox.state().exists());
     // Fields that are not known are left out on request.
-    let path = sandbox.file("lenient.yaml", &format!("{POOL}  colour: red\n"));
+    let path = sandbox.write_file("lenient.yaml", &format!("{POOL}  colour: red\n"));
     let ran = sandbox.run(&format!("apply --lenient -f {path}"));
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(ran.err.contains("unknown field `spec.colour`; left out"), "{}", ran.err);
@@ -205,19 +205,19 @@ const COMMANDS: [(&str, i32, &str); 33] = [
 #[test]
 fn bad_commands_are_refused_and_nothing_happens() {
     let sandbox = Sandbox::new();
-    sandbox.ready_pool("ready", 1);
+    sandbox.create_ready_pool("ready", 1);
     sandbox.ok("claim ready mine -q");
-    let before = sandbox.objects();
+    let before = sandbox.all_objects();
     for (line, code, message) in COMMANDS {
         sandbox.refused(code, line, message);
     }
-    assert_eq!(sandbox.objects(), before);
+    assert_eq!(sandbox.all_objects(), before);
 }
 
 #[test]
 fn a_claimed_cluster_is_not_deleted_unasked_and_its_claim_says_so() {
     let sandbox = Sandbox::new();
-    sandbox.ready_pool("lab", 1);
+    sandbox.create_ready_pool("lab", 1);
     sandbox.ok("claim lab mine -q");
     let cluster = sandbox.ok("get claim mine -o jsonpath={.spec.namespace}");
     let delete = format!("delete cluster {cluster}");
@@ -232,7 +232,7 @@ fn a_claimed_cluster_is_not_deleted_unasked_and_its_claim_says_so() {
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
     let sandbox = Sandbox::new();
-    sandbox.ready_pool("lab", 40);
+    sandbox.create_ready_pool("lab", 40);
     for command in ["get cluster", "get cluster -o yaml", "events", "describe pool lab", "--help"] {
         let ran = sandbox.shell(&format!("{{ poolctl {command}; echo $? >&2; }} | head -1"));
         assert_eq!(ran.err, "0\n", "{command}");
@@ -246,7 +246,7 @@ fn a_folder_that_cannot_be_read_is_denied() {
     let closed = format!("{}/closed", sandbox.path().display());
     if is_root() {
         // Root reads everything; somebody else does not.
-        if !crate::sandbox::has("setpriv") {
+        if !crate::sandbox::has_program("setpriv") {
             return;
         }
         sandbox.shell("chmod 755 $HOME; chmod -R go+rX $HOME");
@@ -271,7 +271,7 @@ fn hostile_strings_do_not_reach_the_terminal() {
         "metadata: {name: lab}",
         "metadata: {name: lab, annotations: {note: \"\\e]0;owned\\a\\u202e\\n x\"}}",
     );
-    let path = sandbox.file("hostile.yaml", &manifest);
+    let path = sandbox.write_file("hostile.yaml", &manifest);
     sandbox.ok(&format!("apply -f {path}"));
     sandbox.run(&["claim", "lab", "c", "--reason", "\u{1b}[31m"]);
     for command in ["get pool", "describe pool lab", "describe claim c", "events", "status", "plan"]

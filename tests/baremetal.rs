@@ -6,7 +6,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::lab::Lab;
-use crate::once::whole;
+use crate::once::assert_clusters_are_whole;
 use crate::rack::{Rack, state_of};
 use crate::sandbox::{Sandbox, apply, jsonpath};
 use crate::served::Server;
@@ -19,7 +19,7 @@ const EXAMPLE: &str = concat!(
 
 /// The objects of the example, except its Settings: those are applied here, for a lab with the
 /// stand-in for openshift-install.
-pub fn objects(lab: &Lab, web: &Server) -> String {
+pub fn example_objects(lab: &Lab, web: &Server) -> String {
     let images = lab.bin("images");
     let programs = lab.bin("").display().to_string();
     let settings = format!(
@@ -38,16 +38,16 @@ pub fn objects(lab: &Lab, web: &Server) -> String {
 
 /// Adds the machines of a rack as hosts and discovers them. Hosts that a controller finds are
 /// approved without asking.
-pub fn discovered(lab: &Sandbox, rack: &Rack) {
+pub fn discover_rack(lab: &Sandbox, rack: &Rack) {
     rack.add_to(lab);
     lab.ok("agent discover --all --infraenv rack -q");
 }
 
 /// Passes until a condition holds; after each, every cluster must have all of its hosts and
 /// addresses.
-pub fn until(lab: &Lab, what: &str, is_met: impl Fn(&Sandbox) -> bool) {
-    crate::machines::until(&lab.sandbox, what, |sandbox| {
-        whole(sandbox, 3, 5);
+pub fn wait_until(lab: &Lab, what: &str, is_met: impl Fn(&Sandbox) -> bool) {
+    crate::machines::reconcile_until(&lab.sandbox, what, |sandbox| {
+        assert_clusters_are_whole(sandbox, 3, 5);
         is_met(sandbox)
     });
 }
@@ -59,7 +59,7 @@ fn has_two_ready(sandbox: &Sandbox) -> bool {
 /// A YAML file that the stand-in for the installer wrote.
 pub fn read_yaml(lab: &Lab, file: &str) -> Value {
     let yaml = fs::read_to_string(lab.bin(file)).unwrap();
-    poolctl::yaml::value(&yaml).unwrap()
+    poolctl::yaml::parse_value(&yaml).unwrap()
 }
 
 #[test]
@@ -67,14 +67,14 @@ fn a_rack_becomes_clusters_that_are_claimed_released_and_made_anew() {
     let Some(rack) = Rack::start() else { return };
     let lab = Lab::new();
     let sandbox = &lab.sandbox;
-    let web = Server::of(&lab.bin("images"));
-    apply(sandbox, &objects(&lab, &web));
+    let web = Server::of_folder(&lab.bin("images"));
+    apply(sandbox, &example_objects(&lab, &web));
     // There are no hosts yet: the pool says exactly what it is short of.
     let described = sandbox.ok("describe pool metal");
     let shortage = "needs 3 master-capable agents matching rack=7; 0 free";
     assert!(described.contains(shortage), "{described}");
-    discovered(sandbox, &rack);
-    until(&lab, "ready", has_two_ready);
+    discover_rack(sandbox, &rack);
+    wait_until(&lab, "ready", has_two_ready);
     // What the installer was told of each cluster.
     for name in ["metal-a", "metal-b"] {
         let agent_config = read_yaml(&lab, &format!("agents-{name}.yaml"));
@@ -88,7 +88,7 @@ fn a_rack_becomes_clusters_that_are_claimed_released_and_made_anew() {
         (2..=8).filter(|number| state_of(sandbox, &format!("n{number}")) == "installed").collect();
     assert_eq!(installed.len(), 6);
     for number in &installed {
-        let seen = rack.emulator.seen(*number);
+        let seen = rack.emulator.describe_machine(*number);
         assert!(seen.starts_with("On ") && seen.ends_with(" -"), "n{number}: {seen}");
     }
     assert_eq!(fs::read_dir(lab.bin("images")).unwrap().count(), 0);
@@ -99,7 +99,7 @@ fn a_rack_becomes_clusters_that_are_claimed_released_and_made_anew() {
     let agents = jsonpath(sandbox, "agent", &path);
     assert_eq!(agents.split_whitespace().count(), 3, "{agents}");
     sandbox.ok("release ci -y -q");
-    until(&lab, "returned", |sandbox| {
+    wait_until(&lab, "returned", |sandbox| {
         let clusters = jsonpath(sandbox, "cluster", "{.items[*].metadata.name}");
         !clusters.contains(&cluster) && has_two_ready(sandbox)
     });

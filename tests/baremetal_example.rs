@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use crate::baremetal::read_yaml;
 use crate::lab::Lab;
-use crate::once::bound_once;
+use crate::once::assert_bound_once;
 use crate::rack::{Rack, mac};
 use crate::rigs::{PASSWORD, pause};
 use crate::sandbox::{POOLCTL, Sandbox, jsonpath};
@@ -47,7 +47,7 @@ fn copy_example(lab: &Lab, rack: &Rack, web: &Server) {
         if name == "hosts.csv" {
             content = hosts_of_rack(&content, rack);
         }
-        lab.sandbox.file(&format!("rack/{name}"), &content);
+        lab.sandbox.write_file(&format!("rack/{name}"), &content);
     }
     for (from, _) in &replacements {
         assert!(originals.contains(from), "{from} is nowhere in the example");
@@ -71,7 +71,7 @@ fn hosts_of_rack(table: &str, rack: &Rack) -> String {
 fn install_nsupdate(lab: &Lab) {
     let told = lab.bin("told").display().to_string();
     let program = lab.bin("nsupdate");
-    lab.sandbox.file("dns.key", "");
+    lab.sandbox.write_file("dns.key", "");
     fs::write(&program, format!("#!/bin/sh\n[ \"$1\" = -k ] && cat \"$3\" >>{told}\n")).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
 }
@@ -107,7 +107,7 @@ fn the_table_of_hosts_is_imported_as_it_is() {
 fn an_empty_rack_becomes_a_claimed_cluster_and_cron_goes_on() {
     let Some(rack) = Rack::start() else { return };
     let lab = Lab::new();
-    let web = Server::of(&lab.sandbox.path().join("images"));
+    let web = Server::of_folder(&lab.sandbox.path().join("images"));
     copy_example(&lab, &rack, &web);
     install_nsupdate(&lab);
     let ran = lab.sandbox.shell("PATH=$HOME/bin:$PATH sh $HOME/rack/day.sh");
@@ -131,7 +131,7 @@ fn an_empty_rack_becomes_a_claimed_cluster_and_cron_goes_on() {
     // What was released is made anew by cron alone.
     for pass in 0.. {
         run_cron_job(&lab, 0);
-        bound_once(&lab.sandbox);
+        assert_bound_once(&lab.sandbox);
         if jsonpath(&lab.sandbox, "pool/metal", "{.status.ready}") == "2" {
             break;
         }

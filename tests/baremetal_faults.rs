@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 
 use serde_json::json;
 
-use crate::baremetal::{discovered, objects, until};
+use crate::baremetal::{discover_rack, example_objects, wait_until};
 use crate::lab::Lab;
-use crate::machines::OC;
+use crate::machines::OC_OF_READY_CLUSTER;
 use crate::rack::{Rack, mac, state_of};
 use crate::sandbox::{Sandbox, apply, jsonpath};
 use crate::served::{Server, black_hole};
@@ -17,14 +17,14 @@ use crate::served::{Server, black_hole};
 fn known_rack() -> Option<(Rack, Lab, Server)> {
     let rack = Rack::start()?;
     let lab = Lab::new();
-    let web = Server::of(&lab.bin("images"));
-    apply(&lab.sandbox, &objects(&lab, &web).replace("  size: 2\n", "  size: 0\n"));
-    fs::write(lab.bin("oc"), OC).unwrap();
+    let web = Server::of_folder(&lab.bin("images"));
+    apply(&lab.sandbox, &example_objects(&lab, &web).replace("  size: 2\n", "  size: 0\n"));
+    fs::write(lab.bin("oc"), OC_OF_READY_CLUSTER).unwrap();
     lab.sandbox.shell("chmod 755 $HOME/bin/oc");
     let oc = json!({"spec": {"programs": {"oc": lab.bin("oc").display().to_string()}}});
     patch(&lab.sandbox, "settings/default", &oc);
-    discovered(&lab.sandbox, &rack);
-    until(&lab, "known", |sandbox| {
+    discover_rack(&lab.sandbox, &rack);
+    wait_until(&lab, "known", |sandbox| {
         (2..=8).all(|number| state_of(sandbox, &format!("n{number}")) == "known-unbound")
     });
     Some((rack, lab, web))
@@ -63,7 +63,7 @@ fn machines_of(sandbox: &Sandbox, cluster: &str) -> Vec<usize> {
 /// is in them.
 fn all_are(rack: &Rack, machines: &[usize], power: &str) -> bool {
     machines.iter().all(|number| {
-        let seen = rack.emulator.seen(*number);
+        let seen = rack.emulator.describe_machine(*number);
         seen.starts_with(&format!("{power} ")) && seen.ends_with(" -")
     })
 }
@@ -89,7 +89,7 @@ fn machines_sleep_and_wake_with_their_cluster_claimed_or_not() {
     let sandbox = &lab.sandbox;
     patch(sandbox, "pool/metal", &json!({"spec": {"hibernateAfter": "1s"}}));
     scale(sandbox, 2);
-    until(&lab, "ready", |sandbox| has_ready(sandbox, "2"));
+    wait_until(&lab, "ready", |sandbox| has_ready(sandbox, "2"));
     let clusters = [holder_of(sandbox, "metal-a"), holder_of(sandbox, "metal-b")];
     let machines = clusters.clone().map(|cluster| machines_of(sandbox, &cluster));
     assert!(all_are(&rack, &machines.concat(), "On"));
@@ -97,7 +97,7 @@ fn machines_sleep_and_wake_with_their_cluster_claimed_or_not() {
     sandbox.ok("claim metal ci -q");
     let claimed = jsonpath(sandbox, "claim/ci", "{.spec.namespace}");
     let claimed_machines = machines_of(sandbox, &claimed);
-    until(&lab, "asleep", |sandbox| power_of(sandbox, &claimed) == "Hibernating");
+    wait_until(&lab, "asleep", |sandbox| power_of(sandbox, &claimed) == "Hibernating");
     assert!(all_are(&rack, &claimed_machines, "Off"));
     assert_eq!(count_events(sandbox, "HibernateAfter"), 1);
     let waiting = clusters.into_iter().find(|cluster| *cluster != claimed).unwrap();
@@ -109,18 +109,18 @@ fn machines_sleep_and_wake_with_their_cluster_claimed_or_not() {
     assert!(all_are(&rack, &claimed_machines, "Off"));
 
     sandbox.ok("cluster resume ci -q");
-    until(&lab, "its nodes are ready", |sandbox| is_awake(sandbox, &claimed));
+    wait_until(&lab, "its nodes are ready", |sandbox| is_awake(sandbox, &claimed));
     assert!(all_are(&rack, &claimed_machines, "On"));
     // By powerState, as its user says, while it is waking.
     sandbox.ok("cluster hibernate ci -q");
-    until(&lab, "asleep again", |sandbox| power_of(sandbox, &claimed) == "Hibernating");
+    wait_until(&lab, "asleep again", |sandbox| power_of(sandbox, &claimed) == "Hibernating");
     assert!(all_are(&rack, &claimed_machines, "Off"));
     // The pool keeps fewer running.
     sandbox.ok("pool scale metal --running-count 0 -q");
-    until(&lab, "standing by", |sandbox| power_of(sandbox, &waiting) == "Hibernating");
+    wait_until(&lab, "standing by", |sandbox| power_of(sandbox, &waiting) == "Hibernating");
     assert!(all_are(&rack, &waiting_machines, "Off"));
     sandbox.ok("claim metal next -q");
-    until(&lab, "waking for a claim", |sandbox| is_awake(sandbox, &waiting));
+    wait_until(&lab, "waking for a claim", |sandbox| is_awake(sandbox, &waiting));
     assert!(all_are(&rack, &waiting_machines, "On") && all_are(&rack, &claimed_machines, "Off"));
     sandbox.ok("doctor");
 }
@@ -131,9 +131,9 @@ fn a_host_that_fails_to_install_costs_an_attempt_and_its_cluster_is_given_up_at_
     let sandbox = &lab.sandbox;
     patch(sandbox, "pool/metal", &json!({"spec": {"installAttemptsLimit": 2}}));
     let reason = "Host n3: failed to write the image to its disk";
-    lab.behave(&format!("agent-install of metal-a: exit 6 {reason}\n"));
+    lab.set_behaviour(&format!("agent-install of metal-a: exit 6 {reason}\n"));
     scale(sandbox, 2);
-    until(&lab, "failed", |sandbox| count_events(sandbox, "provision failed") == 1);
+    wait_until(&lab, "failed", |sandbox| count_events(sandbox, "provision failed") == 1);
     let first = holder_of(sandbox, "metal-a");
     let machines = machines_of(sandbox, &first);
     assert_eq!(machines.len(), 3);
@@ -141,17 +141,17 @@ fn a_host_that_fails_to_install_costs_an_attempt_and_its_cluster_is_given_up_at_
     let why = sandbox.ok(&format!("why cluster/{first}"));
     assert!(why.contains("failed to install once") && why.contains(reason), "{why}");
     // Nothing keeps the other from being installed.
-    until(&lab, "the other is ready", |sandbox| has_ready(sandbox, "1"));
+    wait_until(&lab, "the other is ready", |sandbox| has_ready(sandbox, "1"));
     // The second attempt is the last: off, free, and made anew.
     sandbox.ok(&format!("cluster retry {first} -q"));
-    until(&lab, "given up", |sandbox| count_events(sandbox, "ProvisionStopped") == 1);
+    wait_until(&lab, "given up", |sandbox| count_events(sandbox, "ProvisionStopped") == 1);
     assert!(sandbox.ok(&format!("events cluster/{first}")).contains("after 2 failed"));
     assert_eq!(jsonpath(sandbox, "pool/metal", "{.status.inventory.metal-a.attempts}"), "2");
-    lab.behave("");
-    until(&lab, "gone", |sandbox| {
+    lab.set_behaviour("");
+    wait_until(&lab, "gone", |sandbox| {
         !jsonpath(sandbox, "cluster", "{.items[*].metadata.name}").contains(&first)
     });
-    until(&lab, "made anew", |sandbox| has_ready(sandbox, "2"));
+    wait_until(&lab, "made anew", |sandbox| has_ready(sandbox, "2"));
     let begun = lab.ledger().iter().filter(|line| line.starts_with("image metal-a ")).count();
     assert_eq!(begun, 3);
     assert_eq!(fs::read_dir(lab.bin("images")).unwrap().count(), 0);
@@ -165,7 +165,7 @@ fn when_one_controller_takes_no_image_no_host_of_its_cluster_begins() {
     // The weakest is picked first.
     rack.refuses.store(2, Ordering::Relaxed);
     scale(sandbox, 2);
-    until(&lab, "failed", |sandbox| count_events(sandbox, "provision failed") > 0);
+    wait_until(&lab, "failed", |sandbox| count_events(sandbox, "provision failed") > 0);
     let events = sandbox.ok("events");
     assert!(events.contains("n2: ") && events.contains("answers 503"), "{events}");
     let begun = |step: &str| lab.ledger().iter().filter(|line| line.contains(step)).count();
@@ -178,9 +178,9 @@ fn when_one_controller_takes_no_image_no_host_of_its_cluster_begins() {
         lab.ledger()
     );
     assert!(begun("begin agent-bootstrap") <= 1, "the other alone");
-    assert!([2, 3, 4].iter().all(|number| rack.emulator.seen(*number).ends_with(" -")));
+    assert!([2, 3, 4].iter().all(|number| rack.emulator.describe_machine(*number).ends_with(" -")));
     rack.refuses.store(0, Ordering::Relaxed);
-    until(&lab, "both are ready", |sandbox| has_ready(sandbox, "2"));
+    wait_until(&lab, "both are ready", |sandbox| has_ready(sandbox, "2"));
     assert_eq!(count_events(sandbox, "InvariantViolated"), 0);
     sandbox.ok("doctor");
 }
@@ -191,14 +191,14 @@ fn when_one_controller_does_not_switch_its_host_on_none_of_its_cluster_stays_on(
     let sandbox = &lab.sandbox;
     rack.stays_off.store(2, Ordering::Relaxed);
     scale(sandbox, 1);
-    until(&lab, "failed", |sandbox| count_events(sandbox, "provision failed") > 0);
+    wait_until(&lab, "failed", |sandbox| count_events(sandbox, "provision failed") > 0);
     let machines = machines_of(sandbox, &jsonpath(sandbox, "agent/n2", "{.status.boundTo.name}"));
     assert!(machines.len() == 3 && machines.contains(&2), "{machines:?}");
     assert!(all_are(&rack, &machines, "Off"), "{machines:?}");
     run_passes(sandbox, 3);
     assert!(all_are(&rack, &machines, "Off"), "{machines:?}");
     rack.stays_off.store(0, Ordering::Relaxed);
-    until(&lab, "ready", |sandbox| has_ready(sandbox, "1"));
+    wait_until(&lab, "ready", |sandbox| has_ready(sandbox, "1"));
 }
 
 #[test]
@@ -210,8 +210,10 @@ fn a_controller_that_does_not_answer_holds_up_its_cluster_alone_and_is_named() {
     let change = json!({"spec": {"bmc": {"address": address}}}).to_string();
     sandbox.ok(&["patch", "host", "n2", "--type", "merge", "-p", &change, "-q", "--no-reconcile"]);
     scale(sandbox, 2);
-    until(&lab, "one is ready", |sandbox| has_ready(sandbox, "1"));
-    until(&lab, "it was asked in vain", |sandbox| sandbox.ok("status").contains("does not answer"));
+    wait_until(&lab, "one is ready", |sandbox| has_ready(sandbox, "1"));
+    wait_until(&lab, "it was asked in vain", |sandbox| {
+        sandbox.ok("status").contains("does not answer")
+    });
     let status = sandbox.ok("status");
     assert!(status.contains("host `n2`: ") && status.contains("does not answer"), "{status}");
     // The weakest is picked first, and of the cluster that has it no machine was told anything.
@@ -226,6 +228,6 @@ fn a_controller_that_does_not_answer_holds_up_its_cluster_alone_and_is_named() {
     let why = sandbox.ok(&format!("why cluster/{cluster}"));
     assert!(why.contains("host n2 is disconnected"), "{why}");
     patch(sandbox, "host/n2", &json!({"spec": {"bmc": {"address": rack.address(2)}}}));
-    until(&lab, "both are ready", |sandbox| has_ready(sandbox, "2"));
+    wait_until(&lab, "both are ready", |sandbox| has_ready(sandbox, "2"));
     sandbox.ok("doctor");
 }

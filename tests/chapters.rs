@@ -192,7 +192,7 @@ fn every_command_of_the_pages_is_one() {
 fn every_document_of_the_pages_is_yaml() {
     for page in pages() {
         for block in page.blocks.iter().filter(|block| block.info == "yaml") {
-            let document = poolctl::yaml::value(&block.text);
+            let document = poolctl::yaml::parse_value(&block.text);
             assert!(document.is_ok(), "{}: {}", page.path.display(), block.text);
         }
     }

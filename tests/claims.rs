@@ -12,7 +12,7 @@ use poolctl::model::tick::Tick;
 use poolctl::model::time::{Span, Time};
 use poolctl::plan;
 
-use crate::fixture::{NAMESPACE, noon, state};
+use crate::fixture::{NAMESPACE, noon, parse_state};
 
 /// A duration, or none for an empty word.
 fn span(word: &str) -> Option<Span> {
@@ -94,7 +94,7 @@ fn clusters_that_gave_up_or_wake_for_too_long_are_broken_and_no_others() {
 
 /// The state of a line, after an edit of claim k and a settled plan.
 fn settled(line: &str, edit: impl FnOnce(&mut State, ClaimId)) -> (State, Tick) {
-    let (mut state, names) = state(line, true);
+    let (mut state, names) = parse_state(line, true);
     let tick = noon();
     let claim_id = state.claims.find(&Key::new(NAMESPACE, "k")).unwrap();
     edit(&mut state, claim_id);
@@ -109,7 +109,7 @@ fn conditions_of_claim(state: &State) -> Option<(Pending, ClusterRunning)> {
 }
 
 fn cluster<'a>(state: &'a State, name: &str) -> &'a Cluster {
-    state.clusters.get(state.cluster(name).unwrap()).unwrap()
+    state.clusters.get(state.find_cluster(name).unwrap()).unwrap()
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn a_claim_ends_when_its_time_is_over_and_not_before() {
 #[test]
 fn the_version_of_a_pool_changes_with_those_fields_that_hive_hashes() {
     // V-1, V-3, V-5.
-    let (state, _) = state("size 1", false);
+    let (state, _) = parse_state("size 1", false);
     let pool = state.pools.rows().next().unwrap().clone();
     let version = |edit: fn(&mut ClusterPool)| {
         let mut pool = pool.clone();

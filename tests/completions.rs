@@ -1,6 +1,6 @@
 //! Completion: in the shells themselves, on a terminal, and the words that the program offers them.
 
-use crate::sandbox::{Sandbox, has};
+use crate::sandbox::{Sandbox, has_program};
 
 /// A state with two pools and a claim.
 fn prepared_sandbox() -> Sandbox {
@@ -23,7 +23,7 @@ const TYPED: [(&str, &str); 6] = [
 
 #[test]
 fn bash_and_zsh_complete_on_a_terminal() {
-    if !has("zsh") {
+    if !has_program("zsh") {
         return;
     }
     let sandbox = prepared_sandbox();
@@ -40,7 +40,7 @@ fn bash_and_zsh_complete_on_a_terminal() {
 
 #[test]
 fn fish_completes_a_word() {
-    if !has("fish") {
+    if !has_program("fish") {
         return;
     }
     let sandbox = prepared_sandbox();
@@ -73,7 +73,7 @@ fn completions(sandbox: &Sandbox, line: &str) -> Vec<String> {
 #[test]
 fn words_come_from_the_state_and_no_message_disturbs_the_line() {
     let sandbox = prepared_sandbox();
-    let before = sandbox.objects();
+    let before = sandbox.all_objects();
     for (line, expected) in [
         ("claim ", &["lab", "other"][..]),
         ("kubeconfig c", &["ci-17"]),
@@ -91,8 +91,8 @@ fn words_come_from_the_state_and_no_message_disturbs_the_line() {
     ] {
         assert_eq!(completions(&sandbox, line), expected, "{line}");
     }
-    assert_eq!(sandbox.objects(), before);
+    assert_eq!(sandbox.all_objects(), before);
     // A state that cannot be used is no reason for a message either.
-    sandbox.file("state.db", "this is not a state");
+    sandbox.write_file("state.db", "this is not a state");
     assert!(completions(&sandbox, "claim ").is_empty());
 }

@@ -7,7 +7,7 @@ use crate::sandbox::{Sandbox, apply};
 /// Runs commands at once, of which each must succeed and say nothing; returns what they printed.
 fn all_succeed(sandbox: &Sandbox, lines: &[String]) -> Vec<String> {
     let mut outputs = Vec::new();
-    for (ran, line) in sandbox.together(lines).into_iter().zip(lines) {
+    for (ran, line) in sandbox.run_together(lines).into_iter().zip(lines) {
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{line}: {}", ran.out);
         outputs.push(ran.out);
     }
@@ -26,7 +26,7 @@ fn assert_claimed_once(sandbox: &Sandbox, count: usize) {
 #[test]
 fn fifty_claims_at_once_get_fifty_clusters() {
     let sandbox = Sandbox::new();
-    sandbox.ready_pool("lab", 50);
+    sandbox.create_ready_pool("lab", 50);
     let claims: Vec<String> = (0..50).map(|number| format!("claim lab c{number} -q")).collect();
     all_succeed(&sandbox, &claims);
     assert_claimed_once(&sandbox, 50);
@@ -59,7 +59,7 @@ fn a_state_that_many_open_for_the_first_time_is_one_state() {
 #[test]
 fn claims_releases_and_passes_at_once_come_to_a_consistent_end() {
     let sandbox = Sandbox::new();
-    sandbox.ready_pool("lab", 20);
+    sandbox.create_ready_pool("lab", 20);
     for number in 0..10 {
         sandbox.ok(&format!("claim lab old{number} -q"));
     }
@@ -67,7 +67,7 @@ fn claims_releases_and_passes_at_once_come_to_a_consistent_end() {
     let releases = (0..10).map(|number| format!("release old{number} -q"));
     let passes = (0..10).map(|_| "reconcile -q".to_owned());
     let lines: Vec<String> = claims.chain(releases).chain(passes).collect();
-    for (ran, line) in sandbox.together(&lines).into_iter().zip(&lines) {
+    for (ran, line) in sandbox.run_together(&lines).into_iter().zip(&lines) {
         assert_eq!(ran.code, 0, "{line}: {}{}", ran.out, ran.err);
     }
     sandbox.ok("reconcile --wait -q");
@@ -136,7 +136,7 @@ fn two_passes_do_not_overlap() {
     let lock = format!("{}.pass", sandbox.state().display());
     let while_locked =
         |command: &str| sandbox.shell(&format!("touch {lock}; flock {lock} sh -c '{command}'"));
-    if !crate::sandbox::has("flock") {
+    if !crate::sandbox::has_program("flock") {
         return;
     }
     let ran = while_locked("poolctl reconcile");

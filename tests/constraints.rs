@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-use crate::sandbox::{Sandbox, apply, customization, steady};
+use crate::sandbox::{Sandbox, apply, assert_settled, create_customization};
 
 fn execute_sql(sandbox: &Sandbox, statements: &str) -> rusqlite::Result<()> {
     let connection = Connection::open(sandbox.state())?;
@@ -69,16 +69,16 @@ fn a_pool_whose_changes_are_refused_does_not_stop_the_others() {
 #[test]
 fn a_lease_is_free_again_though_its_pool_was_undone_when_its_cluster_went() {
     let mut sandbox = Sandbox::new();
-    customization(&sandbox, "a", "a");
+    create_customization(&sandbox, "a", "a");
     sandbox.ok("pool create p --fake --customization a");
     sandbox.ok("reconcile --wait -q");
     sandbox.ok("pool scale p --size 0");
     let wall = "CREATE TRIGGER wall BEFORE UPDATE ON pool BEGIN SELECT RAISE(ABORT, 'a wall'); END";
     execute_sql(&sandbox, wall).unwrap();
-    sandbox.set("POOLCTL_NOW", "2026-03-02T14:00:00Z");
+    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T14:00:00Z");
     assert_eq!(sandbox.run("reconcile").code, 1);
     execute_sql(&sandbox, "DROP TRIGGER wall").unwrap();
-    steady(&sandbox);
+    assert_settled(&sandbox);
     assert!(sandbox.ok("get cdc").contains("Available"));
     assert_eq!(sandbox.ok("get cluster -o name"), "");
 }

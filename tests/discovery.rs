@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::rigs::{Rig, free_port, pause};
-use crate::sandbox::{POOLCTL, Ran, Sandbox, apply, has, is_root, met};
+use crate::sandbox::{POOLCTL, Ran, Sandbox, apply, has_program, is_met_or_skipped, is_root};
 
 const AGENT: &str = "src/render/discovery/agent.sh";
 const SSHD: &str = "/usr/sbin/sshd";
@@ -36,14 +36,14 @@ struct Site {
 impl Site {
     fn open() -> Option<Self> {
         let is_installed = Path::new(SSHD).exists();
-        if !met(is_installed, "sshd (package openssh-server) is not installed")
-            || !["ssh", "ssh-keygen", "jq"].into_iter().all(has)
+        if !is_met_or_skipped(is_installed, "sshd (package openssh-server) is not installed")
+            || !["ssh", "ssh-keygen", "jq"].into_iter().all(has_program)
         {
             return None;
         }
         let mut sandbox = Sandbox::new();
-        sandbox.set("POOLCTL_NOW", "");
-        sandbox.set("POOLCTL_SEED", "");
+        sandbox.set_variable("POOLCTL_NOW", "");
+        sandbox.set_variable("POOLCTL_SEED", "");
         apply(&sandbox, OBJECTS);
         let token = sandbox.ok("infraenv token create rack -q").trim().to_owned();
         let keys = sandbox.shell(
@@ -53,7 +53,7 @@ impl Site {
         let user = keys.out.trim().to_owned();
         let (port, sshd) = start_sshd(&sandbox);
         let host_key = fs::read_to_string(sandbox.path().join("host_key.pub")).unwrap();
-        sandbox.file("known_hosts", &format!("[127.0.0.1]:{port} {host_key}"));
+        sandbox.write_file("known_hosts", &format!("[127.0.0.1]:{port} {host_key}"));
         let site = Self { sandbox, user, token, port, _sshd: sshd };
         site.configure(&site.token);
         Some(site)
@@ -70,7 +70,7 @@ impl Site {
             "user": self.user, "key": self.path("key"), "knownHosts": self.path("known_hosts"),
             "images": [], "delay": 0,
         });
-        self.sandbox.file("config.json", &config.to_string());
+        self.sandbox.write_file("config.json", &config.to_string());
     }
 
     /// Runs the agent once, by itself or under another program: it registers, reports, checks in.
@@ -107,7 +107,7 @@ fn start_sshd(sandbox: &Sandbox) -> (u16, Rig) {
     let home = sandbox.path().display();
     let key = fs::read_to_string(sandbox.path().join("key.pub")).unwrap();
     let command = format!("{POOLCTL} agent ssh --state {}", sandbox.state().display());
-    sandbox.file("authorized_keys", &format!("restrict,command=\"{command}\" {key}"));
+    sandbox.write_file("authorized_keys", &format!("restrict,command=\"{command}\" {key}"));
     let config = format!(
         "ListenAddress 127.0.0.1\nPort {port}\nHostKey {home}/host_key\nPidFile none\n\
          AuthorizedKeysFile {home}/authorized_keys\nStrictModes no\nUsePAM no\n\
@@ -183,7 +183,7 @@ fn hosts_without_a_good_token_are_refused() {
 #[test]
 fn no_secret_is_among_the_arguments_of_a_program() {
     let Some(site) = Site::open() else { return };
-    if !has("strace") {
+    if !has_program("strace") {
         return;
     }
     let ran = site.run_agent("strace -f -qq -s 65536 -e trace=execve -o $HOME/trace");
@@ -220,7 +220,7 @@ fn the_key_of_hosts_runs_nothing_else() {
     ] {
         assert_ne!(site.run_with_key("scp -P", copy).code, 0, "{copy}");
     }
-    site.sandbox.file("batch", &format!("get {0}/state.db {0}/stolen\n", site.path("")));
+    site.sandbox.write_file("batch", &format!("get {0}/state.db {0}/stolen\n", site.path("")));
     assert_ne!(site.run_with_key("sftp -P", "-b $HOME/batch HOST").code, 0);
     for name in ["stolen", "planted"] {
         assert!(!Path::new(&site.path(name)).exists(), "{name}");
@@ -247,14 +247,14 @@ fn take_inventory(stand_ins: &[(&str, &str)]) -> Value {
 }
 
 fn install_script(sandbox: &Sandbox, name: &str, script: &str) {
-    let path = sandbox.file(name, &format!("#!/bin/sh\n{script}\n"));
+    let path = sandbox.write_file(name, &format!("#!/bin/sh\n{script}\n"));
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(path, mode).unwrap();
 }
 
 #[test]
 fn a_program_that_is_missing_leaves_its_part_out() {
-    if !has("jq") {
+    if !has_program("jq") {
         return;
     }
     let absent = ["lscpu", "lsblk", "ip", "dmidecode", "lspci", "systemd-detect-virt"];
@@ -281,7 +281,7 @@ fn summary_of_disk(disk: &Value) -> String {
 
 #[test]
 fn disks_are_named_once_and_judged_by_what_they_are() {
-    if !has("jq") {
+    if !has_program("jq") {
         return;
     }
     let disk = |name: &str, more: &str| {
@@ -335,7 +335,7 @@ fn network_interface() -> (String, String) {
 
 #[test]
 fn the_network_of_a_host_is_found_by_its_mac_addresses() {
-    if !has("jq") {
+    if !has_program("jq") {
         return;
     }
     let sandbox = Sandbox::new();
@@ -356,7 +356,7 @@ fn the_network_of_a_host_is_found_by_its_mac_addresses() {
         ("0001.macs", &format!("{mac} nic0\n52:54:00:ff:ff:ff nic1\n")),
         ("0001.yml", &config.to_string()),
     ] {
-        sandbox.file(&format!("network/{file}"), content);
+        sandbox.write_file(&format!("network/{file}"), content);
     }
     let ran = sandbox.shell("PATH=$HOME:$PATH bash src/render/discovery/network.sh $HOME/network");
     assert_eq!(ran.code, 0, "{}", ran.err);

@@ -13,7 +13,7 @@ const OPENSTACK: &str = "{openstack: {cloud: lab, credentialsSecretRef: {name: o
 fn a_vsphere_cluster_is_installed_claimed_and_destroyed_by_openshift_install() {
     let lab = Lab::new();
     apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
-    lab.installed();
+    lab.wait_until_installed();
     assert_logs_are_scrubbed(&lab);
     // The whole install-config that the installer read.
     let seen = fs::read_to_string(lab.bin("seen-foo.yaml")).unwrap();
@@ -21,16 +21,16 @@ fn a_vsphere_cluster_is_installed_claimed_and_destroyed_by_openshift_install() {
         controlPlane:\n  name: master\n  replicas: 3\nmetadata:\n  name: foo\nplatform:\n  vsphere:\n    \
         apiVIP: \"10.0.0.10\"\n    datacenter: lab\n    network: machines\n    password: CANARY-vsphere-password\n    \
         username: admin@vsphere.local\n    vCenter: vcenter.example.com\npullSecret: '{\"auths\": {\"q\": {\"auth\": \"CANARY-pull-secret\"}}}'\n";
-    let expected = poolctl::yaml::value(expected).unwrap();
-    assert_eq!(poolctl::yaml::value(&seen).unwrap(), expected, "{seen}");
+    let expected = poolctl::yaml::parse_value(expected).unwrap();
+    assert_eq!(poolctl::yaml::parse_value(&seen).unwrap(), expected, "{seen}");
     assert!(fs::read_to_string(lab.bin("scheduler-foo.yaml")).unwrap().contains("false"));
     // The cluster can be claimed and used.
     lab.sandbox.ok("claim lab k -q");
-    lab.until("claimed", |lab| lab.sandbox.ok("get claim").contains("Running"));
+    lab.wait_until("claimed", |lab| lab.sandbox.ok("get claim").contains("Running"));
     assert!(lab.sandbox.ok("credentials k").contains("CANARY-kubeadmin"));
     assert!(lab.sandbox.ok("extract secret/pull --to=-").contains(CANARY));
     lab.sandbox.ok("release k -q");
-    lab.gone();
+    lab.delete_clusters();
     assert!(lab.ledger().iter().any(|line| line.starts_with("destroyed foo-")));
     assert_no_secret_is_left(&lab);
 }
@@ -39,9 +39,9 @@ fn a_vsphere_cluster_is_installed_claimed_and_destroyed_by_openshift_install() {
 fn an_openstack_pool_takes_its_cloud_from_a_file() {
     let lab = Lab::new();
     apply(&lab.sandbox, &pool("lab", OPENSTACK, ""));
-    lab.installed();
+    lab.wait_until_installed();
     assert_logs_are_scrubbed(&lab);
-    lab.gone();
+    lab.delete_clusters();
     assert_no_secret_is_left(&lab);
 }
 
@@ -76,15 +76,15 @@ fn an_installer_of_another_release_is_refused_by_name() {
     fs::write(lab.bin("version"), "4.17.1").unwrap();
     apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
     let message = "the cluster needs the one of example.com/ocp:4.18.3-x86_64";
-    lab.until(message, |lab| lab.sandbox.ok("events").contains(message));
+    lab.wait_until(message, |lab| lab.sandbox.ok("events").contains(message));
 }
 
 #[test]
 fn logs_can_be_read_and_jobs_killed() {
     let lab = Lab::new();
-    lab.behave("create-cluster: hang");
+    lab.set_behaviour("create-cluster: hang");
     apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
-    lab.until("begun", |lab| {
+    lab.wait_until("begun", |lab| {
         lab.ledger().iter().any(|line| line.starts_with("begin create-cluster"))
     });
     let cluster = jsonpath(&lab.sandbox, "cluster", "{.items[0].metadata.name}");
@@ -93,20 +93,20 @@ fn logs_can_be_read_and_jobs_killed() {
         logs.contains("$ openshift-install create cluster") && !logs.contains(CANARY),
         "{logs}"
     );
-    lab.behave("");
+    lab.set_behaviour("");
     lab.sandbox.ok(&format!("job kill {cluster}"));
-    lab.until("cancelled", |lab| {
+    lab.wait_until("cancelled", |lab| {
         lab.sandbox.ok("events").contains("provision broke off: cancelled")
     });
-    lab.installed();
-    lab.gone();
+    lab.wait_until_installed();
+    lab.delete_clusters();
 }
 
 #[test]
 fn under_a_rehearsed_clock_no_real_job_runs() {
     let mut lab = Lab::new();
-    lab.sandbox.set("POOLCTL_NOW", "2026-03-02T12:00:00Z");
-    let path = lab.sandbox.file("pool.yaml", &pool("lab", VSPHERE, TEMPLATED));
+    lab.sandbox.set_variable("POOLCTL_NOW", "2026-03-02T12:00:00Z");
+    let path = lab.sandbox.write_file("pool.yaml", &pool("lab", VSPHERE, TEMPLATED));
     let ran = lab.sandbox.run(&format!("apply -f {path}"));
     assert!(ran.err.contains("only simulated jobs run under it"), "{}", ran.err);
     assert!(lab.ledger().is_empty());
@@ -121,8 +121,8 @@ fn programs_are_looked_at_as_cron_will_see_them() {
         lab.sandbox.shell(&format!("env -i POOLCTL_STATE=$POOLCTL_STATE {poolctl} driver check"));
     assert!(check.out.contains("bin/openshift-install"), "{}{}", check.out, check.err);
     assert!(lab.sandbox.ok("driver list").contains("default/lab"));
-    lab.installed();
-    lab.gone();
+    lab.wait_until_installed();
+    lab.delete_clusters();
 }
 
 const EXAMPLE_DRIVER: &str = "examples/driver/poolctl-driver-directory";
@@ -139,18 +139,18 @@ fn the_example_driver_keeps_clusters_in_a_folder() {
     fs::copy(EXAMPLE_DRIVER, lab.bin("poolctl-driver-directory")).unwrap();
     let pool = pool("lab", "{none: {}}", BY_EXAMPLE_DRIVER);
     apply(&lab.sandbox, &pool.replace("runningCount: 1", "runningCount: 0"));
-    lab.installed();
+    lab.wait_until_installed();
     let cluster = jsonpath(&lab.sandbox, "cluster", "{.items[0].metadata.name}");
     let install_config = fs::read_to_string(lab.bin("machines").join(&cluster)).unwrap();
     assert!(install_config.contains(&format!("name: {cluster}")));
-    lab.until("asleep", |lab| lab.sandbox.ok("get cluster").contains("Hibernating"));
+    lab.wait_until("asleep", |lab| lab.sandbox.ok("get cluster").contains("Hibernating"));
     assert_eq!(power_in_folder(&lab, &cluster), "stopped\n");
     lab.sandbox.ok("claim lab k -q");
-    lab.until("awake", |lab| lab.sandbox.ok("get claim").contains("Running"));
+    lab.wait_until("awake", |lab| lab.sandbox.ok("get claim").contains("Running"));
     let cluster = jsonpath(&lab.sandbox, "claim", "{.items[0].spec.namespace}");
     assert_eq!(power_in_folder(&lab, &cluster), "running\n");
     lab.sandbox.ok("release k -y -q");
-    lab.gone();
+    lab.delete_clusters();
     assert!(!lab.bin("machines").join(&cluster).exists());
 }
 
@@ -160,15 +160,15 @@ fn a_driver_that_others_can_change_is_not_started() {
     let driver = lab.bin("poolctl-driver-directory");
     fs::copy(EXAMPLE_DRIVER, &driver).unwrap();
     fs::set_permissions(&driver, fs::Permissions::from_mode(0o777)).unwrap();
-    let path = lab.sandbox.file("pool.yaml", &pool("lab", "{none: {}}", BY_EXAMPLE_DRIVER));
+    let path = lab.sandbox.write_file("pool.yaml", &pool("lab", "{none: {}}", BY_EXAMPLE_DRIVER));
     let ran = lab.sandbox.run(&format!("apply -f {path}"));
     assert!(ran.err.contains("can be written by others"), "{}", ran.err);
     let checked = lab.sandbox.run("driver check");
     assert!(checked.code == 1 && checked.out.contains("missing"), "{}", checked.out);
     fs::set_permissions(&driver, fs::Permissions::from_mode(0o755)).unwrap();
     lab.sandbox.ok("driver check");
-    lab.installed();
-    lab.gone();
+    lab.wait_until_installed();
+    lab.delete_clusters();
     for name in ["../x", "a b", "$(touch x)", "-rf;id"] {
         let document = format!(
             "{{\"spec\": {{\"annotations\": {{\"poolctl.dev/driver\": \"exec:{name}\"}}}}}}"
@@ -186,12 +186,12 @@ fn count_running_jobs(lab: &Lab) -> usize {
 #[test]
 fn as_many_jobs_run_as_the_settings_say_and_every_pool_has_its_turn() {
     let lab = Lab::new();
-    lab.behave("create-cluster: sleep 700");
+    lab.set_behaviour("create-cluster: sleep 700");
     let settings = lab.sandbox.ok("get settings default -o yaml");
     apply(&lab.sandbox, &settings.replace("spec:\n", "spec:\n  maxJobs: 2\n"));
     apply(&lab.sandbox, &pool("lab", OPENSTACK, "").replace("size: 1", "size: 4"));
     apply(&lab.sandbox, &pool("other", OPENSTACK, ""));
-    lab.until("all are installed", |lab| {
+    lab.wait_until("all are installed", |lab| {
         assert!(count_running_jobs(lab) <= 2);
         lab.sandbox.ok("get cluster --no-headers").matches("Installed").count() == 5
     });
@@ -201,7 +201,7 @@ fn as_many_jobs_run_as_the_settings_say_and_every_pool_has_its_turn() {
     let position = creations.iter().position(|line| line.starts_with("made other-"));
     assert!(position.is_some_and(|index| index <= 3), "{creations:?}");
     lab.sandbox.ok("pool scale other --size 0 -q");
-    lab.gone();
+    lab.delete_clusters();
 }
 
 fn install_script(lab: &Lab, name: &str, script: &str) {
@@ -235,24 +235,24 @@ fn a_real_cluster_wakes_in_hives_steps() {
     let pool = pool("lab", VSPHERE, &format!("{TEMPLATED}{power}"));
     apply(&lab.sandbox, &pool.replace("runningCount: 1", "runningCount: 0"));
     let state = |lab: &Lab| jsonpath(&lab.sandbox, "cluster", "{.items[0].status.powerState}");
-    lab.until("asleep", |lab| state(lab) == "Hibernating");
+    lab.wait_until("asleep", |lab| state(lab) == "Hibernating");
     assert!(lab.bin("down").exists());
     fs::write(lab.bin("Ready"), "False").unwrap();
     lab.sandbox.ok("claim lab k -q");
-    lab.until("nodes", |lab| state(lab) == "WaitingForNodes");
+    lab.wait_until("nodes", |lab| state(lab) == "WaitingForNodes");
     // Only the certificate request of a node that was there at the installation is approved.
     let approved = fs::read_to_string(lab.bin("approved")).unwrap();
     assert!(approved.contains("csr-known") && !approved.contains("csr-stranger"), "{approved}");
     fs::write(lab.bin("Ready"), "True").unwrap();
-    lab.until("settling", |lab| state(lab) == "PausingForClusterOperatorsToSettle");
+    lab.wait_until("settling", |lab| state(lab) == "PausingForClusterOperatorsToSettle");
     // A label says that somebody does not want to wait for the operators.
     let cluster =
         format!("cluster/{}", jsonpath(&lab.sandbox, "cluster", "{.items[0].metadata.name}"));
     lab.sandbox
         .ok(&format!("label {cluster} hive.openshift.io/resume-skips-cluster-operators=true -q"));
-    lab.until("awake", |lab| state(lab) == "Running");
+    lab.wait_until("awake", |lab| state(lab) == "Running");
     lab.sandbox.ok("release k -y -q");
-    lab.gone();
+    lab.delete_clusters();
 }
 
 #[test]
@@ -262,8 +262,9 @@ fn under_crons_environment_a_cluster_is_installed_and_values_are_never_run_as_co
     let variables = format!(
         "  installerEnv: [{{name: OPENSHIFT_INSTALL_X, value: '{value}'}}, {{name: LD_PRELOAD, value: /tmp/x.so}}]\n"
     );
-    let path =
-        lab.sandbox.file("pool.yaml", &pool("lab", VSPHERE, &format!("{TEMPLATED}{variables}")));
+    let path = lab
+        .sandbox
+        .write_file("pool.yaml", &pool("lab", VSPHERE, &format!("{TEMPLATED}{variables}")));
     let ran = lab.sandbox.run(&format!("apply --no-reconcile -f {path}"));
     assert!(ran.err.contains("installerEnv LD_PRELOAD is not passed on"), "{}", ran.err);
     let poolctl = env!("CARGO_BIN_EXE_poolctl");
@@ -284,7 +285,7 @@ fn under_crons_environment_a_cluster_is_installed_and_values_are_never_run_as_co
         "{:?}",
         lab.ledger()
     );
-    lab.gone();
+    lab.delete_clusters();
 }
 
 #[test]
@@ -304,8 +305,8 @@ fn the_installer_of_a_release_is_fetched_once() {
     let oc = format!("  programs:\n    oc: {}\n", lab.bin("oc").display());
     apply(&lab.sandbox, &settings.replace("  programs:\n", &oc));
     apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
-    lab.installed();
-    lab.gone();
+    lab.wait_until_installed();
+    lab.delete_clusters();
     let asked = fs::read_to_string(lab.bin("asked")).unwrap();
     let extracted = asked.lines().filter(|line| line.contains("release extract")).count();
     assert_eq!(extracted, 1, "{asked}");
@@ -323,7 +324,7 @@ fn credentials_that_would_start_a_program_are_refused() {
     );
     apply(&lab.sandbox, &pool("lab", aws, ""));
     let message = "which would start a program";
-    lab.until(message, |lab| lab.sandbox.ok("events").contains(message));
+    lab.wait_until(message, |lab| lab.sandbox.ok("events").contains(message));
     assert!(lab.ledger().is_empty());
-    lab.gone();
+    lab.delete_clusters();
 }

@@ -1,7 +1,7 @@
 //! What the state survives: full disks, and a kill at any system call. And what it costs: the
 //! number of fsyncs, the size of the log, the number of events that are kept.
 
-use crate::sandbox::{Ran, Sandbox, has};
+use crate::sandbox::{Ran, Sandbox, has_program};
 
 /// Runs a command on a disk where a file can have so many blocks of 512 bytes: writes beyond fail.
 fn run_on_full_disk(sandbox: &Sandbox, blocks: u64, command: &str) -> Ran {
@@ -11,8 +11,8 @@ fn run_on_full_disk(sandbox: &Sandbox, blocks: u64, command: &str) -> Ran {
 #[test]
 fn a_full_disk_is_said_and_nothing_is_changed() {
     let sandbox = Sandbox::new();
-    sandbox.ready_pool("lab", 2);
-    let before = sandbox.objects();
+    sandbox.create_ready_pool("lab", 2);
+    let before = sandbox.all_objects();
     let log = std::fs::metadata(format!("{}-wal", sandbox.state().display())).unwrap().len();
     let mut refused = 0;
     for more_blocks in 0..4 {
@@ -22,7 +22,7 @@ fn a_full_disk_is_said_and_nothing_is_changed() {
             refused += 1;
             assert_eq!(ran.code, 8, "{}", ran.err);
             assert!(ran.err.contains("nothing was changed"), "{}", ran.err);
-            assert_eq!(sandbox.objects(), before);
+            assert_eq!(sandbox.all_objects(), before);
         }
     }
     assert!(refused > 0, "the fault never fired");
@@ -62,11 +62,11 @@ fn last_written(sandbox: &Sandbox) -> Vec<(std::time::SystemTime, u64)> {
 
 #[test]
 fn reading_and_idling_write_nothing_and_a_change_syncs_twice() {
-    if !has("strace") {
+    if !has_program("strace") {
         return;
     }
     let sandbox = Sandbox::new();
-    sandbox.ready_pool("lab", 10);
+    sandbox.create_ready_pool("lab", 10);
     let before = last_written(&sandbox);
     for command in
         ["get pool", "get cluster -o yaml", "describe pool lab", "status", "plan", "reconcile"]
@@ -85,7 +85,7 @@ fn reading_and_idling_write_nothing_and_a_change_syncs_twice() {
 #[test]
 fn the_log_does_not_grow_for_ever() {
     let sandbox = Sandbox::new();
-    sandbox.ready_pool("lab", 1);
+    sandbox.create_ready_pool("lab", 1);
     let log = format!("{}-wal", sandbox.state().display());
     let mut largest = 0;
     for change in 0..40 {
@@ -111,7 +111,7 @@ fn old_events_are_forgotten_but_the_last_hundred_of_an_object() {
     sandbox.ok("reconcile");
     assert!(count_events(&sandbox) > 105);
     for month in ["2026-05", "2026-08", "2026-10", "2027-01", "2027-03", "2027-05"] {
-        sandbox.set("POOLCTL_NOW", &format!("{month}-01T00:00:00Z"));
+        sandbox.set_variable("POOLCTL_NOW", &format!("{month}-01T00:00:00Z"));
         sandbox.ok("reconcile");
     }
     assert_eq!(count_events(&sandbox), 100);
@@ -121,7 +121,7 @@ fn old_events_are_forgotten_but_the_last_hundred_of_an_object() {
 /// X-15, too: the lease and the cluster are one transaction.
 #[test]
 fn a_claim_that_is_killed_anywhere_is_whole_or_absent() {
-    if !has("strace") {
+    if !has_program("strace") {
         return;
     }
     let mut fired = 0;
@@ -129,7 +129,7 @@ fn a_claim_that_is_killed_anywhere_is_whole_or_absent() {
     {
         for at in 1..60 {
             let sandbox = Sandbox::new();
-            sandbox.ready_pool("lab", 1);
+            sandbox.create_ready_pool("lab", 1);
             let options = format!("-e trace={call} -e inject={call}:signal=KILL:when={at}");
             let (code, _) = trace(&sandbox, &options, "claim lab c -q");
             if code == 0 {
@@ -157,7 +157,7 @@ fn a_claim_that_is_killed_anywhere_is_whole_or_absent() {
 /// N02: the lease, the counts and the list of free addresses are one transaction.
 #[test]
 fn an_address_claimed_by_what_is_killed_anywhere_is_leased_or_free() {
-    if !has("strace") {
+    if !has_program("strace") {
         return;
     }
     let mut fired = 0;
@@ -189,7 +189,7 @@ fn an_address_claimed_by_what_is_killed_anywhere_is_leased_or_free() {
 /// removing the other name left a new state with two names for ever.
 #[test]
 fn a_state_whose_making_is_killed_anywhere_has_one_name() {
-    if !has("strace") {
+    if !has_program("strace") {
         return;
     }
     // The calls that make, use or remove names; then the same where the file system has no rename
@@ -231,7 +231,7 @@ fn a_state_whose_making_is_killed_anywhere_has_one_name() {
 
 #[test]
 fn a_state_is_made_once_also_where_every_rename_replaces() {
-    if !has("strace") {
+    if !has_program("strace") {
         return;
     }
     let sandbox = Sandbox::new();

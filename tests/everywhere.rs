@@ -1,7 +1,7 @@
 //! The example in the help of every command runs: on a state with hostile strings in it, in every
 //! output format, without colours, into a closed pipe, under cron, as another user.
 
-use crate::sandbox::{Ran, Sandbox, has, is_root, met};
+use crate::sandbox::{Ran, Sandbox, has_program, is_met_or_skipped, is_root};
 
 /// Every command, as the words of its path, with its example.
 fn examples() -> Vec<(Vec<String>, String)> {
@@ -67,7 +67,7 @@ fn prepared() -> Sandbox {
 
 /// Runs the example of each command, after the lines of `surroundings`, on a copy of the prepared
 /// state of its own; `check` gets the path of the command, its example and how it ended.
-pub fn each(surroundings: &str, check: impl Fn(&[String], &str, &Ran)) {
+pub fn run_examples(surroundings: &str, check: impl Fn(&[String], &str, &Ran)) {
     let free = prepared();
     let claimed = free.copy();
     claimed.ok(&["claim", "lab", "ci-17", "--reason", HOSTILE, "-q"]);
@@ -95,7 +95,7 @@ pub fn each(surroundings: &str, check: impl Fn(&[String], &str, &Ran)) {
 }
 
 /// Expects that an example succeeded, and that nothing hostile reached the terminal.
-pub fn fine(path: &[String], example: &str, ran: &Ran) {
+pub fn assert_succeeded(path: &[String], example: &str, ran: &Ran) {
     // These codes are answers: there are changes, there is a difference, too few hosts fit.
     let is_answer = (path == ["plan"] && ran.code == 10)
         || (path == ["diff"] && ran.code == 1)
@@ -111,15 +111,15 @@ pub fn fine(path: &[String], example: &str, ran: &Ran) {
 
 #[test]
 fn every_commands_example_runs() {
-    each("", fine);
+    run_examples("", assert_succeeded);
 }
 
 #[test]
 fn every_example_runs_in_any_format() {
     for format in ["wide", "json", "yaml", "name", "jsonpath={.}"] {
         let with_format = format!("poolctl() {{ command poolctl -o '{format}' \"$@\"; }}");
-        each(&with_format, |path, example, ran| {
-            fine(path, example, ran);
+        run_examples(&with_format, |path, example, ran| {
+            assert_succeeded(path, example, ran);
             if format == "json" && ran.out.starts_with('{') {
                 let documents: Result<Vec<serde_json::Value>, _> =
                     serde_json::Deserializer::from_str(&ran.out).into_iter().collect();
@@ -131,13 +131,13 @@ fn every_example_runs_in_any_format() {
 
 #[test]
 fn every_example_runs_without_colours() {
-    each("export NO_COLOR=1 TERM=xterm-256color", fine);
-    each("export TERM=dumb", fine);
+    run_examples("export NO_COLOR=1 TERM=xterm-256color", assert_succeeded);
+    run_examples("export TERM=dumb", assert_succeeded);
 }
 
 #[test]
 fn a_closed_pipe_makes_no_example_panic_or_complain() {
-    each("poolctl() { command poolctl \"$@\" | head -1; }", |_, example, ran| {
+    run_examples("poolctl() { command poolctl \"$@\" | head -1; }", |_, example, ran| {
         assert!(
             !ran.err.contains("panicked") && !ran.err.contains("roken pipe"),
             "{example}: {}",
@@ -150,12 +150,12 @@ fn a_closed_pipe_makes_no_example_panic_or_complain() {
 fn every_example_runs_under_crons_environment_and_without_a_home() {
     let cron = "poolctl() { env -i PATH=/usr/bin:/bin SHELL=/bin/sh LOGNAME=root EDITOR=\"$EDITOR\" POOLCTL_NOW=$POOLCTL_NOW POOLCTL_STATE=$POOLCTL_STATE \"$(command -v poolctl)\" \"$@\"; }";
     let cron = format!("P=$(command -v poolctl)\n{}", cron.replace("$(command -v poolctl)", "$P"));
-    each(&cron, fine);
+    run_examples(&cron, assert_succeeded);
 }
 
 #[test]
 fn as_another_user_everything_is_denied_and_nothing_breaks() {
-    if !met(is_root(), "only root can be somebody else") || !has("setpriv") {
+    if !is_met_or_skipped(is_root(), "only root can be somebody else") || !has_program("setpriv") {
         return;
     }
     let as_nobody = "chmod 755 $HOME; cp $(command -v poolctl) $HOME/p; chmod 755 $HOME/p
@@ -168,9 +168,9 @@ fn as_another_user_everything_is_denied_and_nothing_breaks() {
         vec!["state", "path"],
         vec!["agent", "ssh"],
     ];
-    each(as_nobody, |path, example, ran| {
+    run_examples(as_nobody, |path, example, ran| {
         if reads_no_state.iter().any(|command| path == command) {
-            return fine(path, example, ran);
+            return assert_succeeded(path, example, ran);
         }
         // The reading half of a pipe has nothing to read.
         let is_denied = match path[0].as_str() {

@@ -1,7 +1,7 @@
 //! Field help: every field has a description, in the schema that manifests are checked against.
 
 use poolctl::model::kinds::Kind;
-use poolctl::model::object::schema;
+use poolctl::model::object::schema_of_kind;
 use serde_json::Value;
 
 use crate::sandbox::Sandbox;
@@ -22,7 +22,7 @@ fn add_fields(schema: &Value, path: &str, fields: &mut Vec<(String, Value)>) {
 /// All fields of a kind, each with its path.
 fn fields_of(kind: Kind) -> Vec<(String, Value)> {
     let mut fields = Vec::new();
-    add_fields(schema(kind), kind.word(), &mut fields);
+    add_fields(schema_of_kind(kind), kind.word(), &mut fields);
     fields
 }
 

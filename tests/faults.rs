@@ -1,8 +1,8 @@
 //! Jobs that fail, are killed or hang at every step. The stand-in for openshift-install keeps a
 //! ledger: nothing may be begun twice, and what was made must be destroyed.
 
-use crate::lab::{Lab, TEMPLATED, VSPHERE, pid, pool};
-use crate::sandbox::{apply, has, is_root, met};
+use crate::lab::{Lab, TEMPLATED, VSPHERE, find_process, pool};
+use crate::sandbox::{apply, has_program, is_met_or_skipped, is_root};
 
 #[test]
 fn exit_codes_are_told_as_reasons_and_failures_are_cleaned_up() {
@@ -14,28 +14,28 @@ fn exit_codes_are_told_as_reasons_and_failures_are_cleaned_up() {
         ("create-manifests: die", "exit code 137"),
     ] {
         let lab = Lab::new();
-        lab.behave(behaviour);
+        lab.set_behaviour(behaviour);
         apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
-        lab.until(message, |lab| lab.sandbox.ok("events").contains(message));
-        lab.behave("");
+        lab.wait_until(message, |lab| lab.sandbox.ok("events").contains(message));
+        lab.set_behaviour("");
         // The cluster is given up, or tried again later. Nobody has to wait for that.
         lab.sandbox.ok("customization reset foo -q");
         let retry =
             "for c in $(poolctl get cluster -qo name); do poolctl cluster retry $c -q; done";
         lab.sandbox.shell(retry);
-        lab.installed();
-        lab.gone();
+        lab.wait_until_installed();
+        lab.delete_clusters();
     }
 }
 
 #[test]
 fn an_installation_that_took_too_long_is_waited_for_once_more() {
     let lab = Lab::new();
-    lab.behave("after-create-cluster: exit 6");
+    lab.set_behaviour("after-create-cluster: exit 6");
     apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
-    lab.installed();
+    lab.wait_until_installed();
     assert_eq!(lab.ledger().iter().filter(|line| line.starts_with("begin wait-for")).count(), 1);
-    lab.gone();
+    lab.delete_clusters();
 }
 
 #[test]
@@ -47,28 +47,31 @@ fn a_supervisor_or_installer_that_is_killed_is_made_good_by_the_next_pass() {
         ("__supervise", "create-manifests"),
     ] {
         let lab = Lab::new();
-        lab.behave(&format!("{step}: hang\nafter-{step}: hang"));
+        lab.set_behaviour(&format!("{step}: hang\nafter-{step}: hang"));
         apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
         let begin = format!("begin {step} ");
-        lab.until(&begin, |lab| lab.ledger().iter().any(|line| line.starts_with(&begin)));
-        let victim = pid(&lab, program).unwrap_or_else(|| panic!("no {program} at {step}"));
-        lab.behave("");
+        lab.wait_until(&begin, |lab| lab.ledger().iter().any(|line| line.starts_with(&begin)));
+        let victim =
+            find_process(&lab, program).unwrap_or_else(|| panic!("no {program} at {step}"));
+        lab.set_behaviour("");
         lab.sandbox.shell(&format!("kill -9 {victim}"));
         if program == "__supervise" {
             // The installer goes on and holds the lock: the job counts as running.
             lab.sandbox.ok("reconcile -q");
             assert_eq!(lab.phase(), "Installing", "{step}");
-            let installer = pid(&lab, "openshift-install").unwrap();
+            let installer = find_process(&lab, "openshift-install").unwrap();
             lab.sandbox.shell(&format!("kill -9 {installer}"));
         }
         if step == "create-ignition-configs" {
             // Nothing was made: that uses up no attempt, and the next one waits for a minute.
-            lab.until("paused", |lab| lab.sandbox.ok("events").contains("InstallationsPaused"));
+            lab.wait_until("paused", |lab| {
+                lab.sandbox.ok("events").contains("InstallationsPaused")
+            });
             let cluster = lab.sandbox.ok("get cluster -qo name");
             lab.sandbox.ok(&format!("cluster retry {} -q", cluster.trim()));
         }
-        lab.installed();
-        lab.gone();
+        lab.wait_until_installed();
+        lab.delete_clusters();
     }
 }
 
@@ -78,42 +81,44 @@ fn a_cluster_that_is_deleted_while_it_installs_takes_its_programs_along() {
         ["create-cluster: deaf", "after-create-cluster: hang", "create-cluster: leak 30"]
     {
         let lab = Lab::new();
-        lab.behave(behaviour);
+        lab.set_behaviour(behaviour);
         apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
-        lab.until("begun", |lab| lab.ledger().iter().any(|line| line.contains("create-cluster")));
-        lab.behave("");
-        lab.gone();
-        assert_eq!(pid(&lab, "create"), None, "{behaviour}");
+        lab.wait_until("begun", |lab| {
+            lab.ledger().iter().any(|line| line.contains("create-cluster"))
+        });
+        lab.set_behaviour("");
+        lab.delete_clusters();
+        assert_eq!(find_process(&lab, "create"), None, "{behaviour}");
     }
 }
 
 #[test]
 fn many_passes_at_once_begin_a_job_once() {
     let lab = Lab::new();
-    lab.behave("create-manifests: sleep 300");
+    lab.set_behaviour("create-manifests: sleep 300");
     apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED).replace("size: 1", "size: 0"));
     let mut commands = vec!["pool scale lab --size 1 -q"];
     commands.extend(["reconcile -q"; 12]);
-    lab.sandbox.together(&commands);
-    lab.installed();
-    lab.gone();
+    lab.sandbox.run_together(&commands);
+    lab.wait_until_installed();
+    lab.delete_clusters();
 }
 
 #[test]
 fn a_job_past_its_deadline_is_ended_with_its_programs() {
     let lab = Lab::new();
-    lab.behave("create-cluster: hang");
+    lab.set_behaviour("create-cluster: hang");
     let deadline = "  annotations: {poolctl.dev/install-timeout: 2s}\n";
     apply(&lab.sandbox, &pool("lab", VSPHERE, &format!("{TEMPLATED}{deadline}")));
-    lab.until("late", |lab| lab.sandbox.ok("events").contains("not over after"));
-    lab.behave("");
-    lab.until("ended", |lab| pid(lab, "create").is_none());
-    lab.gone();
+    lab.wait_until("late", |lab| lab.sandbox.ok("events").contains("not over after"));
+    lab.set_behaviour("");
+    lab.wait_until("ended", |lab| find_process(lab, "create").is_none());
+    lab.delete_clusters();
 }
 
 #[test]
 fn a_pass_that_is_killed_anywhere_begins_a_job_once() {
-    if !met(has("strace"), "nobody can be killed at a system call") {
+    if !is_met_or_skipped(has_program("strace"), "nobody can be killed at a system call") {
         return;
     }
     let mut fired = 0;
@@ -135,15 +140,15 @@ fn a_pass_that_is_killed_anywhere_begins_a_job_once() {
         );
         fired += usize::from(lab.sandbox.shell(&script).code == 137);
         lab.sandbox.ok("pool scale lab --size 1 -q");
-        lab.installed();
-        lab.gone();
+        lab.wait_until_installed();
+        lab.delete_clusters();
     }
     assert!(fired >= 4, "{fired}");
 }
 
 #[test]
 fn a_supervisor_that_is_killed_anywhere_begins_an_attempt_once() {
-    if !met(has("strace"), "nobody can be killed at a system call") {
+    if !is_met_or_skipped(has_program("strace"), "nobody can be killed at a system call") {
         return;
     }
     let mut fired = 0;
@@ -173,8 +178,8 @@ fn a_supervisor_that_is_killed_anywhere_begins_an_attempt_once() {
              poolctl __supervise $job; done"
         );
         fired += usize::from(lab.sandbox.shell(&script).code == 137);
-        lab.installed();
-        lab.gone();
+        lab.wait_until_installed();
+        lab.delete_clusters();
     }
     assert!(fired >= 4, "{fired}");
 }
@@ -194,20 +199,21 @@ fn an_order_for_an_unknown_driver_fails_and_openshift_install_is_not_started() {
 #[test]
 fn an_older_backup_finds_what_became_of_its_job() {
     let lab = Lab::new();
-    lab.behave("create-cluster: sleep 1500");
+    lab.set_behaviour("create-cluster: sleep 1500");
     apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
     let backup = lab.sandbox.path().join("backup.db").display().to_string();
     lab.sandbox.ok(&format!("backup {backup}"));
-    lab.installed();
+    lab.wait_until_installed();
     lab.sandbox.ok(&format!("restore {backup} -y"));
-    lab.installed();
+    lab.wait_until_installed();
     assert_eq!(lab.ledger().iter().filter(|line| line.starts_with("made ")).count(), 1);
-    lab.gone();
+    lab.delete_clusters();
 }
 
 #[test]
 fn a_full_disk_under_the_jobs_is_survived() {
-    if !met(is_root(), "only root can mount a small disk") || !has("unshare") {
+    if !is_met_or_skipped(is_root(), "only root can mount a small disk") || !has_program("unshare")
+    {
         return;
     }
     let lab = Lab::new();
@@ -239,41 +245,43 @@ fn a_full_disk_under_the_jobs_is_survived() {
         ran.out,
         ran.err
     );
-    lab.balanced();
+    lab.assert_balanced();
 }
 
 #[test]
 fn a_job_whose_folder_is_gone_is_not_begun_again() {
     let lab = Lab::new();
-    lab.behave("after-create-cluster: hang");
+    lab.set_behaviour("after-create-cluster: hang");
     apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
-    lab.until("made", |lab| lab.ledger().iter().any(|line| line.starts_with("made ")));
+    lab.wait_until("made", |lab| lab.ledger().iter().any(|line| line.starts_with("made ")));
     // The state knows of the infrastructure: whatever becomes of the folder, the job was begun.
-    lab.until("known", |lab| lab.sandbox.ok("get secret -A -o name").contains("metadata-json"));
-    let supervisor = pid(&lab, "__supervise").unwrap();
-    let installer = pid(&lab, "create").unwrap();
+    lab.wait_until("known", |lab| {
+        lab.sandbox.ok("get secret -A -o name").contains("metadata-json")
+    });
+    let supervisor = find_process(&lab, "__supervise").unwrap();
+    let installer = find_process(&lab, "create").unwrap();
     lab.sandbox.shell(&format!("kill -9 {supervisor} {installer}; rm -rf $HOME/jobs"));
-    lab.behave("");
-    lab.installed();
+    lab.set_behaviour("");
+    lab.wait_until_installed();
     let events = lab.sandbox.ok("events");
     assert!(events.contains("the folder of the job is gone"), "{events}");
-    lab.gone();
+    lab.delete_clusters();
 }
 
 #[test]
 fn a_supervisor_that_is_held_up_is_ended_by_force() {
     let lab = Lab::new();
-    lab.behave("create-cluster: hang");
+    lab.set_behaviour("create-cluster: hang");
     apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
-    lab.until("begun", |lab| lab.ledger().iter().any(|line| line.contains("create-cluster")));
-    let supervisor = pid(&lab, "__supervise").unwrap();
+    lab.wait_until("begun", |lab| lab.ledger().iter().any(|line| line.contains("create-cluster")));
+    let supervisor = find_process(&lab, "__supervise").unwrap();
     lab.sandbox.shell(&format!("kill -STOP {supervisor}"));
-    lab.behave("");
+    lab.set_behaviour("");
     lab.sandbox.ok("pool scale lab --size 0 -q");
-    assert!(pid(&lab, "create").is_some());
+    assert!(find_process(&lab, "create").is_some());
     lab.sandbox.shell("touch -d '1 minute ago' $HOME/jobs/*/cancel");
-    lab.gone();
-    assert_eq!(pid(&lab, "create"), None);
+    lab.delete_clusters();
+    assert_eq!(find_process(&lab, "create"), None);
 }
 
 #[test]
@@ -301,26 +309,26 @@ fn files_that_drivers_leave_hang_no_pass_and_count_only_if_they_are_usable() {
         lab.sandbox.shell("chmod 755 $HOME/bin/poolctl-driver-odd");
         let exec = "  annotations: {poolctl.dev/driver: 'exec:odd'}\n";
         apply(&lab.sandbox, &pool("lab", "{none: {}}", exec));
-        lab.until(&format!("provision failed: {message}"), |lab| {
+        lab.wait_until(&format!("provision failed: {message}"), |lab| {
             let events = lab.sandbox.ok("events");
             events.contains("provision failed: ") && events.contains(message)
         });
-        lab.gone();
+        lab.delete_clusters();
     }
 }
 
 #[test]
 fn a_job_keeps_no_file_open_that_the_command_before_it_had() {
     let lab = Lab::new();
-    lab.behave("create-cluster: hang");
+    lab.set_behaviour("create-cluster: hang");
     // As in a crontab: one pass at a time.
-    let path = lab.sandbox.file("pool.yaml", &pool("lab", VSPHERE, TEMPLATED));
+    let path = lab.sandbox.write_file("pool.yaml", &pool("lab", VSPHERE, TEMPLATED));
     let ran = lab.sandbox.shell(&format!(
         "exec 9> $HOME/cron.lock; flock -n 9; poolctl apply -qf {path} --no-reconcile
          flock -n $HOME/other.lock poolctl reconcile -q; flock -n $HOME/other.lock true && echo free
          poolctl reconcile -q; exec 9>&-; flock -n $HOME/cron.lock echo free"
     ));
     assert_eq!(ran.out.matches("free").count(), 2, "{}{}", ran.out, ran.err);
-    lab.behave("");
-    lab.gone();
+    lab.set_behaviour("");
+    lab.delete_clusters();
 }

@@ -5,13 +5,13 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use poolctl::model::address::{Addr, Stretch};
+use poolctl::model::address::{Addr, IpRange};
 use poolctl::model::claim::{Claim, Pending};
 use poolctl::model::cluster::{Cluster, Power};
 use poolctl::model::condition::{Condition, ConditionType};
 use poolctl::model::customization::Customization;
-use poolctl::model::documents::{ClusterImageSet, Secret, Stored};
-use poolctl::model::driver::{Driver, FAKE};
+use poolctl::model::documents::{ClusterImageSet, Secret, StoredValue};
+use poolctl::model::driver::{Driver, FAKE_CLUSTER};
 use poolctl::model::inventory::InventoryEntry;
 use poolctl::model::ip_pool::IpPool;
 use poolctl::model::lease::ClusterHolder;
@@ -42,18 +42,23 @@ impl AddressBook for Names {
         None
     }
 
-    fn free(&self, pool: &IpPool, after: Option<Addr>) -> Vec<Stretch> {
+    fn free_ranges(&self, pool: &IpPool, after: Option<Addr>) -> Vec<IpRange> {
         if after.is_some() {
             return Vec::new();
         }
-        pool.open().into_iter().map(|(_, range)| range).collect()
+        pool.leasable_ranges().into_iter().map(|(_, range)| range).collect()
     }
 
-    fn released(&self, _: &IpPool, _: Addr) -> Option<Time> {
+    fn released_at(&self, _: &IpPool, _: Addr) -> Option<Time> {
         None
     }
 
-    fn rested(&self, _: &IpPool, _: Time, _: Option<(Addr, Time)>) -> Vec<(Addr, Time)> {
+    fn released_addresses(
+        &self,
+        _: &IpPool,
+        _: Time,
+        _: Option<(Addr, Time)>,
+    ) -> Vec<(Addr, Time)> {
         Vec::new()
     }
 
@@ -74,7 +79,7 @@ impl NameBook for Names {
 
 /// The state that a line describes: with another pool and what belongs to it (`whole`), or with
 /// what is in the scope of pool `p` only.
-pub fn state(line: &str, whole: bool) -> (State, Names) {
+pub fn parse_state(line: &str, whole: bool) -> (State, Names) {
     let mut state = State::default();
     let mut names = Names::default();
     let parts: Vec<&str> = line.split("; ").map(str::trim).collect();
@@ -200,12 +205,12 @@ fn pool(description: &str) -> ClusterPool {
     spec.max_size = number(description, "maxSize");
     spec.max_concurrent = number(description, "maxConc");
     spec.base_domain = "example.com".into();
-    spec.image_set_ref = LocalRef::to(IMAGE_SET);
-    spec.pull_secret_ref = Some(LocalRef::to(PULL_SECRET));
+    spec.image_set_ref = LocalRef::to_name(IMAGE_SET);
+    spec.pull_secret_ref = Some(LocalRef::to_name(PULL_SECRET));
     spec.platform = Platform::named("aws").unwrap();
-    spec.annotations.insert(FAKE.into(), "true".into());
+    spec.annotations.insert(FAKE_CLUSTER.into(), "true".into());
     if description.contains("customizationRef wide") {
-        spec.customization_ref = Some(LocalRef::to("wide"));
+        spec.customization_ref = Some(LocalRef::to_name("wide"));
     }
     spec.inventory = inventory(description);
     pool
@@ -220,7 +225,7 @@ fn add_dependencies(state: &mut State, absent: &str) {
     if !absent.contains("pull") {
         let metadata =
             Meta { name: PULL_SECRET.into(), namespace: NAMESPACE.into(), ..Meta::default() };
-        let values = [(".dockerconfigjson".to_owned(), Stored::Kept)].into();
+        let values = [(".dockerconfigjson".to_owned(), StoredValue::Kept)].into();
         state.secrets.load(Secret { metadata, values, ..Secret::default() });
     }
 }
@@ -299,8 +304,8 @@ fn customization(name: &str, marks: &str) -> Customization {
             Some(ClusterHolder { pool: pool.clone(), ..ClusterHolder::new(cluster) });
     }
     // The old status is what was written last, right or wrong.
-    customization.status.cluster_deployment_ref = value(marks, "->").map(LocalRef::to);
-    customization.status.cluster_pool_ref = pool.map(|pool| LocalRef::to(pool.name));
+    customization.status.cluster_deployment_ref = value(marks, "->").map(LocalRef::to_name);
+    customization.status.cluster_pool_ref = pool.map(|pool| LocalRef::to_name(pool.name));
     for (reason, status) in [("Succeeded", "True"), ("BrokenByCloud", "False")] {
         if let Some(ago) = value(marks, &format!("{reason} ")) {
             let since = Time(now.0 - parse_span(ago.trim_end_matches(" ago")).0);
@@ -310,7 +315,7 @@ fn customization(name: &str, marks: &str) -> Customization {
                 reason: reason.into(),
                 ..Condition::default()
             };
-            customization.status.conditions.push(applied.at(since));
+            customization.status.conditions.push(applied.with_times(since));
         }
     }
     customization

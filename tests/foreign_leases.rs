@@ -51,7 +51,7 @@ fn foreign(version: &str, kind: &str) -> String {
 
 /// Imports a manifest; the options come after the file.
 fn import(sandbox: &Sandbox, manifest: &str, options: &str) -> Ran {
-    let file = sandbox.file("moved.yaml", manifest);
+    let file = sandbox.write_file("moved.yaml", manifest);
     sandbox.run(&format!("import {file} {options}"))
 }
 
@@ -143,7 +143,7 @@ fn an_address_of_metal3_that_cannot_be_placed_stops_the_import() {
 fn apply_leaves_out_what_is_not_modelled_with_a_warning() {
     for (version, kind, _) in FOREIGN {
         let sandbox = Sandbox::new();
-        let file = sandbox.file("a.yaml", &pool_and_foreign(version, kind));
+        let file = sandbox.write_file("a.yaml", &pool_and_foreign(version, kind));
         let ran = sandbox.run(&format!("apply -f {file}"));
         assert_eq!(ran.code, 0, "{}", ran.err);
         assert!(

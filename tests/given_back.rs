@@ -5,12 +5,12 @@ use poolctl::model::agent::{Agent, ClusterReference, HostState, Role};
 use poolctl::model::cluster::Cluster;
 use poolctl::model::condition::{Condition, ConditionReason, ConditionType};
 use poolctl::model::deployment::{ClusterDeployment, Provisioning};
-use poolctl::model::documents::{Secret, SecretValue, Stored};
+use poolctl::model::documents::{Secret, SecretValue, StoredValue};
 use poolctl::model::driver::Driver;
 use poolctl::model::host::{BareMetalHost, Bmc, ConsumerRef, CredentialsStatus, SecretRef};
 use poolctl::model::infra_env::InfraEnv;
 use poolctl::model::ip_lease::IpLease;
-use poolctl::model::job::{HostReport, Installation, Job, Outcome, Report, Verb};
+use poolctl::model::job::{HostReport, Installation, Job, JobOutcome, JobReport, Verb};
 use poolctl::model::lease::ClusterHolder;
 use poolctl::model::meta::{Key, LocalRef, Meta};
 use poolctl::model::state::{State, Template};
@@ -72,11 +72,12 @@ fn agent(found: bool) -> Agent {
     let mut agent = Agent { metadata: named("n1"), ..Agent::default() };
     agent.metadata.labels.insert("infraenvs.agent-install.openshift.io".into(), "rack".into());
     agent.metadata.labels.insert("agent-install.openshift.io/bmh".into(), "n1".into());
-    agent.spec.cluster_deployment_name = Some(ClusterReference::to(&Key::new(NAMESPACE, CLUSTER)));
+    agent.spec.cluster_deployment_name =
+        Some(ClusterReference::from_key(&Key::new(NAMESPACE, CLUSTER)));
     agent.spec.approved = true;
     agent.spec.role = Role::Master;
     let status = &mut agent.status;
-    status.bound_to = Some(ClusterReference::to(&Key::new(NAMESPACE, CLUSTER)));
+    status.bound_to = Some(ClusterReference::from_key(&Key::new(NAMESPACE, CLUSTER)));
     status.found = found;
     status.host_id = "h1".into();
     status.inventory = Some(serde_json::from_str(INVENTORY).unwrap());
@@ -88,7 +89,7 @@ fn agent(found: bool) -> Agent {
 fn cluster() -> Cluster {
     let mut body = ClusterDeployment { metadata: named(CLUSTER), ..ClusterDeployment::default() };
     body.spec.provisioning = Some(Provisioning {
-        install_config_secret_ref: Some(LocalRef::to("install-config")),
+        install_config_secret_ref: Some(LocalRef::to_name("install-config")),
         ..Provisioning::default()
     });
     Cluster {
@@ -117,8 +118,8 @@ fn lab(found: bool, otherwise: &[fn(&mut BareMetalHost, &mut Cluster)]) -> State
         change(&mut host, &mut cluster);
     }
     let mut state = State::default();
-    state.whole = true;
-    let stored = |key: &str| (key.to_owned(), Stored::Kept);
+    state.is_whole = true;
+    let stored = |key: &str| (key.to_owned(), StoredValue::Kept);
     state.secrets.load(Secret {
         metadata: named("bmc"),
         values: [stored("username"), stored("password")].into(),
@@ -153,10 +154,10 @@ fn live_job(state: &State, verb: Verb) -> Job {
     .clone()
 }
 
-fn end_job(state: &mut State, job: &Job, outcome: Outcome, tick: &Tick) {
-    let report = |outcome| Report { job: job.id, object: job.object.clone(), outcome };
+fn end_job(state: &mut State, job: &Job, outcome: JobOutcome, tick: &Tick) {
+    let report = |outcome| JobReport { job: job.id, object: job.object.clone(), outcome };
     let powered_on = match &outcome {
-        Outcome::Installed(_) => Some(true),
+        JobOutcome::Installed(_) => Some(true),
         _ => (job.verb == Verb::Deprovision).then_some(false),
     };
     let seen = HostReport {
@@ -167,18 +168,22 @@ fn end_job(state: &mut State, job: &Job, outcome: Outcome, tick: &Tick) {
         image: Some(String::new()),
         ..HostReport::default()
     };
-    plan::absorb(state, vec![report(Outcome::Hosts(vec![seen])), report(outcome)], tick);
+    plan::take_job_reports(
+        state,
+        vec![report(JobOutcome::Hosts(vec![seen])), report(outcome)],
+        tick,
+    );
     settle(state, tick);
 }
 
 fn delete_cluster(state: &mut State) {
-    let cluster = state.cluster(CLUSTER).unwrap();
+    let cluster = state.find_cluster(CLUSTER).unwrap();
     state.clusters.update(cluster, |cluster| cluster.deleting = Some(noon().now));
 }
 
 /// The cluster is gone, and nothing that is done for the host from now on switches it on.
 fn assert_off_for_good(state: &mut State, how: &str) {
-    assert!(state.cluster(CLUSTER).is_none(), "{how}: the cluster is still there");
+    assert!(state.find_cluster(CLUSTER).is_none(), "{how}: the cluster is still there");
     for minutes in [30, 90, 24 * 60] {
         settle(state, &later(minutes));
         let host = state.hosts.rows().next().unwrap();
@@ -200,7 +205,7 @@ fn a_host_is_off_after_its_cluster_was_deleted_while_it_was_preparing() {
         delete_cluster(&mut state);
         settle(&mut state, &later(1));
         let deprovision = live_job(&state, Verb::Deprovision);
-        end_job(&mut state, &deprovision, Outcome::Done, &later(2));
+        end_job(&mut state, &deprovision, JobOutcome::Done, &later(2));
         assert_off_for_good(&mut state, "deleted while preparing");
     }
 }
@@ -211,11 +216,11 @@ fn a_host_is_off_after_the_image_of_its_cluster_could_not_be_made_or_booted() {
         let mut state = lab(found, &[]);
         let provision = live_job(&state, Verb::Provision);
         let why = "agent create image: exit code 3";
-        end_job(&mut state, &provision, Outcome::failed(why), &later(1));
+        end_job(&mut state, &provision, JobOutcome::failed(why), &later(1));
         delete_cluster(&mut state);
         settle(&mut state, &later(2));
         let deprovision = live_job(&state, Verb::Deprovision);
-        end_job(&mut state, &deprovision, Outcome::Done, &later(3));
+        end_job(&mut state, &deprovision, JobOutcome::Done, &later(3));
         assert_off_for_good(&mut state, why);
     }
 }
@@ -225,12 +230,13 @@ fn a_host_is_off_after_its_agent_was_deleted_or_its_environment_went_with_the_cl
     let mut state = lab(true, &[]);
     let environment = state.infra_envs.find(&Key::new(NAMESPACE, "rack")).unwrap();
     state.infra_envs.update(environment, |environment| {
-        environment.spec.cluster_ref = Some(ClusterReference::to(&Key::new(NAMESPACE, CLUSTER)));
+        environment.spec.cluster_ref =
+            Some(ClusterReference::from_key(&Key::new(NAMESPACE, CLUSTER)));
     });
     delete_cluster(&mut state);
     settle(&mut state, &later(1));
     let deprovision = live_job(&state, Verb::Deprovision);
-    end_job(&mut state, &deprovision, Outcome::Done, &later(2));
+    end_job(&mut state, &deprovision, JobOutcome::Done, &later(2));
     assert_eq!(state.agents.rows().count(), 0);
     assert_off_for_good(&mut state, "its InfraEnv was of the cluster");
 }
@@ -258,7 +264,7 @@ fn running_node() -> State {
         ..IpLease::default()
     });
     let provision = live_job(&state, Verb::Provision);
-    end_job(&mut state, &provision, Outcome::Installed(Installation::default()), &later(1));
+    end_job(&mut state, &provision, JobOutcome::Installed(Installation::default()), &later(1));
     let at = state.agents.find(&Key::new(NAMESPACE, "n1")).unwrap();
     state.agents.update(at, |agent| agent.status.debug_info.state = HostState::Installed);
     state
@@ -278,8 +284,12 @@ fn controller_says(state: &mut State, verb: Verb, powered_on: bool, tick: &Tick)
         powered_on: Some(powered_on),
         ..HostReport::default()
     };
-    let report = |outcome| Report { job: job.id, object: job.object.clone(), outcome };
-    plan::absorb(state, vec![report(Outcome::Hosts(vec![seen])), report(Outcome::Done)], tick);
+    let report = |outcome| JobReport { job: job.id, object: job.object.clone(), outcome };
+    plan::take_job_reports(
+        state,
+        vec![report(JobOutcome::Hosts(vec![seen])), report(JobOutcome::Done)],
+        tick,
+    );
     settle(state, tick);
 }
 
@@ -304,7 +314,7 @@ fn a_node_that_is_unbound_keeps_its_address_until_its_controller_reports_it_off(
         assert!(has_address(&state), "was on: {was_on}");
         let agent = state.agents.rows().next().unwrap();
         assert!(agent.status.bound_to.is_none(), "{:?}", agent.status.debug_info);
-        assert!(plan::agents::kept(&state, agent).unwrap().contains("reported it off"));
+        assert!(plan::agents::why_kept_back(&state, agent).unwrap().contains("reported it off"));
         if !was_on {
             controller_says(&mut state, Verb::State, true, &later(6));
             assert!(has_address(&state));
@@ -324,10 +334,11 @@ fn a_host_that_poolctl_leaves_alone_keeps_its_address_when_its_cluster_is_gone()
     delete_cluster(&mut state);
     settle(&mut state, &later(2));
     let deprovision = live_job(&state, Verb::Deprovision);
-    let report = Report { job: deprovision.id, object: deprovision.object, outcome: Outcome::Done };
-    plan::absorb(&mut state, vec![report], &later(3));
+    let report =
+        JobReport { job: deprovision.id, object: deprovision.object, outcome: JobOutcome::Done };
+    plan::take_job_reports(&mut state, vec![report], &later(3));
     settle(&mut state, &later(3));
-    assert!(state.cluster(CLUSTER).is_none() && has_address(&state));
+    assert!(state.find_cluster(CLUSTER).is_none() && has_address(&state));
     state.hosts.update(host, |host| host.metadata.annotations.clear());
     settle(&mut state, &later(4));
     controller_says(&mut state, Verb::Stop, false, &later(5));

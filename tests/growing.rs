@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use serde_json::json;
 
-use crate::machines::{lab, until};
+use crate::machines::{reconcile_until, sandbox_on_real_clock};
 use crate::rack::{Rack, condition, report, state_of};
 use crate::sandbox::{Sandbox, apply, jsonpath};
 use crate::served::Server;
@@ -62,7 +62,7 @@ const BOOTSTRAPPER: &str =
 
 /// Applies the objects, and puts a stand-in for oc into the folder of the lab.
 fn set_up_cluster(lab: &Sandbox, origin: &str) {
-    let oc = lab.file("oc", include_str!("stub/oc.sh"));
+    let oc = lab.write_file("oc", include_str!("stub/oc.sh"));
     lab.shell("chmod 755 $HOME/oc; mkdir $HOME/csr");
     let images = lab.path().join("images");
     let settings = format!(
@@ -92,7 +92,7 @@ fn write_certificate_request(lab: &Sandbox, file: &str, node: &str, names: &[&st
         "request": STANDARD.encode(pem), "username": user,
         "groups": ["system:nodes", "system:authenticated"],
         "usages": ["digital signature", usage]}});
-    lab.file(&format!("csr/{file}.json"), &document.to_string());
+    lab.write_file(&format!("csr/{file}.json"), &document.to_string());
 }
 
 /// What the stand-in for oc wrote to a file; empty if there is no such file.
@@ -109,14 +109,14 @@ fn report_host(lab: &Sandbox, inventory: &str) {
 #[test]
 fn a_machine_joins_and_nobody_else_gets_a_certificate() {
     let Some(rack) = Rack::start() else { return };
-    let lab = lab();
-    let image_server = Server::of(&lab.path().join("images"));
+    let lab = sandbox_on_real_clock();
+    let image_server = Server::of_folder(&lab.path().join("images"));
     set_up_cluster(&lab, &image_server.origin());
     apply(&lab, NETWORK);
     rack.add_to(&lab);
     lab.ok(&["agent", "discover", "n2", "--infraenv", "rack", "-q"]);
-    until(&lab, "known", |lab| state_of(lab, "n2") == "known-unbound");
-    lab.file("joins", "n2 192.0.2.62\n");
+    reconcile_until(&lab, "known", |lab| state_of(lab, "n2") == "known-unbound");
+    lab.write_file("joins", "n2 192.0.2.62\n");
     for (file, node, names) in [
         ("n2-client", "n2", &[][..]),
         ("n2-serving", "n2", &["n2", "192.0.2.62"][..]),
@@ -129,24 +129,24 @@ fn a_machine_joins_and_nobody_else_gets_a_certificate() {
     }
 
     // While no image can be made, the condition of the host says why.
-    lab.file("refuse", "release 4.16 has no node-joiner");
+    lab.write_file("refuse", "release 4.16 has no node-joiner");
     lab.ok(&["agent", "bind", "n2", "--cluster", "c", "-q"]);
-    until(&lab, "failed", |lab| state_of(lab, "n2") == "error");
+    reconcile_until(&lab, "failed", |lab| state_of(lab, "n2") == "error");
     let message = condition(&lab, "n2", "Installed");
     assert!(message.contains("release 4.16 has no node-joiner"), "{message}");
     assert_eq!(jsonpath(&lab, "agent/n2", "{.status.joinFailures}"), "1");
     fs::remove_file(lab.path().join("refuse")).unwrap();
     lab.ok(&["agent", "unbind", "n2", "-y", "-q"]);
     // The host is free once its controller has reported it off.
-    until(&lab, "free", |lab| {
+    reconcile_until(&lab, "free", |lab| {
         let info = jsonpath(lab, "agent/n2", "{.status.debugInfo.stateInfo}");
         info == "Host is ready to be bound to a cluster"
     });
 
     lab.ok(&["agent", "bind", "n2", "--cluster", "c", "-q"]);
-    until(&lab, "joined", |lab| state_of(lab, "n2") == "added-to-existing-cluster");
+    reconcile_until(&lab, "joined", |lab| state_of(lab, "n2") == "added-to-existing-cluster");
     assert_eq!(read_file_of_lab(&lab, "approved"), "n2-client\nn2-serving\n");
-    let config = poolctl::yaml::value(&read_file_of_lab(&lab, "nodes-config.yaml")).unwrap();
+    let config = poolctl::yaml::parse_value(&read_file_of_lab(&lab, "nodes-config.yaml")).unwrap();
     let hosts = config["hosts"].as_array().unwrap();
     assert_eq!((hosts.len(), hosts[0]["hostname"].as_str()), (1, Some("n2")));
     assert_eq!(hosts[0]["interfaces"][0]["macAddress"], "52:54:00:aa:00:02");
@@ -154,7 +154,7 @@ fn a_machine_joins_and_nobody_else_gets_a_certificate() {
     assert!(oc_calls.contains("node-image monitor --ip-addresses 192.0.2.62"), "{oc_calls}");
     assert!(!oc_calls.contains("CANARY"), "{oc_calls}");
     // The host was booted from the image and runs; the image is ejected and deleted.
-    let power_and_media = rack.emulator.seen(2);
+    let power_and_media = rack.emulator.describe_machine(2);
     assert!(
         power_and_media.starts_with("On ") && power_and_media.ends_with(" -"),
         "{power_and_media}"
@@ -162,24 +162,26 @@ fn a_machine_joins_and_nobody_else_gets_a_certificate() {
     assert_eq!(fs::read_dir(lab.path().join("images")).unwrap().count(), 0);
     let log = lab.shell("cat $HOME/jobs/*/log").out;
     assert!(!log.contains("CANARY"), "{log}");
-    until(&lab, "left on", |lab| jsonpath(lab, "host/n2", "{.spec.online}") == "true");
+    reconcile_until(&lab, "left on", |lab| jsonpath(lab, "host/n2", "{.spec.online}") == "true");
     assert!(condition(&lab, "n2", "Installed").starts_with("True InstallationCompleted"));
     lab.ok(&["doctor"]);
 }
 
 #[test]
 fn a_host_without_a_controller_is_booted_by_people_and_may_leave_in_the_middle() {
-    let lab = lab();
+    let lab = sandbox_on_real_clock();
     set_up_cluster(&lab, "http://192.0.2.1");
     lab.ok(&["agent", "register", "--infraenv", "rack", "--id", "h1", "-q"]);
-    let inventory = lab.file("report.json", &report("h1", "52:54:00:bb:00:01"));
+    let inventory = lab.write_file("report.json", &report("h1", "52:54:00:bb:00:01"));
     report_host(&lab, &inventory);
     lab.ok(&["agent", "bind", "h1", "--cluster", "c", "-q"]);
     lab.ok(&["agent", "register", "--infraenv", "rack", "--id", "h1", "-q"]);
     report_host(&lab, &inventory);
     assert_eq!(state_of(&lab, "h1"), "known");
     lab.ok(&["agent", "approve", "h1", "-q"]);
-    until(&lab, "to be booted", |lab| state_of(lab, "h1") == "installing-pending-user-action");
+    reconcile_until(&lab, "to be booted", |lab| {
+        state_of(lab, "h1") == "installing-pending-user-action"
+    });
     let info = jsonpath(&lab, "agent/h1", "{.status.debugInfo.stateInfo}");
     let image = info
         .strip_prefix("Host is to be booted from the image of its cluster: ")
@@ -190,23 +192,23 @@ fn a_host_without_a_controller_is_booted_by_people_and_may_leave_in_the_middle()
     let outcome = "{.items[?(@.spec.verb==\"add-nodes\")].status.outcome}";
     assert_eq!(jsonpath(&lab, "job", outcome), "cancelled");
     // The driver ends, and deletes the image.
-    until(&lab, "ended", |_| !fs::exists(image).unwrap());
+    reconcile_until(&lab, "ended", |_| !fs::exists(image).unwrap());
     assert_eq!(read_file_of_lab(&lab, "approved"), "");
 }
 
 #[test]
 fn without_oc_a_host_says_what_is_missing() {
-    let lab = lab();
+    let lab = sandbox_on_real_clock();
     set_up_cluster(&lab, "http://192.0.2.1");
     fs::remove_file(lab.path().join("oc")).unwrap();
     lab.ok(&["agent", "register", "--infraenv", "rack", "--id", "h1", "-q"]);
-    let inventory = lab.file("report.json", &report("h1", "52:54:00:bb:00:01"));
+    let inventory = lab.write_file("report.json", &report("h1", "52:54:00:bb:00:01"));
     report_host(&lab, &inventory);
     lab.ok(&["agent", "bind", "h1", "--cluster", "c", "-q"]);
     lab.ok(&["agent", "register", "--infraenv", "rack", "--id", "h1", "-q"]);
     report_host(&lab, &inventory);
     lab.ok(&["agent", "approve", "h1", "-q"]);
-    until(&lab, "failed", |lab| state_of(lab, "h1") == "error");
+    reconcile_until(&lab, "failed", |lab| state_of(lab, "h1") == "error");
     let message = condition(&lab, "h1", "Installed");
     assert!(message.contains("adding hosts to a cluster needs oc adm node-image"), "{message}");
     assert!(jsonpath(&lab, "agent/h1", "{.status.joinAgainAt}").starts_with("20"), "{message}");

@@ -3,7 +3,7 @@
 
 use rusqlite::Connection;
 
-use crate::sandbox::{Sandbox, apply, has};
+use crate::sandbox::{Sandbox, apply, has_program};
 
 /// How many pages of the state a command reads.
 fn pages_read(sandbox: &Sandbox, command: &str) -> usize {
@@ -52,15 +52,15 @@ fn pages_of_round(sandbox: &Sandbox, round: &str, cluster: &str) -> [usize; 7] {
 
 #[test]
 fn a_command_reads_nothing_of_the_history() {
-    if !has("strace") {
+    if !has_program("strace") {
         return;
     }
     let sandbox = Sandbox::new();
-    sandbox.ready_pool("lab", 6);
+    sandbox.create_ready_pool("lab", 6);
     let address_pool = "apiVersion: ipam.metal3.io/v1alpha1\nkind: IPPool\nmetadata: {name: net}\n\
                         spec: {pools: [{start: 10.0.0.10, end: 10.0.0.99}], prefix: 24}\n";
     apply(&sandbox, address_pool);
-    sandbox.ready_pool("extra", 1);
+    sandbox.create_ready_pool("extra", 1);
     let names = sandbox.ok(&["get", "cluster", "-qo", "name"]);
     let extra_cluster = names.lines().find(|name| name.starts_with("extra-")).unwrap();
     pages_of_round(&sandbox, "warm", extra_cluster);

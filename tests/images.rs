@@ -51,9 +51,9 @@ fn lab_with_images() -> Lab {
         &format!("  isoDirectory: {images}\n  isoURL: http://192.0.2.9/images/\n"),
     );
     apply(&lab.sandbox, &infra_env(""));
-    lab.sandbox.file("base.iso", "BASE");
-    lab.sandbox.file("hosts", "-----BEGIN OPENSSH PRIVATE KEY-----\nx\n");
-    lab.sandbox.file("known_hosts", &format!("192.0.2.1 {KEY}\n"));
+    lab.sandbox.write_file("base.iso", "BASE");
+    lab.sandbox.write_file("hosts", "-----BEGIN OPENSSH PRIVATE KEY-----\nx\n");
+    lab.sandbox.write_file("known_hosts", &format!("192.0.2.1 {KEY}\n"));
     lab
 }
 
@@ -164,9 +164,9 @@ fn assert_no_image_is_made(lab: &Lab, cause: &str) {
 fn why_there_is_no_image_is_said_without_secrets() {
     let lab = lab_with_images();
     let sandbox = &lab.sandbox;
-    lab.behave("agent-unconfigured: exit 1\n");
+    lab.set_behaviour("agent-unconfigured: exit 1\n");
     assert_no_image_is_made(&lab, "cause: openshift-install failed (exit code 1): level=error");
-    lab.behave("");
+    lab.set_behaviour("");
     let source = format!("data:,{}", "x".repeat(300_000));
     let file = json!({"path": "/x", "contents": {"source": source}});
     let ignition = json!({"storage": {"files": [file]}}).to_string();
@@ -232,7 +232,7 @@ fn the_folder_and_the_address_of_images_are_checked() {
     apply_settings(&lab, "");
     assert_driver_check(sandbox, "isoDirectory", "absent", "not set");
     assert_driver_check(sandbox, "isoURL", "absent", "not set");
-    sandbox.file("file", "");
+    sandbox.write_file("file", "");
     let image_settings =
         format!("  isoDirectory: {}\n  isoURL: http://192.0.2.9/\n", file_path(&lab, "file/x"));
     apply_settings(&lab, &image_settings);
@@ -245,7 +245,7 @@ fn the_folder_and_the_address_of_images_are_checked() {
         ("  isoURL: ftp://192.0.2.9/\n", "spec.isoURL is not an http or https URL"),
     ] {
         let document = "apiVersion: poolctl.dev/v1\nkind: Settings\nmetadata: {name: default}\n";
-        let file = sandbox.file("wrong.yaml", &format!("{document}spec:\n{wrong}"));
+        let file = sandbox.write_file("wrong.yaml", &format!("{document}spec:\n{wrong}"));
         let ran = sandbox.run(&["apply", "-f", &file]);
         assert!(ran.code != 0 && ran.err.contains(says), "{says}: {ran:?}");
     }
@@ -258,7 +258,7 @@ fn fields_that_have_no_effect_here_are_named() {
         "  imageType: minimal-iso\n  osImageVersion: '4.20'\n  ipxeScriptType: BootOrderControl\n  \
          mirrorRegistryRef: {name: mirror}\n",
     );
-    let file = sandbox.file("rack.yaml", &manifest);
+    let file = sandbox.write_file("rack.yaml", &manifest);
     let ran = sandbox.run(&["apply", "-f", &file]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     for field in ["imageType", "osImageVersion", "ipxeScriptType", "mirrorRegistryRef"] {
@@ -269,6 +269,6 @@ fn fields_that_have_no_effect_here_are_named() {
             "{field}"
         );
     }
-    let file = sandbox.file("rack.yaml", &infra_env("  imageType: full-iso\n"));
+    let file = sandbox.write_file("rack.yaml", &infra_env("  imageType: full-iso\n"));
     assert_eq!(sandbox.run(&["apply", "-f", &file]).err, "");
 }

@@ -77,8 +77,8 @@ pub struct Lab {
 impl Lab {
     pub fn new() -> Self {
         let mut sandbox = Sandbox::new();
-        sandbox.set("POOLCTL_NOW", "");
-        sandbox.set("POOLCTL_SEED", "");
+        sandbox.set_variable("POOLCTL_NOW", "");
+        sandbox.set_variable("POOLCTL_SEED", "");
         let bin = sandbox.path().join("bin");
         fs::create_dir(&bin).unwrap();
         let programs = Path::new(env!("CARGO_BIN_EXE_poolctl")).parent().unwrap();
@@ -101,7 +101,7 @@ impl Lab {
 
     /// Tells the stand-in what to do at which step, such as `create-cluster: hang`; empty for all
     /// that a good installer does.
-    pub fn behave(&self, script: &str) {
+    pub fn set_behaviour(&self, script: &str) {
         fs::write(self.bin("behave"), script).unwrap();
     }
 
@@ -113,7 +113,7 @@ impl Lab {
 
     /// Expects that no attempt was begun twice, and that all infrastructure that was made is
     /// known or destroyed.
-    pub fn balanced(&self) {
+    pub fn assert_balanced(&self) {
         let mut begun: BTreeMap<String, u32> = BTreeMap::new();
         let mut infrastructure: Vec<String> = Vec::new();
         for line in self.ledger() {
@@ -138,7 +138,7 @@ impl Lab {
     }
 
     /// Passes until a condition is met, for half a minute at most.
-    pub fn until(&self, what: &str, is_met: impl Fn(&Self) -> bool) {
+    pub fn wait_until(&self, what: &str, is_met: impl Fn(&Self) -> bool) {
         for _ in 0..120 {
             self.sandbox.run("reconcile -q");
             if is_met(self) {
@@ -158,22 +158,22 @@ impl Lab {
     }
 
     /// Waits until the first cluster is installed.
-    pub fn installed(&self) {
-        self.until("installed", |lab| lab.phase() == "Installed");
+    pub fn wait_until_installed(&self) {
+        self.wait_until("installed", |lab| lab.phase() == "Installed");
     }
 
     /// Scales pool `lab` to nothing, waits until no cluster is left, and expects that nothing else
     /// is left of them either.
-    pub fn gone(&self) {
+    pub fn delete_clusters(&self) {
         self.sandbox.ok("pool scale lab --size 0 -q");
-        self.until("gone", |lab| lab.phase().is_empty());
-        self.balanced();
+        self.wait_until("gone", |lab| lab.phase().is_empty());
+        self.assert_balanced();
     }
 }
 
 /// The number of a process of this lab with this word among its arguments: a supervisor
 /// (`__supervise`) or an installer.
-pub fn pid(lab: &Lab, word: &str) -> Option<String> {
+pub fn find_process(lab: &Lab, word: &str) -> Option<String> {
     let home = lab.sandbox.path().display().to_string();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let command_line = fs::read(entry.path().join("cmdline")).unwrap_or_default();

@@ -4,18 +4,18 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-use crate::metal::{another_pool, boot, rack};
-use crate::once::{only_cluster, whole};
-use crate::sandbox::{Sandbox, apply, has, jsonpath};
+use crate::metal::{another_pool, boot_hosts, sandbox_with_rack};
+use crate::once::{assert_clusters_are_whole, only_cluster};
+use crate::sandbox::{Sandbox, apply, has_program, jsonpath};
 
 /// The system calls by which poolctl changes anything.
 const CALLS: [&str; 4] = ["pwrite64", "fdatasync", "ftruncate", "write"];
 
 /// A pool without clusters, and hosts that it could take.
 fn free_rack() -> Sandbox {
-    let sandbox = rack();
+    let sandbox = sandbox_with_rack();
     sandbox.ok(&["pool", "scale", "metal", "--size", "0", "-q"]);
-    boot(&sandbox, &[1, 2, 3, 4]);
+    boot_hosts(&sandbox, &[1, 2, 3, 4]);
     sandbox.ok(&["reconcile", "-q"]);
     assert_eq!(only_cluster(&sandbox), "");
     sandbox
@@ -38,7 +38,7 @@ fn kill_at_every_call(
     check_after_kill: impl Fn(&Sandbox),
     check_after_retry: impl Fn(&Sandbox),
 ) {
-    if !has("strace") {
+    if !has_program("strace") {
         return;
     }
     let typed = command.join(" ");
@@ -56,12 +56,12 @@ fn kill_at_every_call(
             let place = format!("{call} {count}");
             assert_eq!(ran.code, 137, "{place}: {}", ran.err);
             kills += 1;
-            whole(&sandbox, 3, 5);
+            assert_clusters_are_whole(&sandbox, 3, 5);
             check_after_kill(&sandbox);
             assert_consistent(&sandbox, &place);
             sandbox.ok(command);
             sandbox.ok(&["reconcile", "-q"]);
-            whole(&sandbox, 3, 5);
+            assert_clusters_are_whole(&sandbox, 3, 5);
             check_after_retry(&sandbox);
             assert_eq!(sandbox.run(&["plan", "-q"]).code, 0, "{place}");
         }
@@ -86,7 +86,7 @@ fn a_cluster_is_made_whole_or_not_at_all_wherever_its_pass_is_killed() {
         |sandbox| assert!(!only_cluster(sandbox).is_empty()),
     );
     // It was killed before the commit and after it.
-    assert!(!has("strace") || outcomes.borrow().len() == 2);
+    assert!(!has_program("strace") || outcomes.borrow().len() == 2);
 }
 
 #[test]
@@ -100,9 +100,9 @@ fn a_cluster_is_given_back_whole_or_not_at_all_wherever_its_pass_is_killed() {
 
 #[test]
 fn a_full_pass_over_two_pools_that_is_killed_leaves_each_whole() {
-    let sandbox = rack();
+    let sandbox = sandbox_with_rack();
     apply(&sandbox, &another_pool("rival", "metal-b"));
-    boot(&sandbox, &[1, 2, 3, 4, 5, 6]);
+    boot_hosts(&sandbox, &[1, 2, 3, 4, 5, 6]);
     kill_at_every_call(
         &sandbox,
         &["reconcile", "-q"],

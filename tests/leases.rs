@@ -1,14 +1,14 @@
 //! Leases of customizations: pools that share them, clusters that keep them, names that are taken.
 
-use crate::sandbox::{BY_HAND, Sandbox, apply, customization, jsonpath, steady};
+use crate::sandbox::{BY_HAND, Sandbox, apply, assert_settled, create_customization, jsonpath};
 
 const PRESERVE: &str = "{\"spec\": {\"preserveOnDelete\": true}}";
 
 #[test]
 fn two_customizations_with_one_name_in_dns_are_one_cluster() {
     let sandbox = Sandbox::new();
-    customization(&sandbox, "one", "same");
-    customization(&sandbox, "two", "same");
+    create_customization(&sandbox, "one", "same");
+    create_customization(&sandbox, "two", "same");
     sandbox.ok(&[
         "pool",
         "create",
@@ -32,15 +32,15 @@ fn two_customizations_with_one_name_in_dns_are_one_cluster() {
     );
     sandbox.ok(&["pool", "create", "y", "--fake", "--size", "1", "--customization", "two"]);
     sandbox.ok(&["pool", "scale", "x", "--size", "3"]);
-    steady(&sandbox);
+    assert_settled(&sandbox);
     assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.clusterName}"), "same");
     // When the name is free again, the other entry serves.
     sandbox.ok(&["delete", "pool", "x"]);
-    steady(&sandbox);
+    assert_settled(&sandbox);
     assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.clusterPoolRef.poolName}"), "y");
     // Nor may a cluster that is made by hand have the name.
     let manifest = BY_HAND.replace("clusterName: c", "clusterName: same");
-    let ran = sandbox.run(&["apply", "-f", &sandbox.file("c.yaml", &manifest)]);
+    let ran = sandbox.run(&["apply", "-f", &sandbox.write_file("c.yaml", &manifest)]);
     assert_eq!(ran.code, 4);
     assert!(ran.err.contains("same.example.com is cluster `y-"), "{}", ran.err);
 }
@@ -48,21 +48,21 @@ fn two_customizations_with_one_name_in_dns_are_one_cluster() {
 #[test]
 fn an_older_pool_takes_what_a_newer_one_gives_back() {
     let sandbox = Sandbox::new();
-    customization(&sandbox, "a", "a");
+    create_customization(&sandbox, "a", "a");
     sandbox.ok(&["pool", "create", "older", "--fake", "--size", "0", "--customization", "a"]);
     sandbox.ok(&["pool", "create", "newer", "--fake", "--size", "1", "--customization", "a"]);
-    steady(&sandbox);
+    assert_settled(&sandbox);
     sandbox.ok(&["pool", "scale", "older", "--size", "1"]);
     sandbox.ok(&["pool", "scale", "newer", "--size", "0"]);
-    steady(&sandbox);
+    assert_settled(&sandbox);
     assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.clusterPoolRef.poolName}"), "older");
 }
 
 #[test]
 fn two_pools_swap_their_customizations() {
     let mut sandbox = Sandbox::new();
-    customization(&sandbox, "z1", "z1");
-    customization(&sandbox, "z2", "z2");
+    create_customization(&sandbox, "z1", "z1");
+    create_customization(&sandbox, "z2", "z2");
     for (pool, customization_name) in [("a", "z1"), ("b", "z2")] {
         sandbox.ok(&[
             "pool",
@@ -75,7 +75,7 @@ fn two_pools_swap_their_customizations() {
             customization_name,
         ]);
     }
-    steady(&sandbox);
+    assert_settled(&sandbox);
     for (pool, first, second) in [("a", "z2", "z1"), ("b", "z1", "z2")] {
         let patch = format!(
             "{{\"spec\": {{\"inventory\": [{{\"name\": \"{first}\"}}, {{\"name\": \"{second}\"}}]}}}}"
@@ -84,9 +84,9 @@ fn two_pools_swap_their_customizations() {
         sandbox.ok(&["claim", pool, pool, "-q"]);
     }
     sandbox.ok(&["release", "a", "b"]);
-    sandbox.set("POOLCTL_NOW", "2026-03-02T14:00:00Z");
+    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T14:00:00Z");
     sandbox.ok(&["reconcile"]);
-    steady(&sandbox);
+    assert_settled(&sandbox);
     let leases = jsonpath(
         &sandbox,
         "cluster",
@@ -99,7 +99,7 @@ fn two_pools_swap_their_customizations() {
 #[test]
 fn a_customization_that_left_the_inventory_is_free_when_its_cluster_goes() {
     let sandbox = Sandbox::new();
-    customization(&sandbox, "z", "z");
+    create_customization(&sandbox, "z", "z");
     sandbox.ok(&["pool", "create", "p", "--fake", "--running-count", "1", "--customization", "z"]);
     sandbox.ok(&["reconcile", "--wait", "-q"]);
     sandbox.ok(&["claim", "p", "c", "-q"]);
@@ -112,11 +112,11 @@ fn a_customization_that_left_the_inventory_is_free_when_its_cluster_goes() {
     ]);
     sandbox.ok(&["release", "c"]);
     sandbox.ok(&["delete", "pool", "p"]);
-    steady(&sandbox);
+    assert_settled(&sandbox);
     // maxConcurrent 0 lets nothing be destroyed. It can be changed while the pool is being deleted.
     assert_eq!(sandbox.ok(&["get", "cluster", "-o", "name"]).lines().count(), 1);
     sandbox.ok(&["patch", "pool", "p", "-p", "{\"spec\": {\"maxConcurrent\": 1}}"]);
-    steady(&sandbox);
+    assert_settled(&sandbox);
     assert_eq!(
         jsonpath(
             &sandbox,
@@ -136,9 +136,9 @@ fn a_customization_that_two_pools_cannot_use_settles() {
     apply(&sandbox, manifest);
     sandbox.ok(&["pool", "create", "p", "--fake", "--customization", "a"]);
     sandbox.ok(&["pool", "create", "q", "--fake", "--customization", "a", "--platform", "vsphere"]);
-    steady(&sandbox);
+    assert_settled(&sandbox);
     // A name that is not allowed in DNS is a broken configuration, too.
-    customization(&sandbox, "b", "'../../x Y'");
+    create_customization(&sandbox, "b", "'../../x Y'");
     sandbox.ok(&["pool", "create", "r", "--fake", "--customization", "b"]);
     let message = jsonpath(&sandbox, "pool", "{.items[2].status.inventory.b.message}");
     assert!(message.contains("is no name: a-z, 0-9"), "{message}");
@@ -147,8 +147,8 @@ fn a_customization_that_two_pools_cannot_use_settles() {
 #[test]
 fn a_preserved_cluster_keeps_its_name_and_a_deleted_customization_goes_with_its_cluster() {
     let sandbox = Sandbox::new();
-    customization(&sandbox, "a", "a");
-    customization(&sandbox, "b", "b");
+    create_customization(&sandbox, "a", "a");
+    create_customization(&sandbox, "b", "b");
     sandbox.ok(&[
         "pool",
         "create",
@@ -168,15 +168,15 @@ fn a_preserved_cluster_keeps_its_name_and_a_deleted_customization_goes_with_its_
     sandbox.ok(&["delete", "cluster", &preserved]);
     sandbox.ok(&["delete", "cdc", "b"]);
     sandbox.ok(&["patch", "pool", "p", "-p", "{\"spec\": {\"inventory\": [{\"name\": \"a\"}]}}"]);
-    steady(&sandbox);
+    assert_settled(&sandbox);
     assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.clusterName}"), "");
     assert_eq!(sandbox.ok(&["get", "cdc", "-o", "name"]), "customization/a\n");
     assert!(sandbox.ok(&["get", "cdc"]).contains("Unavailable"));
     // Its name in DNS is kept, too: no other customization may set it.
-    customization(&sandbox, "other", "a");
+    create_customization(&sandbox, "other", "a");
     let inventory = "{\"spec\": {\"inventory\": [{\"name\": \"a\"}, {\"name\": \"other\"}]}}";
     sandbox.ok(&["patch", "pool", "p", "-p", inventory]);
-    steady(&sandbox);
+    assert_settled(&sandbox);
     assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.clusterName}"), "");
     let message =
         sandbox.ok(&["get", "pool", "p", "-o", "jsonpath={.status.inventory.other.message}"]);
@@ -192,7 +192,7 @@ fn a_preserved_cluster_keeps_its_name_and_a_deleted_customization_goes_with_its_
 #[test]
 fn a_cluster_preserved_at_the_last_moment_keeps_its_lease() {
     let sandbox = Sandbox::new();
-    customization(&sandbox, "foo", "one");
+    create_customization(&sandbox, "foo", "one");
     sandbox.ok(&["pool", "create", "lab", "--fake", "--customization", "foo"]);
     sandbox.ok(&["reconcile", "--wait", "-q"]);
     let name = sandbox.ok(&["get", "cluster", "-qo", "name"]);
@@ -207,7 +207,7 @@ fn a_cluster_preserved_at_the_last_moment_keeps_its_lease() {
 #[test]
 fn a_cluster_that_was_destroyed_is_not_preserved() {
     let sandbox = Sandbox::new();
-    customization(&sandbox, "foo", "one");
+    create_customization(&sandbox, "foo", "one");
     sandbox.ok(&["pool", "create", "lab", "--fake", "--customization", "foo"]);
     sandbox.ok(&["reconcile", "--wait", "-q"]);
     let name = sandbox.ok(&["get", "cluster", "-qo", "name"]);
@@ -221,15 +221,15 @@ fn a_cluster_that_was_destroyed_is_not_preserved() {
 #[test]
 fn the_name_of_a_claim_that_left_a_cluster_is_not_given_again() {
     let mut sandbox = Sandbox::new();
-    sandbox.ready_pool("lab", 1);
+    sandbox.create_ready_pool("lab", 1);
     sandbox.ok(&["pool", "create", "other", "--fake"]);
     sandbox.ok(&["claim", "lab", "ci"]);
     let mut list: serde_json::Value =
         serde_json::from_str(&sandbox.ok(&["export", "-o", "json"])).unwrap();
     list["items"].as_array_mut().unwrap().retain(|object| object["kind"] != "ClusterClaim");
-    let file = sandbox.file("moved.json", &list.to_string());
+    let file = sandbox.write_file("moved.json", &list.to_string());
     let state = sandbox.path().join("moved.db").display().to_string();
-    sandbox.set("POOLCTL_STATE", &state);
+    sandbox.set_variable("POOLCTL_STATE", &state);
     let ran = sandbox.run(&["import", &file]);
     assert!(ran.err.contains("is held by claim ci, which is not in the file"), "{}", ran.err);
     for pool in ["lab", "other"] {

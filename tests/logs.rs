@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::lab::{Lab, pid, pool};
+use crate::lab::{Lab, find_process, pool};
 use crate::sandbox::{apply, finish, jsonpath};
 
 /// How many bytes the log of a job may take on the disk.
@@ -74,7 +74,7 @@ fn a_password_that_a_running_driver_prints_is_nowhere() {
         exit 1
         "#,
     );
-    lab.until("printed", |lab| job_logs(lab).contains("to it"));
+    lab.wait_until("printed", |lab| job_logs(lab).contains("to it"));
     let shown = job_logs(&lab);
     for line in [
         "asks http://user:(hidden)@proxy.example.com:3128 first",
@@ -95,7 +95,7 @@ fn a_password_that_a_running_driver_prints_is_nowhere() {
     // The reason that it leaves for its failure is shown, too, without the password.
     go_on(&lab);
     let reason = "no way through http://user:(hidden)@proxy";
-    lab.until("failed", |lab| lab.sandbox.ok(&["events"]).contains(reason));
+    lab.wait_until("failed", |lab| lab.sandbox.ok(&["events"]).contains(reason));
     let cluster = cluster_name(&lab);
     let everything = lab.sandbox.shell(&format!(
         "for what in events 'get cluster,job -A -o yaml' 'describe cluster {cluster}' status \
@@ -105,7 +105,7 @@ fn a_password_that_a_running_driver_prints_is_nowhere() {
     assert!(everything.out.contains(reason), "{}", everything.out);
     assert!(!everything.out.contains("HUNT"), "{}", everything.out);
     assert_eq!(files_with_words(&lab, &["HUNT", "2@proxy"]), "");
-    lab.gone();
+    lab.delete_clusters();
 }
 
 #[test]
@@ -119,11 +119,11 @@ fn a_driver_that_prints_without_end_fills_no_disk() {
         sleep 60
         ",
     );
-    lab.until("printed", |lab| {
+    lab.wait_until("printed", |lab| {
         assert!(size_of_jobs(lab) <= LARGEST_LOG + (1 << 20), "{}", size_of_jobs(lab));
         lab.bin("printed").exists()
     });
-    lab.until("logged", |lab| job_logs(lab).ends_with("the last line\n"));
+    lab.wait_until("logged", |lab| job_logs(lab).ends_with("the last line\n"));
     assert_eq!(lab.phase(), "Installing");
     assert!(size_of_jobs(&lab) <= LARGEST_LOG + (1 << 20), "{}", size_of_jobs(&lab));
     // The log says how much was left out, and keeps as much as it may.
@@ -134,7 +134,7 @@ fn a_driver_that_prints_without_end_fills_no_disk() {
     assert!(beginning.len() + end.len() > 40_000_000);
     let printed = beginning.len() + end.len() + left_out.parse::<usize>().unwrap();
     assert!((90_000_000..90_001_000).contains(&printed), "{printed}");
-    lab.gone();
+    lab.delete_clusters();
 }
 
 #[test]
@@ -143,14 +143,14 @@ fn logs_are_followed_to_the_end_of_the_job() {
         "i=0; while [ $i -lt 20 ]; do echo line $i; i=$((i + 1)); sleep 0.1; done
         {MAKE_A_CLUSTER} echo done"
     ));
-    lab.until("begun", |lab| job_logs(lab).contains("line 0"));
+    lab.wait_until("begun", |lab| job_logs(lab).contains("line 0"));
     let ran = finish(lab.sandbox.start(&["job", "logs", "-f", &cluster_name(&lab)]));
     let mut expected = vec!["$ poolctl-driver-talker provision".to_owned()];
     expected.extend((0..20).map(|number| format!("line {number}")));
     expected.push("done".to_owned());
     assert_eq!(ran.out.lines().collect::<Vec<_>>(), expected, "{}", ran.err);
-    lab.installed();
-    lab.gone();
+    lab.wait_until_installed();
+    lab.delete_clusters();
 }
 
 #[test]
@@ -166,18 +166,18 @@ fn a_driver_whose_supervisor_is_killed_prints_on_and_ends_by_itself() {
         fi
         {MAKE_A_CLUSTER}"
     ));
-    lab.until("begun", |lab| lab.bin("begun").exists());
-    let supervisor = pid(&lab, "__supervise").unwrap();
+    lab.wait_until("begun", |lab| lab.bin("begun").exists());
+    let supervisor = find_process(&lab, "__supervise").unwrap();
     lab.sandbox.shell(&format!("kill -9 {supervisor}"));
     lab.sandbox.ok(&["reconcile", "-q"]);
     assert_eq!(lab.phase(), "Installing", "its driver works and holds the lock");
     go_on(&lab);
-    lab.until("survived", |lab| lab.bin("survived").exists());
+    lab.wait_until("survived", |lab| lab.bin("survived").exists());
     // The outcome is not known: what the driver made is cleaned up, and made again.
-    lab.installed();
+    lab.wait_until_installed();
     assert!(lab.sandbox.ok(&["events"]).contains("the supervisor of the job is gone"));
-    lab.gone();
-    lab.until("alone", |lab| pid(lab, "__drain").is_none());
+    lab.delete_clusters();
+    lab.wait_until("alone", |lab| find_process(lab, "__drain").is_none());
 }
 
 #[test]
@@ -192,10 +192,10 @@ fn a_program_that_a_driver_leaves_running_prints_on_when_the_job_is_over() {
         ) &
         {MAKE_A_CLUSTER}"
     ));
-    lab.installed();
+    lab.wait_until_installed();
     assert!(!lab.bin("survived").exists());
     go_on(&lab);
-    lab.until("survived", |lab| lab.bin("survived").exists());
-    lab.gone();
-    lab.until("alone", |lab| pid(lab, "__drain").is_none());
+    lab.wait_until("survived", |lab| lab.bin("survived").exists());
+    lab.delete_clusters();
+    lab.wait_until("alone", |lab| find_process(lab, "__drain").is_none());
 }

@@ -8,21 +8,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::rigs::{Emulator, IpmiSim, PASSWORD, USER, certificate, pause, signed};
+use crate::rigs::{
+    Emulator, IpmiSim, PASSWORD, USER, pause, self_signed_certificate, signed_certificate,
+};
 use crate::sandbox::{Sandbox, apply, jsonpath};
-use crate::served::{Answer, Server, black_hole, closed};
+use crate::served::{Answer, Server, black_hole, closed_port};
 
 /// A state on the real clock, as real controllers need it.
-pub fn lab() -> Sandbox {
+pub fn sandbox_on_real_clock() -> Sandbox {
     let mut sandbox = Sandbox::new();
-    sandbox.set("POOLCTL_NOW", "");
-    sandbox.set("POOLCTL_SEED", "");
+    sandbox.set_variable("POOLCTL_NOW", "");
+    sandbox.set_variable("POOLCTL_SEED", "");
     sandbox
 }
 
 /// Reconciles until a condition is met, for two minutes at most: no controller takes longer. The
 /// name of the condition is part of the failure.
-pub fn until(lab: &Sandbox, name: &str, is_met: impl Fn(&Sandbox) -> bool) {
+pub fn reconcile_until(lab: &Sandbox, name: &str, is_met: impl Fn(&Sandbox) -> bool) {
     for _ in 0..400 {
         lab.run(&["reconcile", "-q"]);
         if is_met(lab) {
@@ -36,14 +38,14 @@ pub fn until(lab: &Sandbox, name: &str, is_met: impl Fn(&Sandbox) -> bool) {
 }
 
 /// A field of a host's status.
-pub fn status(lab: &Sandbox, host: &str, field: &str) -> String {
+pub fn host_status(lab: &Sandbox, host: &str, field: &str) -> String {
     jsonpath(lab, &format!("host/{host}"), &format!("{{.status.{field}}}"))
 }
 
 /// Status and message of a host's condition Registered, once the host has one.
 fn registered_condition(lab: &Sandbox, host: &str) -> Option<String> {
     let conditions: Value =
-        serde_json::from_str(&status(lab, host, "conditions")).unwrap_or_default();
+        serde_json::from_str(&host_status(lab, host, "conditions")).unwrap_or_default();
     let mut conditions = conditions.as_array()?.iter();
     let registered = conditions.find(|condition| condition["type"] == "Registered")?;
     let message = registered["message"].as_str().unwrap_or("");
@@ -51,8 +53,8 @@ fn registered_condition(lab: &Sandbox, host: &str) -> Option<String> {
 }
 
 /// Imports hosts from a CSV file, without a pass.
-pub fn import(lab: &Sandbox, header: &str, lines: &[String]) {
-    let file = lab.file("hosts.csv", &format!("{header}\n{}\n", lines.join("\n")));
+pub fn import_hosts(lab: &Sandbox, header: &str, lines: &[String]) {
+    let file = lab.write_file("hosts.csv", &format!("{header}\n{}\n", lines.join("\n")));
     lab.ok(&["host", "import", &file, "-q", "--no-reconcile"]);
 }
 
@@ -61,7 +63,7 @@ fn each_ipmi_trouble_has_its_message() {
     let Some(sim) = IpmiSim::start() else { return };
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let silent_address = format!("ipmi://{}", silent.local_addr().unwrap());
-    let closed_address = format!("ipmi://127.0.0.1:{}", closed());
+    let closed_address = format!("ipmi://127.0.0.1:{}", closed_port());
     let address = sim.address();
     let as_user = format!("{address}?privilegelevel=user");
     let long_password = "p".repeat(21);
@@ -83,13 +85,13 @@ fn each_ipmi_trouble_has_its_message() {
     ];
     for (name, address, user, password, expected) in cases {
         // Two hosts may not have one controller: each has a state of its own.
-        let lab = lab();
-        import(
+        let lab = sandbox_on_real_clock();
+        import_hosts(
             &lab,
             "name,bmc,username,password",
             &[format!("{name},{address},{user},{password}")],
         );
-        until(&lab, name, |lab| registered_condition(lab, name).is_some());
+        reconcile_until(&lab, name, |lab| registered_condition(lab, name).is_some());
         let condition = registered_condition(&lab, name).unwrap();
         assert!(condition.contains(expected), "{name}: {condition}");
         assert!(!lab.ok(&["get", "host", "-o", "yaml"]).contains(password), "{name}");
@@ -113,36 +115,37 @@ fn each_redfish_trouble_has_its_message() {
     let Some(emulator) = Emulator::start(1, true) else { return };
     let elsewhere = Server::plain(|_| system_document());
     let location = format!("{}{SYSTEM}", elsewhere.origin());
-    let redirecting = Server::plain(move |_| Answer::status(302).with("Location", &location));
+    let redirecting =
+        Server::plain(move |_| Answer::status(302).with_header("Location", &location));
     let huge = Server::plain(|_| answer_with(vec![b' '; 10 << 20]));
-    let slow = Server::plain(|_| Answer { drips: true, ..answer_with(vec![b' '; 600]) });
+    let slow = Server::plain(|_| Answer { is_slow: true, ..answer_with(vec![b' '; 600]) });
     let html = Server::plain(|_| answer_with(b"<html>".to_vec()));
     let rude =
         Server::plain(|_| Answer::error(404, "Base.1.0.ResourceMissing", "no \u{1b}[31msuch"));
     let plain = Server::plain(|_| system_document());
     let (_listener, hole) = black_hole();
-    let not_tls = plain.bmc(SYSTEM).replace("+http", "");
-    let shut = format!("redfish://127.0.0.1:{}", closed());
+    let not_tls = plain.bmc_address(SYSTEM).replace("+http", "");
+    let shut = format!("redfish://127.0.0.1:{}", closed_port());
     let cases = [
         ("wrong", emulator.address(1), "wrong username or password (401)"),
         ("shut", shut, "refuses connections: nothing listens there"),
         ("hole", format!("{hole}{SYSTEM}"), "does not answer within 10 s"),
-        ("slow", slow.bmc(SYSTEM), "does not answer within 30 s"),
-        ("huge", huge.bmc(SYSTEM), "the answer is larger than 4 MiB"),
-        ("leads", redirecting.bmc(SYSTEM), "it refers to another host, http://127.0.0.1:"),
-        ("html", html.bmc(SYSTEM), "the answer is not JSON"),
-        ("rude", rude.bmc(SYSTEM), "answers 404: Base.1.0.ResourceMissing no [31msuch"),
+        ("slow", slow.bmc_address(SYSTEM), "does not answer within 30 s"),
+        ("huge", huge.bmc_address(SYSTEM), "the answer is larger than 4 MiB"),
+        ("leads", redirecting.bmc_address(SYSTEM), "it refers to another host, http://127.0.0.1:"),
+        ("html", html.bmc_address(SYSTEM), "the answer is not JSON"),
+        ("rude", rude.bmc_address(SYSTEM), "answers 404: Base.1.0.ResourceMissing no [31msuch"),
         ("nottls", not_tls, "cannot be reached: "),
     ];
-    let lab = lab();
+    let lab = sandbox_on_real_clock();
     let ca = emulator.certificate().display().to_string();
-    let password = lab.file("password", "CANARY");
+    let password = lab.write_file("password", "CANARY");
     for (name, address, _) in &cases {
         let mut add = vec!["host", "add", name, "--bmc", address, "--user", USER, "--ca", &ca];
         add.extend(["--password-file", &password, "--no-reconcile", "-q"]);
         lab.ok(&add);
     }
-    until(&lab, "all were asked", |lab| {
+    reconcile_until(&lab, "all were asked", |lab| {
         cases.iter().all(|(name, ..)| registered_condition(lab, name).is_some())
     });
     for (name, _, expected) in &cases {
@@ -152,9 +155,9 @@ fn each_redfish_trouble_has_its_message() {
         assert!(!condition.contains('\u{1b}'), "{name}: {condition}");
     }
     let next = "--from-file=password --overwrite";
-    until(&lab, "said what helps", |lab| lab.ok(&["why", "host/wrong"]).contains(next));
+    reconcile_until(&lab, "said what helps", |lab| lab.ok(&["why", "host/wrong"]).contains(next));
     // The password goes to no other server, and is shown to nobody.
-    assert_eq!(elsewhere.asked().len(), 0);
+    assert_eq!(elsewhere.requests().len(), 0);
     let shown = lab.ok(&["get", "host", "-o", "yaml"]) + &lab.shell("cat $HOME/jobs/*/log").out;
     assert!(!shown.contains("CANARY"), "{shown}");
 }
@@ -167,19 +170,19 @@ fn row_of<'a>(table: &'a str, name: &str) -> &'a str {
 #[test]
 fn a_certificate_is_trusted_by_authority_by_pin_or_because_the_user_says_so() {
     let names = ["localhost", "127.0.0.1"];
-    let (by_our_authority, our_authority) = signed(&names);
-    let (of_another_name, another_authority) = signed(&["bmc.example.com"]);
-    let unsigned = certificate(&names, |_| {});
-    let pinned = certificate(&["other.example.com"], |_| {});
-    let expired = certificate(&names, |params| {
+    let (by_our_authority, our_authority) = signed_certificate(&names);
+    let (of_another_name, another_authority) = signed_certificate(&["bmc.example.com"]);
+    let unsigned = self_signed_certificate(&names, |_| {});
+    let pinned = self_signed_certificate(&["other.example.com"], |_| {});
+    let expired = self_signed_certificate(&names, |params| {
         params.not_before = rcgen::date_time_ymd(2020, 1, 1);
         params.not_after = rcgen::date_time_ymd(2021, 1, 1);
     });
-    let lab = lab();
-    let ca = lab.file("ca.crt", &our_authority);
-    let another_ca = lab.file("elsewhere.crt", &another_authority);
-    let password = lab.file("password", PASSWORD);
-    lab.file("other.crt", &pinned.0);
+    let lab = sandbox_on_real_clock();
+    let ca = lab.write_file("ca.crt", &our_authority);
+    let another_ca = lab.write_file("elsewhere.crt", &another_authority);
+    let password = lab.write_file("password", PASSWORD);
+    lab.write_file("other.crt", &pinned.0);
     let fingerprint_command =
         "openssl x509 -in $HOME/other.crt -noout -fingerprint -sha256 | cut -d= -f2";
     let pin = lab.shell(fingerprint_command).out;
@@ -210,13 +213,13 @@ fn a_certificate_is_trusted_by_authority_by_pin_or_because_the_user_says_so() {
         .map(|(_, certificate, ..)| Server::tls(certificate, |_| system_document()))
         .collect();
     for ((name, _, options, _), server) in cases.iter().zip(&servers) {
-        let address = server.bmc(SYSTEM);
+        let address = server.bmc_address(SYSTEM);
         let mut add = vec!["host", "add", name, "--bmc", &address, "--user", USER];
         add.extend(["--password-file", &password, "--no-reconcile"]);
         add.extend(options);
         lab.ok(&add);
     }
-    until(&lab, "all were asked", |lab| {
+    reconcile_until(&lab, "all were asked", |lab| {
         cases.iter().all(|(name, ..)| registered_condition(lab, name).is_some())
     });
     for ((name, _, _, expected), server) in cases.iter().zip(&servers) {
@@ -224,9 +227,9 @@ fn a_certificate_is_trusted_by_authority_by_pin_or_because_the_user_says_so() {
         assert!(condition.contains(expected), "{name}: {condition}");
         let is_trusted = *expected == "True ";
         let reason = if is_trusted { "" } else { "CertificateRefused" };
-        assert_eq!(status(&lab, name, "errorReason"), reason, "{name}");
+        assert_eq!(host_status(&lab, name, "errorReason"), reason, "{name}");
         // A server that is not trusted is sent nothing at all.
-        assert_eq!(server.asked().is_empty(), !is_trusted, "{name}");
+        assert_eq!(server.requests().is_empty(), !is_trusted, "{name}");
     }
     assert!(lab.ok(&["why", "host/expired"]).contains("bmc-certificate-sha256=SHA256"));
     let wide = lab.ok(&["get", "host", "-o", "wide"]);
@@ -254,92 +257,92 @@ fn watch_command_lines(stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<Vec<St
 }
 
 fn all_have_power(sims: &[IpmiSim], power: &str) -> bool {
-    sims.iter().all(|sim| sim.machine("power") == power)
+    sims.iter().all(|sim| sim.property("power") == power)
 }
 
 #[test]
 fn three_hosts_are_powered_and_boot_once_by_ipmitool() {
     let sims: Option<Vec<IpmiSim>> = (0..3).map(|_| IpmiSim::start()).collect();
     let Some(sims) = sims else { return };
-    let lab = lab();
+    let lab = sandbox_on_real_clock();
     let lines: Vec<String> = sims
         .iter()
         .enumerate()
         .map(|(number, sim)| format!("n{number},{},{USER},{PASSWORD}", sim.address()))
         .collect();
-    import(&lab, "name,bmc,username,password", &lines);
+    import_hosts(&lab, "name,bmc,username,password", &lines);
     let stop = Arc::new(AtomicBool::new(false));
     let watcher = watch_command_lines(&stop);
 
     lab.ok(&["host", "power", "on", "--all", "--boot", "pxe", "--wait", "-q"]);
     assert!(all_have_power(&sims, "1"));
     for sim in &sims {
-        assert!(sim.machine("calls").contains("set boot pxe"), "{}", sim.machine("calls"));
+        assert!(sim.property("calls").contains("set boot pxe"), "{}", sim.property("calls"));
     }
-    assert_eq!(status(&lab, "n0", "poweredOn"), "true");
+    assert_eq!(host_status(&lab, "n0", "poweredOn"), "true");
     let cipher = "{.metadata.annotations.poolctl\\.dev/ipmi-cipher-suite}";
     assert_eq!(jsonpath(&lab, "host/n0", cipher), "3", "17 is refused by ipmi_sim");
     // Only once: the next start boots as usual.
     lab.ok(&["host", "power", "cycle", "n0", "--wait", "-q"]);
-    assert_eq!(sims[0].machine("calls").matches("set boot pxe").count(), 1);
+    assert_eq!(sims[0].property("calls").matches("set boot pxe").count(), 1);
     // A machine whose operating system does not shut down is switched off.
-    sims[1].be("deaf", "");
+    sims[1].set_property("deaf", "");
     lab.ok(&["annotate", "host/n1", "poolctl.dev/soft-off-timeout=2s", "-q"]);
     lab.ok(&["host", "power", "off", "--all", "--wait", "-q"]);
     assert!(all_have_power(&sims, "0"));
-    assert!(sims[0].machine("calls").contains("set shutdown"), "{}", sims[0].machine("calls"));
-    assert!(sims[1].machine("calls").contains("set power 0"), "{}", sims[1].machine("calls"));
+    assert!(sims[0].property("calls").contains("set shutdown"), "{}", sims[0].property("calls"));
+    assert!(sims[1].property("calls").contains("set power 0"), "{}", sims[1].property("calls"));
     // A machine that somebody switched on is switched off again, as its host wants it.
-    sims[2].be("power", "1");
+    sims[2].set_property("power", "1");
     lab.ok(&["host", "power", "status", "--all", "--wait", "-q"]);
-    until(&lab, "turned off again", |_| all_have_power(&sims, "0"));
+    reconcile_until(&lab, "turned off again", |_| all_have_power(&sims, "0"));
     stop.store(true, Ordering::Relaxed);
     assert_eq!(watcher.join().unwrap(), Vec::<String>::new());
 }
 
 /// Whether the hosts n1 to n3 are in this state of provisioning.
 fn all_are_in_state(lab: &Sandbox, state: &str) -> bool {
-    ["n1", "n2", "n3"].iter().all(|host| status(lab, host, "provisioning.state") == state)
+    ["n1", "n2", "n3"].iter().all(|host| host_status(lab, host, "provisioning.state") == state)
 }
 
 #[test]
 fn three_hosts_boot_an_image_once_by_redfish() {
     let Some(emulator) = Emulator::start(3, true) else { return };
     let image_server = Server::plain(|_| answer_with(b"an image".to_vec()));
-    let lab = lab();
+    let lab = sandbox_on_real_clock();
     let certificate = fs::read_to_string(emulator.certificate()).unwrap();
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "bmc"},
         "stringData": {"username": USER, "password": PASSWORD, "ca.crt": certificate}});
     apply(&lab, &secret.to_string());
     let lines: Vec<String> =
         (1..=3).map(|number| format!("n{number},{},bmc", emulator.address(number))).collect();
-    import(&lab, "name,bmc,secret", &lines);
+    import_hosts(&lab, "name,bmc,secret", &lines);
     let stop = Arc::new(AtomicBool::new(false));
     let watcher = watch_command_lines(&stop);
 
     let iso = format!("{}/discovery.iso", image_server.origin());
     lab.ok(&["host", "boot", "--all", "--iso", &iso, "-q"]);
-    until(&lab, "booted from the image", |lab| all_are_in_state(lab, "provisioned"));
+    reconcile_until(&lab, "booted from the image", |lab| all_are_in_state(lab, "provisioned"));
     for number in 1..=3 {
-        assert_eq!(emulator.seen(number), format!("On Cd {iso}"));
+        assert_eq!(emulator.describe_machine(number), format!("On Cd {iso}"));
     }
-    assert!(image_server.asked().len() >= 3);
+    assert!(image_server.requests().len() >= 3);
     lab.ok(&["host", "eject", "--all", "-q"]);
-    until(&lab, "ejected", |lab| all_are_in_state(lab, "available"));
+    reconcile_until(&lab, "ejected", |lab| all_are_in_state(lab, "available"));
     lab.ok(&["host", "power", "off", "--all", "--wait", "-q"]);
     for number in 1..=3 {
-        assert_eq!(emulator.seen(number), "Off Cd -");
+        assert_eq!(emulator.describe_machine(number), "Off Cd -");
     }
     // An image that cannot be fetched is refused.
-    let missing_image = format!("http://127.0.0.1:{}/x.iso", closed());
+    let missing_image = format!("http://127.0.0.1:{}/x.iso", closed_port());
     lab.ok(&["host", "boot", "n1", "--iso", &missing_image, "-q"]);
-    until(&lab, "refused", |_| !status(&lab, "n1", "errorMessage").is_empty());
-    let message = status(&lab, "n1", "errorMessage");
+    reconcile_until(&lab, "refused", |_| !host_status(&lab, "n1", "errorMessage").is_empty());
+    let message = host_status(&lab, "n1", "errorMessage");
     assert!(
         message.contains("/VirtualMedia/Cd/Actions/VirtualMedia.InsertMedia answers 500"),
         "{message}"
     );
-    assert_eq!(status(&lab, "n1", "errorType"), "provisioning error");
+    assert_eq!(host_status(&lab, "n1", "errorType"), "provisioning error");
     stop.store(true, Ordering::Relaxed);
     assert_eq!(watcher.join().unwrap(), Vec::<String>::new());
 }
@@ -363,7 +366,7 @@ stringData: {kubeconfig: "users: [{name: admin, user: {token: x}}]"}
 "#;
 
 /// A stand-in for oc that says that all nodes and operators of a cluster are ready.
-pub const OC: &str = r#"#!/bin/sh
+pub const OC_OF_READY_CLUSTER: &str = r#"#!/bin/sh
 case $* in
 *nodes*) echo '{"items": [{"metadata": {"name": "n"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}]}' ;;
 *) echo '{"items": []}' ;;
@@ -377,8 +380,8 @@ fn power_state(lab: &Sandbox) -> String {
 #[test]
 fn a_cluster_sleeps_and_wakes_by_its_hosts_with_workers_off_first_and_on_last() {
     let (Some(master), Some(worker)) = (IpmiSim::start(), IpmiSim::start()) else { return };
-    let lab = lab();
-    let oc = lab.file("oc", OC);
+    let lab = sandbox_on_real_clock();
+    let oc = lab.write_file("oc", OC_OF_READY_CLUSTER);
     lab.shell("chmod 755 $HOME/oc");
     let settings = format!(
         "apiVersion: poolctl.dev/v1\nkind: Settings\nmetadata: {{name: default}}\nspec: {{programs: {{oc: {oc}}}}}\n"
@@ -390,25 +393,25 @@ fn a_cluster_sleeps_and_wakes_by_its_hosts_with_workers_off_first_and_on_last() 
         format!("w,{},{USER},{PASSWORD},worker", worker.address()),
     ];
     for sim in [&master, &worker] {
-        sim.be("power", "1");
+        sim.set_property("power", "1");
     }
-    import(&lab, "name,bmc,username,password,role", &lines);
+    import_hosts(&lab, "name,bmc,username,password,role", &lines);
     let consumer = json!({"spec": {"consumerRef": {"apiVersion": "hive.openshift.io/v1",
         "kind": "ClusterDeployment", "name": "c", "namespace": "mine"}}});
     for host in ["m", "w"] {
         lab.ok(&["patch", "host", host, "-p", &consumer.to_string(), "-q"]);
     }
-    worker.be("deaf", "");
+    worker.set_property("deaf", "");
     lab.ok(&["annotate", "host/w", "poolctl.dev/soft-off-timeout=2s", "-q"]);
-    until(&lab, "seen running", |lab| {
-        status(lab, "w", "poweredOn") == "true" && power_state(lab) == "Running"
+    reconcile_until(&lab, "seen running", |lab| {
+        host_status(lab, "w", "poweredOn") == "true" && power_state(lab) == "Running"
     });
 
     lab.ok(&["cluster", "hibernate", "c", "-n", "mine", "-q"]);
-    until(&lab, "asleep", |lab| power_state(lab) == "Hibernating");
-    assert_eq!((master.machine("power"), worker.machine("power")), ("0".into(), "0".into()));
-    assert!(worker.told("set shutdown 1") < worker.told("set power 0"));
-    assert!(worker.told("set power 0") < master.told("set shutdown 1"));
+    reconcile_until(&lab, "asleep", |lab| power_state(lab) == "Hibernating");
+    assert_eq!((master.property("power"), worker.property("power")), ("0".into(), "0".into()));
+    assert!(worker.last_told("set shutdown 1") < worker.last_told("set power 0"));
+    assert!(worker.last_told("set power 0") < master.last_told("set shutdown 1"));
     // The next pass does not switch them on again.
     lab.ok(&["reconcile", "-q"]);
     assert_eq!(jsonpath(&lab, "host", "{.items[*].spec.online}"), "false false");
@@ -416,8 +419,8 @@ fn a_cluster_sleeps_and_wakes_by_its_hosts_with_workers_off_first_and_on_last() 
     lab.ok(&["cluster", "resume", "c", "-n", "mine", "-q"]);
     let awake =
         ["WaitingForNodes", "PausingForClusterOperatorsToSettle", "WaitingForClusterOperators"];
-    until(&lab, "on its way", |lab| awake.contains(&&*power_state(lab)));
-    assert_eq!((master.machine("power"), worker.machine("power")), ("1".into(), "1".into()));
-    assert!(master.told("set power 1") < worker.told("set power 1"));
+    reconcile_until(&lab, "on its way", |lab| awake.contains(&&*power_state(lab)));
+    assert_eq!((master.property("power"), worker.property("power")), ("1".into(), "1".into()));
+    assert!(master.last_told("set power 1") < worker.last_told("set power 1"));
     assert_eq!(jsonpath(&lab, "host", "{.items[*].spec.online}"), "true true");
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 use sha2::{Digest, Sha256};
 
-use crate::sandbox::{Sandbox, has, jsonpath};
+use crate::sandbox::{Sandbox, has_program, jsonpath};
 
 /// The fixtures, and the SHA-256 of each. The last one has the schema before that of this program.
 const FIXTURES: [(u32, &str); 3] = [(1, DIGEST_OF_1), (2, DIGEST_OF_2), (3, DIGEST_OF_3)];
@@ -30,7 +30,7 @@ fn fixture(schema: u32) -> PathBuf {
 /// A sandbox whose state is a copy of a fixture.
 fn earlier(schema: u32) -> Sandbox {
     let mut sandbox = Sandbox::new();
-    sandbox.set("POOLCTL_NOW", THEN);
+    sandbox.set_variable("POOLCTL_NOW", THEN);
     fs::copy(fixture(schema), sandbox.state()).unwrap();
     fs::set_permissions(sandbox.state(), fs::Permissions::from_mode(0o600)).unwrap();
     sandbox
@@ -125,7 +125,7 @@ fn claims_of_the_first_schema_that_wait_name_their_host_too_and_vips_name_none()
 #[test]
 fn what_a_newer_poolctl_has_migrated_is_refused_also_when_only_the_log_says_so() {
     let sandbox = Sandbox::new();
-    sandbox.ready_pool("lab", 1);
+    sandbox.create_ready_pool("lab", 1);
     let conn = Connection::open(sandbox.state()).unwrap();
     conn.pragma_update(None, "user_version", 99).unwrap();
     for command in ["get pool", "plan", "reconcile", "claim lab ci", "backup copy.db"] {
@@ -139,7 +139,7 @@ fn what_a_newer_poolctl_has_migrated_is_refused_also_when_only_the_log_says_so()
 #[test]
 fn who_watches_a_state_of_an_earlier_schema_sees_it_migrated_by_another() {
     let mut sandbox = earlier(1);
-    sandbox.set("POOLCTL_NOW", "");
+    sandbox.set_variable("POOLCTL_NOW", "");
     let child = sandbox.start(&[
         "wait",
         "imgset/ocp",
@@ -163,7 +163,7 @@ fn the_first_change_migrates_after_a_copy_and_everything_is_as_it_was() {
         let copy = sandbox.path().join(format!("state.db.schema-{schema}"));
         assert_eq!(schema_of(&copy), schema);
         let mut old = Sandbox::new();
-        old.set("POOLCTL_NOW", THEN);
+        old.set_variable("POOLCTL_NOW", THEN);
         fs::copy(&copy, old.state()).unwrap();
         assert_eq!(everything(&old), seen);
         assert_eq!(before.len(), bytes(&old).len());
@@ -213,10 +213,10 @@ fn a_migrated_state_goes_on_where_it_was() {
         let running = "{.items[?(@.metadata.name==\"sleepy-hubn9\")].status.powerState}";
         assert_eq!(jsonpath(&sandbox, "cluster", running), "Running");
         // What it exports is what an empty state becomes by it.
-        let file = sandbox.file("moved.yaml", &sandbox.ok(&["export"]));
+        let file = sandbox.write_file("moved.yaml", &sandbox.ok(&["export"]));
         let before = sandbox.ok(&["export"]);
         let moved = sandbox.path().join("moved.db").display().to_string();
-        sandbox.set("POOLCTL_STATE", &moved);
+        sandbox.set_variable("POOLCTL_STATE", &moved);
         sandbox.ok(&["import", &file, "--settings"]);
         assert_eq!(sandbox.ok(&["export"]), before);
     }
@@ -263,7 +263,7 @@ fn two_that_migrate_at_once_migrate_once() {
     let sandbox = earlier(1);
     let claim = |name: &str| ["claim", "sleepy", name, "-q"].map(str::to_owned).to_vec();
     let all: Vec<_> = (0..6).map(|number| claim(&format!("at-once-{number}"))).collect();
-    for ran in sandbox.together(&all) {
+    for ran in sandbox.run_together(&all) {
         assert_eq!(ran.code, 0, "{}", ran.err);
     }
     let names = jsonpath(&sandbox, "claim", "{.items[*].metadata.name}");
@@ -279,7 +279,7 @@ const CALLS: [&str; 6] = ["pwrite64", "write", "fsync", "fdatasync", "ftruncate"
 
 #[test]
 fn a_migration_that_is_killed_anywhere_is_done_by_the_next_command() {
-    if !has("strace") {
+    if !has_program("strace") {
         return;
     }
     let mut fired = 0;
@@ -368,7 +368,7 @@ fn the_database_knows_the_names_of_all_values_and_no_others() {
     use poolctl::model::job::Verb;
     use poolctl::model::power::Power;
     let sandbox = Sandbox::new();
-    sandbox.ready_pool("lab", 1);
+    sandbox.create_ready_pool("lab", 1);
     sandbox.ok(&["claim", "lab", "ci", "-q"]);
     let conn = Connection::open(sandbox.state()).unwrap();
     let drivers: Vec<&str> = Driver::ALL.iter().map(|driver| driver.name()).collect();

@@ -4,13 +4,13 @@
 use serde_json::Value;
 
 use crate::sandbox::{Ran, Sandbox, jsonpath};
-use crate::transcripts::replay;
+use crate::transcripts::replay_transcripts;
 
 const KINDS: &str = "settings,ns,rolebinding,imgset,secret,cdc,pool,cluster,claim,job,event,host,datatemplate,infraenv,agent,nmstateconfig,ippool,ipaddress,ipclaim";
 
 /// Imports a manifest into a new state in the same folder. Returns the path of that state.
 fn import_into_new_state(sandbox: &Sandbox, manifest: &str) -> (String, Ran) {
-    let file = sandbox.file("moved", manifest);
+    let file = sandbox.write_file("moved", manifest);
     let state = sandbox.path().join("moved.db").display().to_string();
     for end in ["", "-wal", "-shm", ".lock", ".pass"] {
         let _ = std::fs::remove_file(format!("{state}{end}"));
@@ -21,7 +21,7 @@ fn import_into_new_state(sandbox: &Sandbox, manifest: &str) -> (String, Ran) {
 
 /// An export without the history of addresses, which `get` does not show.
 fn without_address_history(export: &str) -> Value {
-    let mut list = poolctl::yaml::value(export).unwrap();
+    let mut list = poolctl::yaml::parse_value(export).unwrap();
     let items = list["items"].as_array_mut().unwrap().iter_mut();
     for item in items.filter(|item| item["kind"] == "IPPool") {
         if let Some(status) = item.get_mut("status").and_then(Value::as_object_mut) {
@@ -34,7 +34,7 @@ fn without_address_history(export: &str) -> Value {
 #[test]
 fn a_state_that_is_moved_is_the_same() {
     let mut transcripts = 0;
-    replay(|transcript, sandbox| {
+    replay_transcripts(|transcript, sandbox| {
         transcripts += 1;
         let before = sandbox.ok(&["export"]);
         let (state, ran) = import_into_new_state(sandbox, &before);
@@ -225,7 +225,7 @@ fn half_written_links_are_repaired() {
         for (repair, warning) in repairs.iter().zip(&warnings) {
             assert!(warning.contains(repair), "{name}: {warnings:?}");
         }
-        sandbox.set("POOLCTL_STATE", &state);
+        sandbox.set_variable("POOLCTL_STATE", &state);
         assert_eq!(jsonpath(&sandbox, "claim,cluster,cdc", path).trim(), expected, "{name}");
         let events = sandbox.ok(&["events", "-o", "jsonpath={.items[*].type}"]);
         assert_eq!(events.split_whitespace().count(), repairs.len(), "{name}: one event each");
@@ -261,8 +261,8 @@ fn a_second_holder_is_refused_by_name() {
 #[test]
 fn only_an_empty_or_equal_state_takes_an_import() {
     let sandbox = Sandbox::new();
-    sandbox.ready_pool("lab", 1);
-    let file = sandbox.file("state.yaml", &sandbox.ok(&["export"]));
+    sandbox.create_ready_pool("lab", 1);
+    let file = sandbox.write_file("state.yaml", &sandbox.ok(&["export"]));
     assert!(sandbox.ok(&["import", &file]).contains("unchanged"));
     sandbox.ok(&["claim", "lab", "ci"]);
     let ran = sandbox.run(&["import", &file]);
@@ -275,7 +275,7 @@ fn an_installation_that_was_running_is_cleaned_up_first() {
     let mut sandbox = Sandbox::new();
     sandbox.ok(&["pool", "create", "lab", "--fake", "--size", "1"]);
     let (state, _) = import_into_new_state(&sandbox, &sandbox.ok(&["export"]));
-    sandbox.set("POOLCTL_STATE", &state);
+    sandbox.set_variable("POOLCTL_STATE", &state);
     assert!(sandbox.ok(&["job", "list", "--all"]).contains("interrupted"));
     sandbox.ok(&["reconcile"]);
     assert!(sandbox.ok(&["job", "list"]).contains("deprovision"));
@@ -288,7 +288,7 @@ fn an_installation_that_was_running_is_cleaned_up_first() {
 fn secrets_are_exported_only_on_request_and_only_to_a_file_of_their_owner_alone() {
     use std::os::unix::fs::PermissionsExt;
     let mut sandbox = Sandbox::new();
-    sandbox.ready_pool("lab", 1);
+    sandbox.create_ready_pool("lab", 1);
     sandbox.ok(&["claim", "lab", "ci"]);
     let kubeconfig = std::fs::read_to_string(sandbox.ok(&["kubeconfig", "ci"]).trim()).unwrap();
     let token = kubeconfig.split("fake-").nth(1).unwrap()[..32].to_owned();
@@ -301,7 +301,7 @@ fn secrets_are_exported_only_on_request_and_only_to_a_file_of_their_owner_alone(
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let (state, ran) = import_into_new_state(&sandbox, &std::fs::read_to_string(&path).unwrap());
     assert!(!ran.err.contains("without values"), "{}", ran.err);
-    sandbox.set("POOLCTL_STATE", &state);
+    sandbox.set_variable("POOLCTL_STATE", &state);
     let path = sandbox.ok(&["kubeconfig", "ci"]);
     assert!(std::fs::read_to_string(path.trim()).unwrap().contains(&token));
 }
@@ -314,7 +314,7 @@ fn a_cluster_whose_pool_is_missing_is_installed_again_nevertheless() {
     list["items"].as_array_mut().unwrap().retain(|object| object["kind"] != "ClusterPool");
     let (state, ran) = import_into_new_state(&sandbox, &list.to_string());
     assert_eq!(ran.code, 0, "{}", ran.err);
-    sandbox.set("POOLCTL_STATE", &state);
+    sandbox.set_variable("POOLCTL_STATE", &state);
     sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
     let events = sandbox.ok(&["events"]);
     assert!(events.contains("CleanedUp") && events.contains("Installed"), "{events}");
@@ -338,7 +338,7 @@ fn a_history_alone_can_be_moved_and_a_refused_file_leaves_no_state() {
 #[test]
 fn a_cluster_that_only_a_finalizer_holds_is_the_same_afterwards() {
     let sandbox = Sandbox::new();
-    let file = sandbox.file("c.yaml", crate::sandbox::BY_HAND);
+    let file = sandbox.write_file("c.yaml", crate::sandbox::BY_HAND);
     sandbox.ok(&["apply", "-f", &file]);
     let finalizer = "{\"metadata\": {\"finalizers\": [\"x.example/y\"]}}";
     sandbox.ok(&["patch", "cluster", "c", "-n", "mine", "-p", finalizer]);

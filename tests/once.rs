@@ -47,7 +47,7 @@ const HOLDERS: [(&str, &str); 3] = [
 ];
 
 /// No machine, name, address or customization is in two clusters, whatever its Agents are called.
-pub fn bound_once(lab: &Sandbox) {
+pub fn assert_bound_once(lab: &Sandbox) {
     let seen = Seen::of(lab);
     let mut macs = Vec::new();
     for agent in seen.of_kind("Agent") {
@@ -74,8 +74,8 @@ pub fn bound_once(lab: &Sandbox) {
 
 /// Each cluster has so many hosts and addresses, and its customization. Nothing is held by a
 /// cluster that does not exist.
-pub fn whole(lab: &Sandbox, hosts: usize, addresses: usize) {
-    bound_once(lab);
+pub fn assert_clusters_are_whole(lab: &Sandbox, hosts: usize, addresses: usize) {
+    assert_bound_once(lab);
     let seen = Seen::of(lab);
     let clusters = seen.texts("ClusterDeployment", "/metadata/name");
     for cluster in &clusters {

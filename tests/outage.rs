@@ -2,7 +2,7 @@
 //! nothing was made, no clusters are made and destroyed in a loop, and the cause is said in the
 //! installer's own words.
 
-use poolctl::model::job::{Failure, Installation, Outcome, Report, Verb};
+use poolctl::model::job::{FailureKind, Installation, JobOutcome, JobReport, Verb};
 use poolctl::model::meta::Key;
 use poolctl::model::pool::ClusterPool;
 use poolctl::model::state::State;
@@ -31,32 +31,32 @@ fn pool_p(state: &State) -> &ClusterPool {
 }
 
 /// Reports that all live jobs of a verb have ended with this outcome.
-fn reports_of(state: &State, verb: Verb, outcome: &Outcome) -> Vec<Report> {
+fn reports_of(state: &State, verb: Verb, outcome: &JobOutcome) -> Vec<JobReport> {
     let live = state.jobs.rows().filter(|job| job.ended.is_none() && job.verb == verb);
-    live.map(|job| Report { job: job.id, object: job.object.clone(), outcome: outcome.clone() })
+    live.map(|job| JobReport { job: job.id, object: job.object.clone(), outcome: outcome.clone() })
         .collect()
 }
 
 /// All running installations end with this outcome, and what they left is destroyed. Returns how
 /// many there were.
-fn end_installations(state: &mut State, names: &Names, tick: &Tick, outcome: &Outcome) -> usize {
+fn end_installations(state: &mut State, names: &Names, tick: &Tick, outcome: &JobOutcome) -> usize {
     let installations = reports_of(state, Verb::Provision, outcome);
     let count = installations.len();
-    plan::absorb(state, installations, tick);
+    plan::take_job_reports(state, installations, tick);
     settle(state, names, tick);
-    let deprovisions = reports_of(state, Verb::Deprovision, &Outcome::Done);
-    plan::absorb(state, deprovisions, tick);
+    let deprovisions = reports_of(state, Verb::Deprovision, &JobOutcome::Done);
+    plan::take_job_reports(state, deprovisions, tick);
     settle(state, names, tick);
     count
 }
 
-fn nothing_made() -> Outcome {
-    Outcome::Failed { message: UNREACHABLE.into(), how: Failure::NothingMade }
+fn nothing_made() -> JobOutcome {
+    JobOutcome::Failed { message: UNREACHABLE.into(), how: FailureKind::NothingMade }
 }
 
 /// A day of failures: the state after it, and the minutes after noon at which installations failed.
-fn fail_for_a_day(line: &str, outcome: &Outcome) -> (State, Vec<i64>) {
-    let (mut state, names) = fixture::state(line, false);
+fn fail_for_a_day(line: &str, outcome: &JobOutcome) -> (State, Vec<i64>) {
+    let (mut state, names) = fixture::parse_state(line, false);
     settle(&mut state, &names, &tick_at(0));
     let mut minutes = Vec::new();
     for minute in 0..24 * 60 {
@@ -89,9 +89,9 @@ fn a_limit_of_attempts_makes_no_loop_of_clusters() {
     for (outcome, most) in [
         (nothing_made(), 2 * 32),
         // After two clusters in a row that were given up, the pool waits, too.
-        (Outcome::Failed { message: "no".into(), how: Failure::Hopeless }, 2 * 32),
+        (JobOutcome::Failed { message: "no".into(), how: FailureKind::Hopeless }, 2 * 32),
     ] {
-        let (mut state, names) = fixture::state("size 2", false);
+        let (mut state, names) = fixture::parse_state("size 2", false);
         let pool_id = state.pools.find(&Key::new(NAMESPACE, "p")).unwrap();
         state.pools.update(pool_id, |pool| pool.spec.install_attempts_limit = Some(1));
         let mut installations = 0;
@@ -108,19 +108,19 @@ fn a_limit_of_attempts_makes_no_loop_of_clusters() {
 
 #[test]
 fn one_success_or_a_change_of_the_pool_ends_the_pause() {
-    let (mut state, names) = fixture::state("size 1", false);
+    let (mut state, names) = fixture::parse_state("size 1", false);
     settle(&mut state, &names, &tick_at(0));
     assert_eq!(end_installations(&mut state, &names, &tick_at(1), &nothing_made()), 1);
-    assert_eq!(plan::due(&state, tick_at(1).now), Some(tick_at(2).now));
+    assert_eq!(plan::next_due_at(&state, tick_at(1).now), Some(tick_at(2).now));
     let pool_id = state.pools.find(&Key::new(NAMESPACE, "p")).unwrap();
     settle(&mut state, &names, &tick_at(2));
     assert_eq!(end_installations(&mut state, &names, &tick_at(2), &nothing_made()), 1);
-    assert_eq!(reports_of(&state, Verb::Provision, &Outcome::Done).len(), 0, "two minutes now");
+    assert_eq!(reports_of(&state, Verb::Provision, &JobOutcome::Done).len(), 0, "two minutes now");
     state.pools.update(pool_id, |pool| pool.metadata.generation += 1);
     settle(&mut state, &names, &tick_at(3));
     assert_eq!(pool_p(&state).status.install_pause, None);
-    assert_eq!(reports_of(&state, Verb::Provision, &Outcome::Done).len(), 1);
-    let installed = Outcome::Installed(Installation::default());
+    assert_eq!(reports_of(&state, Verb::Provision, &JobOutcome::Done).len(), 1);
+    let installed = JobOutcome::Installed(Installation::default());
     assert_eq!(end_installations(&mut state, &names, &tick_at(4), &installed), 1);
     let pool = pool_p(&state);
     assert_eq!((pool.status.install_pause.as_ref(), pool.status.given_up_in_a_row), (None, 0));
@@ -130,10 +130,10 @@ fn one_success_or_a_change_of_the_pool_ends_the_pause() {
 fn the_message_of_the_installer_is_shown_wherever_people_look() {
     let lab = Lab::new();
     let message = "Post vcenter.example.com: dial tcp: connection refused";
-    lab.behave(&format!("create-manifests: exit 3 {message}"));
+    lab.set_behaviour(&format!("create-manifests: exit 3 {message}"));
     let spec = format!("{TEMPLATED}  installAttemptsLimit: 1\n");
     apply(&lab.sandbox, &pool("lab", VSPHERE, &spec));
-    lab.until("paused", |lab| lab.sandbox.ok(&["events"]).contains("InstallationsPaused"));
+    lab.wait_until("paused", |lab| lab.sandbox.ok(&["events"]).contains("InstallationsPaused"));
     assert_eq!(lab.phase(), "Retrying");
     assert_eq!(jsonpath(&lab.sandbox, "pool/lab", "{.status.inventory.foo.attempts}"), "3");
     let cluster = lab.sandbox.ok(&["get", "cluster", "-qo", "name"]);
@@ -148,11 +148,11 @@ fn the_message_of_the_installer_is_shown_wherever_people_look() {
     }
     assert!(lab.sandbox.ok(&["status"]).contains("installations fail since"));
     // Nothing is started during the pause; who has repaired the platform need not wait for its end.
-    lab.behave("");
+    lab.set_behaviour("");
     lab.sandbox.ok(&["reconcile", "-q"]);
     assert_eq!(lab.phase(), "Retrying");
     lab.sandbox.ok(&["cluster", "retry", cluster.trim(), "-q"]);
-    lab.installed();
+    lab.wait_until_installed();
     assert_eq!(jsonpath(&lab.sandbox, "pool/lab", "{.status.installPause}"), "");
-    lab.gone();
+    lab.delete_clusters();
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Deserializer, Value};
 
-use crate::everywhere::{each, fine};
+use crate::everywhere::{assert_succeeded, run_examples};
 
 /// Commands that print the same in every format, each with the reason.
 const RAW: [(&str, &str); 8] = [
@@ -32,8 +32,8 @@ fn is_raw(path: &[String]) -> bool {
 fn every_command_prints_json() {
     let answered = Cell::new(0);
     let seen = RefCell::new(BTreeSet::new());
-    each("poolctl() { command poolctl -o json \"$@\"; }", |path, example, ran| {
-        fine(path, example, ran);
+    run_examples("poolctl() { command poolctl -o json \"$@\"; }", |path, example, ran| {
+        assert_succeeded(path, example, ran);
         seen.borrow_mut().insert(path.join(" "));
         if is_raw(path) {
             return;
@@ -54,8 +54,8 @@ fn every_command_prints_json() {
 
 #[test]
 fn every_quiet_command_prints_names_alone() {
-    each("poolctl() { command poolctl -q \"$@\"; }", |path, example, ran| {
-        fine(path, example, ran);
+    run_examples("poolctl() { command poolctl -q \"$@\"; }", |path, example, ran| {
+        assert_succeeded(path, example, ran);
         for line in ran.out.lines() {
             let is_name = !line.is_empty() && !line.contains(' ');
             assert!(is_raw(path) || is_name, "{example}: {}", ran.out);

@@ -9,8 +9,8 @@ use poolctl::model::object::Object;
 use poolctl::model::pool::{ClusterPool, PoolSpec};
 use poolctl::model::state::Template;
 use poolctl::render::install_config;
-use poolctl::render::manifests::patched;
-use poolctl::render::patch::{Rules, apply};
+use poolctl::render::manifests::patch_manifests;
+use poolctl::render::patch::{PatchRules, apply_patches};
 use poolctl::render::redact::redact;
 
 const FIELDS: [&str; 5] = ["op", "path", "from", "value", "valueJSON"];
@@ -31,9 +31,9 @@ fn patches_do_what_their_cases_say() {
         let case: Value = serde_json::from_str(line).unwrap();
         let name = case["name"].as_str().unwrap();
         let mut document = case["doc"].clone();
-        let rules = Rules { strict: case["rules"] != "lenient", allowed: None };
+        let rules = PatchRules { strict: case["rules"] != "lenient", allowed: None };
         let result = read_patches(case["patch"].clone())
-            .and_then(|patches| apply(&mut document, &patches, rules));
+            .and_then(|patches| apply_patches(&mut document, &patches, rules));
         match (case["refused"].as_str(), result) {
             (Some(message), Err(error)) => {
                 assert!(error.contains(message), "{name}: {error}");
@@ -54,7 +54,7 @@ fn a_template_gets_the_pools_domain_and_the_clusters_name_and_keeps_the_rest() {
         "apiVersion: v1\nbaseDomain: old.example.com\nmetadata: {name: old, note: kept}\n\
          platform: {none: {}}\nsshKey: key\nunknown: {deep: [1, two]}\n",
     ));
-    let base = install_config::base(&spec, Some(&template)).unwrap();
+    let base = install_config::render_base(&spec, Some(&template)).unwrap();
     // T-2: the base of a pool has its domain, and every other key as it was.
     let mut expected = json!({
         "apiVersion": "v1", "baseDomain": "new.example.com",
@@ -85,13 +85,14 @@ fn patches_of_manifests_stay_in_their_directory_and_come_in_order() {
         .into();
     // The patches of the pool-wide customization come first, so those of the inventory win.
     let patches = [set_count("manifests/*.yaml", 2), set_count("manifests/b.*", 3)];
-    let patched_files = patched(&files, &patches, Rules::default()).unwrap();
+    let patched_files = patch_manifests(&files, &patches, PatchRules::default()).unwrap();
     for (path, count) in [("manifests/a.yaml", 2), ("manifests/b.yaml", 3), ("openshift/c.yaml", 1)]
     {
         assert_eq!(patched_files[path]["spec"]["count"], count, "{path}");
     }
     for glob in ["nothing/*.yaml", "*.yaml"] {
-        let error = patched(&files, &[set_count(glob, 2)], Rules::default()).unwrap_err();
+        let error =
+            patch_manifests(&files, &[set_count(glob, 2)], PatchRules::default()).unwrap_err();
         assert!(error.contains("matches no manifest"), "{error}");
     }
     for glob in ["/etc/*", "../x", "manifests/../../x", "", "**/*.yaml", "manifests/[", "[^a]"] {
@@ -100,7 +101,7 @@ fn patches_of_manifests_stay_in_their_directory_and_come_in_order() {
         customization.metadata.namespace = "default".into();
         customization.spec.installer_manifest_patches = vec![set_count(glob, 2)];
         let object = Object::Customization(Box::new(customization));
-        assert!(poolctl::rules::check(&object).is_err(), "{glob}");
+        assert!(poolctl::rules::check_object(&object).is_err(), "{glob}");
     }
 }
 
@@ -111,7 +112,7 @@ fn a_patch_that_makes_a_document_too_large_is_refused() {
     operations.extend(std::iter::repeat_n(copy, 40));
     let mut document = json!({});
     let patches = read_patches(Value::Array(operations)).unwrap();
-    let error = apply(&mut document, &patches, Rules::default()).unwrap_err();
+    let error = apply_patches(&mut document, &patches, PatchRules::default()).unwrap_err();
     assert!(error.contains("the result is larger than"), "{error}");
 }
 
@@ -126,7 +127,8 @@ fn a_secret_is_not_copied_to_where_it_would_be_shown() {
         let mut document = json!({"pullSecret": "s", "metadata": {"name": "x"},
             "platform": {"vsphere": {"password": "p"}}, "proxy": {}});
         let patch = json!([{"op": "copy", "from": from, "path": path}]);
-        let result = apply(&mut document, &read_patches(patch).unwrap(), Rules::default());
+        let result =
+            apply_patches(&mut document, &read_patches(patch).unwrap(), PatchRules::default());
         assert_eq!(result.is_ok(), allowed, "{from} {path}: {result:?}");
     }
 }

@@ -8,10 +8,10 @@ use poolctl::model::cluster::{Cluster, Power};
 use poolctl::model::condition::ConditionType;
 use poolctl::model::meta::Key;
 use poolctl::model::state::State;
-use poolctl::plan::{self, buckets::Buckets};
+use poolctl::plan::{self, buckets::SortedPool};
 
 use crate::cases::{columns, first_word, rows};
-use crate::fixture::{NAMESPACE, Names, noon, state};
+use crate::fixture::{NAMESPACE, Names, noon, parse_state};
 
 struct Case {
     id: String,
@@ -70,8 +70,8 @@ struct Round {
 
 impl Round {
     fn play(line: &str, whole: bool) -> Self {
-        let (before, _) = state(line, whole);
-        let (mut after, names) = state(line, whole);
+        let (before, _) = parse_state(line, whole);
+        let (mut after, names) = parse_state(line, whole);
         // Another pool is there only to be left alone; its own clusters are not looked at.
         if whole {
             let other_pool = after.pools.find(&key("other")).unwrap();
@@ -82,7 +82,7 @@ impl Round {
     }
 
     /// The clusters of the pool before the round, sorted as the plan sorts them.
-    fn buckets(&self) -> Buckets {
+    fn buckets(&self) -> SortedPool {
         let pool = self.before.pools.by_key(&key("p")).unwrap();
         plan::buckets::sort_pool(&self.before, pool, noon().now)
     }
@@ -99,7 +99,7 @@ impl Round {
     fn deleted(&self) -> BTreeSet<&str> {
         let mut deleted = BTreeSet::new();
         for cluster in self.before.clusters.rows().filter(|cluster| cluster.deleting.is_none()) {
-            let id = self.after.cluster(&cluster.name);
+            let id = self.after.find_cluster(&cluster.name);
             let after = id.and_then(|id| self.after.clusters.get(id));
             if after.is_none_or(|cluster| cluster.deleting.is_some()) {
                 deleted.insert(cluster.name.as_str());
@@ -168,7 +168,7 @@ impl Round {
         for pair in expected.split(", ") {
             let (name, _) = pair.split_once(':').unwrap();
             let claim = self.after.claims.by_key(&key(name)).unwrap();
-            reasons.push(format!("{name}:{}", claim.pending.wire().1.as_str()));
+            reasons.push(format!("{name}:{}", claim.pending.condition_words().1.as_str()));
         }
         reasons.join(", ")
     }
@@ -267,7 +267,7 @@ fn objects_of_pool(state: &State) -> Vec<String> {
 
 /// The state that a line describes after a settled plan.
 fn settle(line: &str, whole: bool) -> (State, Names) {
-    let (mut state, names) = state(line, whole);
+    let (mut state, names) = parse_state(line, whole);
     plan::settle(&mut state, &noon(), &names).unwrap_or_else(|_| panic!("{line}"));
     (state, names)
 }
@@ -316,7 +316,7 @@ fn a_stale_cluster_that_is_claimed_in_this_pass_is_kept() {
     for line in ["size 0; c1=R[ver 'x']; claims k", "size 1; c1=R[ver 'x'] c2=S[ver 'x']; claims k"]
     {
         let (state, _) = settle(line, true);
-        let cluster = state.clusters.get(state.cluster("c1").unwrap()).unwrap();
+        let cluster = state.clusters.get(state.find_cluster("c1").unwrap()).unwrap();
         assert_eq!(cluster.claim.as_deref(), Some("k"), "{line}");
         assert_eq!(cluster.deleting, None, "{line}");
     }

@@ -5,7 +5,7 @@
 use std::rc::Rc;
 
 use poolctl::model::cluster::{Cluster, Power};
-use poolctl::model::job::{Health, Verb};
+use poolctl::model::job::{ClusterHealth, Verb};
 use poolctl::model::meta::Key;
 use poolctl::model::state::State;
 use poolctl::model::time::{Span, Time};
@@ -37,7 +37,7 @@ fn cluster() -> Cluster {
 
 /// One pass at noon: the cluster after it, and the job that it started. A second pass changes
 /// nothing.
-fn reconcile_once(cluster: Cluster, health: Option<&Health>) -> (Cluster, Option<Verb>) {
+fn reconcile_once(cluster: Cluster, health: Option<&ClusterHealth>) -> (Cluster, Option<Verb>) {
     let mut state = State::default();
     state.load_cluster(cluster);
     look_and_settle(&mut state, health);
@@ -48,19 +48,19 @@ fn reconcile_once(cluster: Cluster, health: Option<&Health>) -> (Cluster, Option
     (state.clusters.rows().next().unwrap().clone(), job)
 }
 
-fn look_and_settle(state: &mut State, health: Option<&Health>) {
+fn look_and_settle(state: &mut State, health: Option<&ClusterHealth>) {
     let tick = noon();
     let reports = health.iter().map(|health| ("c".to_owned(), (*health).clone())).collect();
-    plan::look(state, reports, &tick);
+    plan::take_healths(state, reports, &tick);
     plan::settle(state, &tick, &Names::default()).unwrap();
 }
 
-fn healthy() -> Health {
-    Health {
+fn healthy() -> ClusterHealth {
+    ClusterHealth {
         nodes_ready: true,
         operators_ready: true,
         settle: Span::minutes(2),
-        ..Health::default()
+        ..ClusterHealth::default()
     }
 }
 
@@ -85,15 +85,15 @@ fn condition_text(cluster: &Cluster, kind: &str) -> String {
 }
 
 /// A report of the health that a row of the cases names.
-fn health_named(word: &str) -> Option<Health> {
+fn health_named(word: &str) -> Option<ClusterHealth> {
     Some(match word {
         "-" => return None,
-        "fake" => Health { settle: Span::default(), ..healthy() },
-        "nodes" => Health { nodes_ready: false, ..healthy() },
-        "operators" => Health { operators_ready: false, ..healthy() },
+        "fake" => ClusterHealth { settle: Span::default(), ..healthy() },
+        "nodes" => ClusterHealth { nodes_ready: false, ..healthy() },
+        "operators" => ClusterHealth { operators_ready: false, ..healthy() },
         "machines" => {
             let machines = ["stopped-1", "pending-1"].map(str::to_owned).into();
-            Health { machines, ..healthy() }
+            ClusterHealth { machines, ..healthy() }
         }
         _ => healthy(),
     })
@@ -260,12 +260,12 @@ fn a_cluster_that_does_not_wake_is_replaced() {
         let cluster = format!("cluster/{}", name.trim());
         sandbox.ok(&["pool", "scale", "lab", "--running-count", "1"]);
         for time in ["12:05", "12:15"] {
-            sandbox.set("POOLCTL_NOW", &format!("2026-03-02T{time}:00Z"));
+            sandbox.set_variable("POOLCTL_NOW", &format!("2026-03-02T{time}:00Z"));
             sandbox.ok(&["reconcile"]);
         }
         let why = sandbox.ok(&["why", &cluster]);
         assert!(why.contains("is waking for"), "{fault}: {why}");
-        sandbox.set("POOLCTL_NOW", "2026-03-02T12:30:00Z");
+        sandbox.set_variable("POOLCTL_NOW", "2026-03-02T12:30:00Z");
         sandbox.ok(&["reconcile"]);
         let events = sandbox.ok(&["events", &cluster]);
         assert!(events.contains("broken"), "{fault}: {events}");
@@ -279,14 +279,14 @@ fn oldest_never_wakes(fault: &str) -> (Sandbox, Vec<String>) {
     sandbox.ok(&["pool", "create", "lab", "--fake", "--size", "1", "--max-size", "2"]);
     sandbox.ok(&["pool", "scale", "lab", "--running-count", "0", "-q"]);
     sandbox.ok(&["reconcile", "--wait", "-q"]);
-    sandbox.set("POOLCTL_NOW", "2026-03-02T12:30:00Z");
+    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T12:30:00Z");
     sandbox.ok(&["pool", "scale", "lab", "--size", "2"]);
     sandbox.ok(&["reconcile", "--wait", "-q"]);
     let listed = sandbox.ok(&["get", "cluster", "-qo", "name"]);
     let names: Vec<String> = listed.lines().map(str::to_owned).collect();
     let annotation = format!("poolctl.dev/fake-health={fault}");
     sandbox.ok(&["annotate", "cluster", &names[0], &annotation, "-q"]);
-    sandbox.set("POOLCTL_NOW", "2026-03-02T13:00:00Z");
+    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T13:00:00Z");
     (sandbox, names)
 }
 
@@ -311,11 +311,11 @@ fn a_standby_that_does_not_wake_in_the_usual_time_is_replaced_without_a_resume_t
         let (mut sandbox, names) = oldest_never_wakes(fault);
         sandbox.ok(&["pool", "scale", "lab", "--running-count", "1", "-q"]);
         sandbox.ok(&["reconcile", "-q"]);
-        sandbox.set("POOLCTL_NOW", "2026-03-02T13:19:00Z");
+        sandbox.set_variable("POOLCTL_NOW", "2026-03-02T13:19:00Z");
         sandbox.ok(&["reconcile", "-q"]);
         let events = sandbox.ok(&["events", &format!("cluster/{}", names[0])]);
         assert!(!events.contains("ClusterBroken"), "{fault}: {events}");
-        sandbox.set("POOLCTL_NOW", "2026-03-02T13:40:00Z");
+        sandbox.set_variable("POOLCTL_NOW", "2026-03-02T13:40:00Z");
         sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
         let events = sandbox.ok(&["events", &format!("cluster/{}", names[0])]);
         assert!(events.contains("ClusterBroken"), "{fault}: {events}");
@@ -364,7 +364,7 @@ fn a_claim_is_served_by_any_standby_that_is_repaired_even_if_all_were_passed_ove
     assert_eq!(ran.code, 5, "{}", ran.out);
     // The younger one is repaired, the older never is.
     sandbox.ok(&["annotate", "cluster", &names[1], "poolctl.dev/fake-health-", "-q"]);
-    sandbox.set("POOLCTL_NOW", "2026-03-02T15:05:00Z");
+    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T15:05:00Z");
     sandbox.ok(&["wait", "claim/ci", "--for=condition=ClusterRunning", "--timeout=12h", "-q"]);
     assert_eq!(jsonpath(&sandbox, "claim/ci", "{.spec.namespace}"), names[1]);
 }
@@ -385,7 +385,7 @@ fn a_cluster_that_waits_for_its_next_attempt_takes_no_place_of_a_claim() {
     sandbox.ok(&["annotate", "cluster", &name, fails, "--overwrite", "-q"]);
     sandbox.ok(&["reconcile", "--wait", "-q"]);
     sandbox.ok(&["patch", "pool", "lab", "--type", "merge", "-p", &fail_never, "-q"]);
-    sandbox.set("POOLCTL_NOW", "2026-03-02T12:30:00Z");
+    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T12:30:00Z");
     sandbox.ok(&["pool", "scale", "lab", "--size", "2", "-q"]);
     sandbox.ok(&["reconcile", "--wait", "-q"]);
     assert_eq!(jsonpath(&sandbox, "pool/lab", "{.status.standby}"), "1");
@@ -398,11 +398,11 @@ fn a_waking_standby_that_is_paused_is_not_destroyed() {
     let (mut sandbox, names) = oldest_never_wakes("nodes");
     sandbox.ok(&["pool", "scale", "lab", "--running-count", "1", "-q"]);
     sandbox.ok(&["reconcile", "-q"]);
-    sandbox.set("POOLCTL_NOW", "2026-03-02T13:02:00Z");
+    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T13:02:00Z");
     sandbox.ok(&["reconcile", "-q"]);
     let pause = "hive.openshift.io/reconcile-pause=true";
     sandbox.ok(&["annotate", "cluster", &names[0], pause, "-q"]);
-    sandbox.set("POOLCTL_NOW", "2026-03-02T15:00:00Z");
+    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T15:00:00Z");
     sandbox.ok(&["reconcile", "-q"]);
     let events = sandbox.ok(&["events", &format!("cluster/{}", names[0])]);
     assert!(!events.contains("ClusterBroken"), "{events}");
@@ -413,7 +413,7 @@ fn a_pool_of_clusters_that_wake_slowly_learns_how_long_they_take() {
     let (mut sandbox, names) = oldest_never_wakes("nodes");
     sandbox.ok(&["pool", "scale", "lab", "--running-count", "1", "-q"]);
     for time in ["13:00", "13:01", "13:25"] {
-        sandbox.set("POOLCTL_NOW", &format!("2026-03-02T{time}:00Z"));
+        sandbox.set_variable("POOLCTL_NOW", &format!("2026-03-02T{time}:00Z"));
         sandbox.ok(&["reconcile", "-q"]);
     }
     let events = sandbox.ok(&["events", &format!("cluster/{}", names[0])]);
@@ -426,7 +426,7 @@ fn a_platform_that_is_away_breaks_no_standby() {
     let (mut sandbox, names) = oldest_never_wakes("start-fails");
     sandbox.ok(&["pool", "scale", "lab", "--running-count", "2", "-q"]);
     for hour in ["14", "18", "23"] {
-        sandbox.set("POOLCTL_NOW", &format!("2026-03-02T{hour}:00:00Z"));
+        sandbox.set_variable("POOLCTL_NOW", &format!("2026-03-02T{hour}:00:00Z"));
         sandbox.ok(&["reconcile", "--wait=10m", "-q"]);
     }
     let events = sandbox.ok(&["events", &format!("cluster/{}", names[0])]);
@@ -436,7 +436,7 @@ fn a_platform_that_is_away_breaks_no_standby() {
 #[test]
 fn a_claimed_cluster_is_its_users_to_put_to_sleep() {
     let sandbox = Sandbox::new();
-    sandbox.ready_pool("lab", 2);
+    sandbox.create_ready_pool("lab", 2);
     let name = sandbox.ok(&["claim", "lab", "ci", "-o", "jsonpath={.spec.namespace}"]);
     assert_eq!(
         sandbox.ok(&["cluster", "hibernate", &name]).trim(),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use poolctl::model::claim::{Claim, Pending};
 use poolctl::model::cluster::{Cluster, Power};
 use poolctl::model::documents::SecretValue;
-use poolctl::model::job::{Health, Installation, Outcome, Report, Verb};
+use poolctl::model::job::{ClusterHealth, Installation, JobOutcome, JobReport, Verb};
 use poolctl::model::meta::Key;
 use poolctl::model::state::State;
 use poolctl::model::tick::Tick;
@@ -52,7 +52,7 @@ fn any_step() -> impl Strategy<Value = Step> {
 
 /// Reports that some of the live jobs have ended, some of them badly: bit n of each mask is about
 /// the jobs n, n + 8 and so on.
-fn reports(state: &State, ended: u8, failed: u8) -> Vec<Report> {
+fn reports(state: &State, ended: u8, failed: u8) -> Vec<JobReport> {
     let mut reports = Vec::new();
     let live_jobs = state.jobs.rows().filter(|job| job.ended.is_none());
     for (number, job) in live_jobs.enumerate() {
@@ -62,12 +62,14 @@ fn reports(state: &State, ended: u8, failed: u8) -> Vec<Report> {
         }
         let fails = failed & bit != 0;
         let outcome = match job.verb {
-            Verb::Provision if fails && failed.is_multiple_of(3) => Outcome::failed("no"),
-            Verb::Provision => Outcome::Installed(installation()),
-            Verb::Start | Verb::Stop if fails && failed.is_multiple_of(5) => Outcome::failed("no"),
-            _ => Outcome::Done,
+            Verb::Provision if fails && failed.is_multiple_of(3) => JobOutcome::failed("no"),
+            Verb::Provision => JobOutcome::Installed(installation()),
+            Verb::Start | Verb::Stop if fails && failed.is_multiple_of(5) => {
+                JobOutcome::failed("no")
+            }
+            _ => JobOutcome::Done,
         };
-        reports.push(Report { job: job.id, object: job.object.clone(), outcome });
+        reports.push(JobReport { job: job.id, object: job.object.clone(), outcome });
     }
     reports
 }
@@ -84,7 +86,7 @@ fn installation() -> Installation {
 }
 
 /// Does a step. Returns the reports of the jobs that have ended in it.
-fn do_step(state: &mut State, step: &Step, tick: &mut Tick, number: usize) -> Vec<Report> {
+fn do_step(state: &mut State, step: &Step, tick: &mut Tick, number: usize) -> Vec<JobReport> {
     let pool_id = state.pools.find(&Key::new(NAMESPACE, "p")).unwrap();
     match step {
         Step::Claim => {
@@ -155,7 +157,7 @@ struct Before {
 impl Before {
     fn of(state: &State) -> Self {
         let clusters = state.clusters.rows();
-        let waiting_claims = state.claims.rows().filter(|claim| claim.waits());
+        let waiting_claims = state.claims.rows().filter(|claim| claim.is_waiting());
         Self {
             clusters: clusters
                 .map(|cluster| (cluster.name.clone(), cluster.claim.clone()))
@@ -224,14 +226,14 @@ fn assert_claims_are_served_in_turn(before: &Before, state: &State) {
     let last_served =
         served.filter(|claim| claim.cluster.is_some()).map(|claim| claim.created).max();
     let first_waiting =
-        state.claims.rows().filter(|claim| claim.waits()).map(|claim| claim.created).min();
+        state.claims.rows().filter(|claim| claim.is_waiting()).map(|claim| claim.created).min();
     if let (Some(served), Some(waiting)) = (last_served, first_waiting) {
         assert!(served <= waiting, "not in turn");
     }
 }
 
 fn cluster_named<'a>(state: &'a State, name: &str) -> Option<&'a Cluster> {
-    state.clusters.get(state.cluster(name)?)
+    state.clusters.get(state.find_cluster(name)?)
 }
 
 /// A cluster and its claim name each other; the pool takes and stops nothing that is claimed.
@@ -256,18 +258,19 @@ fn assert_ends_agree(before: &Before, state: &State) {
 }
 
 /// Takes in what drivers report of jobs, and that all clusters that start are healthy.
-fn absorb_reports(state: &mut State, reports: Vec<Report>, tick: &Tick) {
-    plan::absorb(state, reports, tick);
-    let healthy = Health { nodes_ready: true, operators_ready: true, ..Health::default() };
-    let waiting = state.clusters.rows().filter(|cluster| cluster.power.waits());
+fn absorb_reports(state: &mut State, reports: Vec<JobReport>, tick: &Tick) {
+    plan::take_job_reports(state, reports, tick);
+    let healthy =
+        ClusterHealth { nodes_ready: true, operators_ready: true, ..ClusterHealth::default() };
+    let waiting = state.clusters.rows().filter(|cluster| cluster.power.is_waiting());
     let health_reports = waiting.map(|cluster| (cluster.name.clone(), healthy.clone())).collect();
-    plan::look(state, health_reports, tick);
+    plan::take_healths(state, health_reports, tick);
 }
 
 /// Plays a history from a state, checks the laws after every step, and at the end that the pool
 /// becomes steady when nothing fails any more.
 fn play(line: &str, steps: &[Step]) {
-    let (mut state, _) = fixture::state(line, false);
+    let (mut state, _) = fixture::parse_state(line, false);
     let mut tick = noon();
     for (number, step) in steps.iter().enumerate() {
         let reports = do_step(&mut state, step, &mut tick, number);
@@ -294,14 +297,14 @@ fn play(line: &str, steps: &[Step]) {
     }
     let running = state.jobs.rows().filter(|job| job.ended.is_none()).count();
     assert_eq!(running, 0, "never steady");
-    let waiting = state.claims.rows().filter(|claim| claim.waits()).count();
+    let waiting = state.claims.rows().filter(|claim| claim.is_waiting()).count();
     let has_inventory = line.contains("inv[");
     assert!(has_inventory || waiting == 0, "{waiting} claims wait for ever");
 }
 
 /// Sizes of the pool after each step of a history: size, ready, claimed, deleting, pending.
 fn statuses_with_seed(seed: u128, steps: &[Step]) -> Vec<[u32; 5]> {
-    let (mut state, _) = fixture::state("size 2 run 1", false);
+    let (mut state, _) = fixture::parse_state("size 2 run 1", false);
     let mut tick = Tick { seed, ..noon() };
     let mut statuses = Vec::new();
     for (number, step) in steps.iter().enumerate() {

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::machines::{import, lab, until};
-use crate::once::bound_once;
-use crate::rigs::{Emulator, PASSWORD, USER, certificate, uuid};
+use crate::machines::{import_hosts, reconcile_until, sandbox_on_real_clock};
+use crate::once::assert_bound_once;
+use crate::rigs::{Emulator, PASSWORD, USER, self_signed_certificate, uuid};
 use crate::sandbox::{Ran, Sandbox, apply, jsonpath};
-use crate::served::{Answer, Asked, Server, forward};
+use crate::served::{Answer, Request, Server, forward_request};
 
 const MACHINES: usize = 8;
 const SYSTEMS: &str = "/redfish/v1/Systems/";
@@ -69,8 +69,8 @@ fn busy() -> Answer {
 }
 
 /// What the emulator at `behind` answers; for a machine itself, with its hardware added.
-fn answer_with_hardware(behind: SocketAddr, asked: &Asked) -> Answer {
-    let mut answer = forward(behind, asked);
+fn answer_with_hardware(behind: SocketAddr, asked: &Request) -> Answer {
+    let mut answer = forward_request(behind, asked);
     let mut numbers = 1..=MACHINES;
     let asked_for = numbers.find(|number| asked.path == format!("{SYSTEMS}{}", uuid(*number)));
     if let Some(number) = asked_for
@@ -89,7 +89,7 @@ impl Rack {
     pub fn start() -> Option<Self> {
         let emulator = Emulator::start(MACHINES, false)?;
         let behind = SocketAddr::from(([127, 0, 0, 1], emulator.port));
-        let chain = certificate(&["127.0.0.1"], |_| {});
+        let chain = self_signed_certificate(&["127.0.0.1"], |_| {});
         let refuses = Arc::new(AtomicUsize::new(0));
         let refusing = Arc::clone(&refuses);
         let stays_off = Arc::new(AtomicUsize::new(0));
@@ -114,7 +114,7 @@ impl Rack {
 
     /// The address of the controller of a machine.
     pub fn address(&self, number: usize) -> String {
-        self.front.bmc(&format!("{SYSTEMS}{}", uuid(number)))
+        self.front.bmc_address(&format!("{SYSTEMS}{}", uuid(number)))
     }
 
     /// Adds its machines as hosts n1 to n8, whose controllers are not asked yet.
@@ -124,7 +124,7 @@ impl Rack {
             let address = self.address(number);
             lines.push(format!("n{number},{address},{USER},{PASSWORD},{},true", mac(number)));
         }
-        import(lab, "name,bmc,username,password,mac,insecure", &lines);
+        import_hosts(lab, "name,bmc,username,password,mac,insecure", &lines);
     }
 }
 
@@ -189,11 +189,11 @@ pub fn report(hostname: &str, mac: &str) -> String {
 #[test]
 fn eight_machines_are_discovered_bound_moved_and_returned() {
     let Some(rack) = Rack::start() else { return };
-    let lab = lab();
+    let lab = sandbox_on_real_clock();
     apply(&lab, RACK);
     rack.add_to(&lab);
     lab.ok("agent discover --all --infraenv rack -q");
-    until(&lab, "known", |lab| {
+    reconcile_until(&lab, "known", |lab| {
         (2..=MACHINES).all(|number| state_of(lab, &format!("n{number}")) == "known-unbound")
     });
     assert_eq!(state_of(&lab, "n1"), "insufficient-unbound");
@@ -202,7 +202,7 @@ fn eight_machines_are_discovered_bound_moved_and_returned() {
     assert!(validated.contains(expected), "{validated}");
     // Beside them, a host that reports itself.
     lab.ok("agent register --infraenv rack --id reporter -q");
-    let inventory = lab.file("report.json", &report("reporter", "52:54:00:bb:00:01"));
+    let inventory = lab.write_file("report.json", &report("reporter", "52:54:00:bb:00:01"));
     lab.ok(&format!("agent report reporter --inventory {inventory} -q"));
     lab.ok("reconcile -q");
     assert_eq!(state_of(&lab, "reporter"), "known-unbound");
@@ -219,7 +219,7 @@ fn eight_machines_are_discovered_bound_moved_and_returned() {
     // A host moves from a to b, and is never in both.
     let patch = json!({"spec": {"clusterDeploymentName": {"name": "b", "namespace": "default"}}});
     lab.ok(&["patch", "agent", "n3", "--type", "merge", "-p", &patch.to_string(), "-q"]);
-    bound_once(&lab);
+    assert_bound_once(&lab);
     lab.ok("reconcile -q");
     assert_eq!(jsonpath(&lab, "agent/n3", "{.status.boundTo.name}"), "b");
     assert_eq!(state_of(&lab, "n3"), "known");
@@ -231,7 +231,7 @@ fn eight_machines_are_discovered_bound_moved_and_returned() {
     lab.ok(&format!("agent register --infraenv other --id {} -q", uuid(3)));
     lab.ok("reconcile -q");
     assert!(condition(&lab, &uuid(3), "Duplicate").contains("Agent n3 already"));
-    let inventory = lab.file("report.json", &report("thief", &mac(3).to_uppercase()));
+    let inventory = lab.write_file("report.json", &report("thief", &mac(3).to_uppercase()));
     lab.ok(&format!("agent report reporter --inventory {inventory} -q"));
     lab.ok("reconcile -q");
     assert!(condition(&lab, "reporter", "Duplicate").contains("Agent n3 already"));
@@ -242,14 +242,16 @@ fn eight_machines_are_discovered_bound_moved_and_returned() {
     let hosts = ["n3", "n4", "n5", "n8"];
     let roles = hosts.map(|host| jsonpath(&lab, &format!("agent/{host}"), "{.status.role}"));
     assert_eq!(roles, ["master", "master", "master", "worker"]);
-    until(&lab, "installed", |lab| state_of(lab, "n8") == "installed");
-    bound_once(&lab);
+    reconcile_until(&lab, "installed", |lab| state_of(lab, "n8") == "installed");
+    assert_bound_once(&lab);
     let events = lab.ok("events cluster/b -o json");
     for reason in ["host_bind_succeeded", "host_role_updated", "host_status_updated"] {
         assert!(events.contains(reason), "{reason}");
     }
     lab.ok("delete cluster b -y -q");
-    until(&lab, "returned", |lab| hosts.iter().all(|host| state_of(lab, host) == "known-unbound"));
+    reconcile_until(&lab, "returned", |lab| {
+        hosts.iter().all(|host| state_of(lab, host) == "known-unbound")
+    });
     let events = lab.ok("events infraenv/rack -o json");
     assert!(events.contains("host_unbind_succeeded") && events.contains("Registered infra env"));
     lab.ok("doctor");
@@ -257,7 +259,7 @@ fn eight_machines_are_discovered_bound_moved_and_returned() {
 
 /// Sends a document as host h1 does, over the connection that its key opens.
 fn send(lab: &Sandbox, verb: &str, document: &Value) -> Ran {
-    let file = lab.file("sent.json", &document.to_string());
+    let file = lab.write_file("sent.json", &document.to_string());
     lab.shell(&format!("SSH_ORIGINAL_COMMAND='{verb}' poolctl agent ssh < {file}"))
 }
 
@@ -268,7 +270,7 @@ fn document_with(field: &str, value: &str) -> Value {
 
 #[test]
 fn a_token_admits_a_host_once_and_its_secret_from_then_on() {
-    let lab = lab();
+    let lab = sandbox_on_real_clock();
     apply(&lab, RACK);
     let token = lab.ok("infraenv token create rack -q").trim().to_owned();
     let ran = send(&lab, "register", &document_with("token", &token));

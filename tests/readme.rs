@@ -19,8 +19,8 @@ esac
 fn the_quickstart_runs_what_it_has_built() {
     let sandbox = Sandbox::new();
     sandbox.shell("mkdir -p $HOME/bin $HOME/older $HOME/built $HOME/checkout/examples");
-    sandbox.file("bin/cargo", CARGO);
-    sandbox.file("older/poolctl", "#!/bin/sh\necho 'an older poolctl' >&2; exit 1\n");
+    sandbox.write_file("bin/cargo", CARGO);
+    sandbox.write_file("older/poolctl", "#!/bin/sh\necho 'an older poolctl' >&2; exit 1\n");
     let prepare = format!(
         "chmod +x $HOME/bin/cargo $HOME/older/poolctl && ln -s {} $HOME/built/poolctl && \
          cp -r examples/quickstart $HOME/checkout/examples/",
@@ -49,7 +49,7 @@ fn the_quickstart_runs_what_it_has_built() {
 
 #[test]
 fn a_script_for_oc_runs_with_poolctl_as_oc() {
-    if !crate::sandbox::has("jq") {
+    if !crate::sandbox::has_program("jq") {
         return;
     }
     let sandbox = Sandbox::new();

@@ -1,16 +1,16 @@
 //! Bugs that were found: each has a test of the rule that it broke.
 
 use poolctl::model::kinds::Kind;
-use poolctl::model::object::{Object, schema};
+use poolctl::model::object::{Object, schema_of_kind};
 use poolctl::model::state::State;
 use poolctl::model::tick::Tick;
 use serde_json::{Value, json};
 
-use crate::sandbox::{BY_HAND, Sandbox, apply, has, jsonpath, steady};
+use crate::sandbox::{BY_HAND, Sandbox, apply, assert_settled, has_program, jsonpath};
 
 #[test]
 fn a_kill_during_a_checkpoint_leaves_a_usable_state() {
-    if !has("strace") {
+    if !has_program("strace") {
         return;
     }
     let mut kills = 0;
@@ -40,7 +40,7 @@ fn a_limit_of_no_install_attempts_counts_as_one() {
         "-p",
         "{\"spec\": {\"installAttemptsLimit\": 0, \"size\": 1}}",
     ]);
-    steady(&sandbox);
+    assert_settled(&sandbox);
     assert_eq!(jsonpath(&sandbox, "pool", "{.items[0].status.standby}"), "1");
 }
 
@@ -53,7 +53,7 @@ fn fields_that_poolctl_filled_in_and_protection_survive_a_second_apply() {
     apply(&sandbox, BY_HAND);
     sandbox.ok(&["kubeconfig", "c", "-n", "mine"]);
     sandbox.ok(&["delete", "cluster", "c", "-n", "mine", "-y"]);
-    steady(&sandbox);
+    assert_settled(&sandbox);
     let reason = jsonpath(
         &sandbox,
         "cluster",
@@ -91,7 +91,7 @@ fn a_cluster_made_by_hand_leaves_nothing_and_deletes_no_secret_of_its_namespace(
     // A cluster that is installed already is adopted as it is.
     let installed = BY_HAND.replace("platform:", "installed: true, clusterMetadata: {infraID: i, clusterID: d, adminKubeconfigSecretRef: {name: k}}, platform:");
     apply(&sandbox, &installed);
-    steady(&sandbox);
+    assert_settled(&sandbox);
     assert_eq!(
         jsonpath(
             &sandbox,
@@ -112,13 +112,13 @@ fn a_patched_secret_keeps_its_other_keys_and_no_value_is_shown() {
     assert!(shown.contains("keys: one, three, two"), "{shown}");
     assert!(!sandbox.ok(&["get", "secret", "s", "-o", "yaml"]).contains("CANARY"));
     for value in ["{password: 918273645}", "hunter2", "{a: [hunter2]}"] {
-        let path = sandbox.file("wrong.yaml", &format!("{secret}stringData: {value}\n"));
+        let path = sandbox.write_file("wrong.yaml", &format!("{secret}stringData: {value}\n"));
         let ran = sandbox.run(&["apply", "-f", &path]);
         assert_eq!(ran.code, 1);
         assert!(!ran.err.contains("918273645") && !ran.err.contains("hunter2"), "{}", ran.err);
     }
     let template = "apiVersion: v1\nproxy: {httpProxy: 'http://user:hunter2@proxy:3128'}\nplatform: {azure: {clientSecret: hunter2}}\n";
-    let path = sandbox.file("install-config.yaml", template);
+    let path = sandbox.write_file("install-config.yaml", template);
     sandbox.ok(&["pool", "create", "lab", "--fake", "--install-config", &path]);
     let shown = sandbox.ok(&["pool", "render", "lab"]);
     assert!(shown.contains("@proxy:3128") && !shown.contains("hunter2"), "{shown}");
@@ -128,7 +128,7 @@ fn a_patched_secret_keeps_its_other_keys_and_no_value_is_shown() {
 fn an_edit_survives_the_job_that_is_collected_with_it() {
     let mut sandbox = Sandbox::new();
     apply(&sandbox, BY_HAND);
-    sandbox.set("POOLCTL_NOW", "2026-03-02T13:00:00Z");
+    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T13:00:00Z");
     sandbox.ok(&[
         "patch",
         "cluster",
@@ -154,7 +154,7 @@ fn hives_own_finalizers_hold_nothing_and_foreign_ones_do() {
         &pool.replace("  name: lab", "  name: lab\n  finalizers: [hive.openshift.io/clusters]"),
     );
     sandbox.ok(&["delete", "pool", "lab"]);
-    steady(&sandbox);
+    assert_settled(&sandbox);
     assert_eq!(sandbox.run(&["get", "pool", "lab"]).code, 3);
     for (kind, name) in [("cdc", "foo"), ("imgset", "ocp-4.18")] {
         let hold = "{\"metadata\": {\"finalizers\": [\"foo/bar\"]}}";
@@ -171,7 +171,7 @@ fn hives_own_finalizers_hold_nothing_and_foreign_ones_do() {
 fn a_claim_that_is_sent_to_another_pool_finds_it() {
     let sandbox = Sandbox::new();
     sandbox.ok(&["pool", "create", "empty", "--fake", "--size", "0", "-q"]);
-    sandbox.ready_pool("ready", 1);
+    sandbox.create_ready_pool("ready", 1);
     sandbox.ok(&["claim", "empty", "c", "-q"]);
     sandbox.ok(&["patch", "claim", "c", "-p", "{\"spec\": {\"clusterPoolName\": \"ready\"}}"]);
     assert_eq!(
@@ -189,7 +189,7 @@ fn a_template_that_cannot_be_read_is_a_missing_dependency() {
         "lab",
         "--fake",
         "--install-config",
-        &sandbox.file("t", "a: b\n"),
+        &sandbox.write_file("t", "a: b\n"),
     ]);
     let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: lab-install-config}\nstringData: {install-config.yaml: '- 1'}\n";
     apply(&sandbox, secret);
@@ -204,14 +204,14 @@ fn a_template_that_cannot_be_read_is_a_missing_dependency() {
 #[test]
 fn a_claim_whose_pool_and_cluster_are_gone_expires() {
     let mut sandbox = Sandbox::new();
-    sandbox.ready_pool("lab", 1);
+    sandbox.create_ready_pool("lab", 1);
     sandbox.ok(&["claim", "lab", "c", "--lifetime", "1h", "-q"]);
     let cluster = jsonpath(&sandbox, "claim", "{.items[0].spec.namespace}");
     sandbox.ok(&["delete", &format!("cluster/{cluster}"), "pool/lab", "-y"]);
     sandbox.ok(&["reconcile", "--wait", "-q"]);
     sandbox.ok(&["get", "claim/c"]);
-    sandbox.set("POOLCTL_NOW", "2026-03-02T15:00:00Z");
-    steady(&sandbox);
+    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T15:00:00Z");
+    assert_settled(&sandbox);
     assert_eq!(sandbox.run(&["get", "claim", "c"]).code, 3);
 }
 
@@ -244,10 +244,10 @@ fn a_pool_whose_installations_all_fail_can_shrink_and_go() {
     sandbox.ok(&["reconcile", "--wait", "-q"]);
     sandbox.ok(&["patch", "pool", "p", "-p", "{\"spec\": {\"maxConcurrent\": 1}}"]);
     sandbox.ok(&["pool", "scale", "p", "--size", "3"]);
-    steady(&sandbox);
+    assert_settled(&sandbox);
     assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.baseDomain}").split(' ').count(), 3);
     sandbox.ok(&["delete", "pool", "p"]);
-    steady(&sandbox);
+    assert_settled(&sandbox);
     assert_eq!(sandbox.run(&["get", "pool", "p"]).code, 3);
 }
 
@@ -257,14 +257,14 @@ fn an_eviction_among_the_annotations_of_a_pool_evicts_no_cluster() {
     sandbox.ok(&["pool", "create", "p", "--fake", "-q"]);
     let patch = "{\"spec\": {\"size\": 2, \"annotations\": {\"hive.openshift.io/remove-cluster-from-pool\": \"true\"}}}";
     sandbox.ok(&["patch", "pool", "p", "-p", patch]);
-    steady(&sandbox);
+    assert_settled(&sandbox);
     assert_eq!(sandbox.ok(&["get", "cluster", "-o", "name"]).lines().count(), 2);
     // The same annotation on a cluster evicts it.
     let names = sandbox.ok(&["get", "cluster", "-q", "-o", "name"]);
     let evicted = names.lines().next().unwrap();
     let patch = "{\"metadata\": {\"annotations\": {\"hive.openshift.io/remove-cluster-from-pool\": \"true\"}}}";
     sandbox.ok(&["patch", "cluster", evicted, "-p", patch]);
-    steady(&sandbox);
+    assert_settled(&sandbox);
     let left = sandbox.ok(&["get", "cluster", "-q", "-o", "name"]);
     assert!(left.lines().count() == 2 && !left.contains(evicted), "{left}");
 }
@@ -272,7 +272,7 @@ fn an_eviction_among_the_annotations_of_a_pool_evicts_no_cluster() {
 #[test]
 fn a_paused_cluster_is_left_alone_until_it_is_not() {
     let sandbox = Sandbox::new();
-    sandbox.ready_pool("lab", 1);
+    sandbox.create_ready_pool("lab", 1);
     sandbox.ok(&["claim", "lab", "k", "-q"]);
     let cluster = format!("cluster/{}", jsonpath(&sandbox, "claim/k", "{.spec.namespace}"));
     sandbox.ok(&["annotate", &cluster, "hive.openshift.io/reconcile-pause=true", "-q"]);
@@ -303,7 +303,7 @@ fn an_installation_that_is_to_be_tried_once_is_not_tried_again() {
 #[test]
 fn a_claim_whose_cluster_was_deleted_is_reported_and_can_be_released() {
     let sandbox = Sandbox::new();
-    sandbox.ready_pool("lab", 1);
+    sandbox.create_ready_pool("lab", 1);
     sandbox.ok(&["claim", "lab", "k", "-q"]);
     let cluster = format!("cluster/{}", jsonpath(&sandbox, "claim/k", "{.spec.namespace}"));
     sandbox.ok(&["delete", &cluster, "-y"]);
@@ -313,14 +313,14 @@ fn a_claim_whose_cluster_was_deleted_is_reported_and_can_be_released() {
     let doctor = sandbox.run(&["doctor"]);
     assert!(doctor.code == 1 && doctor.out.contains("poolctl release k"), "{}", doctor.out);
     sandbox.ok(&["release", "k", "-y"]);
-    steady(&sandbox);
+    assert_settled(&sandbox);
     sandbox.ok(&["doctor"]);
 }
 
 #[test]
 fn a_name_that_a_claim_and_a_cluster_have_is_refused_as_ambiguous() {
     let sandbox = Sandbox::new();
-    sandbox.ready_pool("lab", 2);
+    sandbox.create_ready_pool("lab", 2);
     sandbox.ok(&["claim", "lab", "k", "-q"]);
     let cluster = jsonpath(&sandbox, "claim/k", "{.spec.namespace}");
     sandbox.ok(&["claim", "lab", &cluster, "-q"]);
@@ -337,7 +337,7 @@ fn a_pool_whose_installations_keep_failing_says_so() {
     let sandbox = Sandbox::new();
     sandbox.ok(&["pool", "create", "other", "--fake", "--size", "0", "-q"]);
     let annotations = ", poolctl.dev/fake-install-duration: 1s, poolctl.dev/instal-timeout: 1h";
-    let file = sandbox.file("p.yaml", &failing_pool(1, annotations));
+    let file = sandbox.write_file("p.yaml", &failing_pool(1, annotations));
     let applied = sandbox.run(&["apply", "-f", &file]);
     let hint = "instal-timeout has no effect here; did you mean `poolctl.dev/install-timeout`?";
     assert!(applied.err.contains(hint), "{}", applied.err);
@@ -352,7 +352,7 @@ fn a_pool_whose_installations_keep_failing_says_so() {
 
 /// An object of a kind, made from those fields of a document that the kind has.
 fn sample_object(kind: Kind, mut document: Value) -> Object {
-    let properties = &schema(kind)["properties"];
+    let properties = &schema_of_kind(kind)["properties"];
     document.as_object_mut().unwrap().retain(|name, _| properties.get(name).is_some());
     if let Some(spec) = document.get_mut("spec").and_then(Value::as_object_mut) {
         spec.retain(|name, _| properties["spec"]["properties"].get(name).is_some());
@@ -385,7 +385,7 @@ fn a_plan_prints_changes_of_every_kind() {
         });
         expected.push(format!("+ {}/sample", kind.word()));
         let object = sample_object(kind, document);
-        poolctl::edits::import(&mut state, object, &Tick::default()).unwrap();
+        poolctl::edits::import_object(&mut state, object, &Tick::default()).unwrap();
     }
     let lines = poolctl::output::difference_lines(&state);
     for line in expected {
@@ -396,7 +396,7 @@ fn a_plan_prints_changes_of_every_kind() {
 #[test]
 fn a_claim_without_a_pass_does_not_say_that_no_cluster_is_ready() {
     let sandbox = Sandbox::new();
-    sandbox.ready_pool("lab", 2);
+    sandbox.create_ready_pool("lab", 2);
     let ran = sandbox.run(&["claim", "lab", "ci", "--no-reconcile"]);
     assert_eq!(
         (ran.code, ran.out.as_str()),
@@ -427,7 +427,7 @@ fn a_plan_says_that_the_next_pass_only_records_a_jump_of_the_clock() {
     let mut sandbox = Sandbox::new();
     let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/state-1.db");
     std::fs::copy(fixture, sandbox.state()).unwrap();
-    sandbox.set("POOLCTL_NOW", "");
+    sandbox.set_variable("POOLCTL_NOW", "");
     let ran = sandbox.run(&["plan"]);
     assert_eq!(ran.code, 10, "{}", ran.err);
     assert!(ran.out.contains("! ClockJumped: "), "{}", ran.out);

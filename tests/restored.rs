@@ -1,9 +1,9 @@
 //! A backup that is older than leases: what is in use is given to nobody else by restoring it.
 
-use crate::metal::{another_pool, boot, rack};
-use crate::once::{bound_once, only_cluster};
+use crate::metal::{another_pool, boot_hosts, sandbox_with_rack};
+use crate::once::{assert_bound_once, only_cluster};
 use crate::rack::state_of;
-use crate::sandbox::{Ran, Sandbox, apply, customization, jsonpath};
+use crate::sandbox::{Ran, Sandbox, apply, create_customization, jsonpath};
 
 const HOST: &str = "apiVersion: metal3.io/v1alpha1
 kind: BareMetalHost
@@ -40,8 +40,8 @@ struct Lab {
 
 fn lab() -> Lab {
     let sandbox = Sandbox::new();
-    customization(&sandbox, "foo", "foo");
-    customization(&sandbox, "bar", "bar");
+    create_customization(&sandbox, "foo", "foo");
+    create_customization(&sandbox, "bar", "bar");
     let create = ["pool", "create", "lab", "--fake", "--size", "1", "--running-count", "1"];
     let inventory = ["--customization", "foo", "--customization", "bar"];
     sandbox.ok(&[&create[..], &inventory[..]].concat());
@@ -122,9 +122,9 @@ fn leases_that_are_held_are_given_to_nobody_until_they_are_given_back() {
 
 #[test]
 fn hosts_and_addresses_of_a_cluster_that_the_backup_does_not_have_are_held() {
-    let sandbox = rack();
+    let sandbox = sandbox_with_rack();
     sandbox.ok(&["pool", "scale", "metal", "--size", "0", "-q"]);
-    boot(&sandbox, &[1, 2, 3]);
+    boot_hosts(&sandbox, &[1, 2, 3]);
     sandbox.ok(&["reconcile", "-q"]);
     let backup = backup(&sandbox);
     sandbox.ok(&["pool", "scale", "metal", "--size", "1", "-q"]);
@@ -144,11 +144,11 @@ fn hosts_and_addresses_of_a_cluster_that_the_backup_does_not_have_are_held() {
     sandbox.ok(&["pool", "scale", "metal", "--size", "1", "-q"]);
     assert_eq!(only_cluster(&sandbox), "");
     apply(&sandbox, &another_pool("rival", "metal-b"));
-    boot(&sandbox, &[4, 5, 6]);
+    boot_hosts(&sandbox, &[4, 5, 6]);
     sandbox.ok(&["reconcile", "-q"]);
     let rival = only_cluster(&sandbox);
     assert!(!rival.is_empty() && rival != cluster, "{rival}");
-    bound_once(&sandbox);
+    assert_bound_once(&sandbox);
     for number in 1..=3 {
         assert_eq!(state_of(&sandbox, &format!("h{number}")), "disabled-unbound");
         let other = format!("agent/h{}", number + 3);
@@ -185,7 +185,7 @@ fn what_is_leased_of_objects_that_the_backup_does_not_have_is_held_with_them() {
     let sandbox = Sandbox::new();
     sandbox.ok(&["ippool", "create", "other", "--range", "10.1.0.0/24"]);
     let backup = backup(&sandbox);
-    customization(&sandbox, "foo", "foo");
+    create_customization(&sandbox, "foo", "foo");
     let create = ["pool", "create", "lab", "--fake", "--size", "1", "--customization", "foo"];
     sandbox.ok(&create);
     let range = ["ippool", "create", "lan", "--range", "10.0.0.10"];
@@ -197,7 +197,7 @@ fn what_is_leased_of_objects_that_the_backup_does_not_have_is_held_with_them() {
     let made = jsonpath(&sandbox, "cdc/foo", "{.status.clusterDeploymentRef.name}");
     held(&sandbox, &backup);
     sandbox.ok(&["doctor"]);
-    customization(&sandbox, "foo", "foo");
+    create_customization(&sandbox, "foo", "foo");
     sandbox.ok(&create);
     apply(&sandbox, HOST);
     sandbox.ok(&["reconcile", "--wait=1h", "-q"]);

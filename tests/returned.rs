@@ -3,8 +3,8 @@
 
 use serde_json::json;
 
-use crate::metal::{boot, boots_as, pass, rack};
-use crate::once::{bound_once, only_cluster, whole};
+use crate::metal::{boot_host_as, boot_hosts, reconcile_whole, sandbox_with_rack};
+use crate::once::{assert_bound_once, assert_clusters_are_whole, only_cluster};
 use crate::rack::state_of;
 use crate::sandbox::{Sandbox, apply, jsonpath};
 
@@ -19,14 +19,14 @@ fn bare_metal_host(sandbox: &Sandbox, number: usize) {
 
 /// A cluster that is installed on h1 to h3, of which the third has a BareMetalHost.
 fn installed() -> (Sandbox, String) {
-    let sandbox = rack();
+    let sandbox = sandbox_with_rack();
     bare_metal_host(&sandbox, 3);
-    boot(&sandbox, &[1, 2, 3]);
-    pass(&sandbox);
+    boot_hosts(&sandbox, &[1, 2, 3]);
+    reconcile_whole(&sandbox);
     // They come back for their cluster.
-    boot(&sandbox, &[1, 2, 3]);
+    boot_hosts(&sandbox, &[1, 2, 3]);
     sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
-    whole(&sandbox, 3, 5);
+    assert_clusters_are_whole(&sandbox, 3, 5);
     let name = only_cluster(&sandbox);
     assert_eq!(state_of(&sandbox, "h1"), "installed");
     (sandbox, name)
@@ -52,11 +52,11 @@ fn next_of(sandbox: &Sandbox, what: &str) -> String {
 
 #[test]
 fn a_held_host_is_in_no_pick_and_says_how_it_is_let_go() {
-    let sandbox = rack();
+    let sandbox = sandbox_with_rack();
     bare_metal_host(&sandbox, 3);
-    boot(&sandbox, &[1, 2, 3]);
+    boot_hosts(&sandbox, &[1, 2, 3]);
     sandbox.ok(&["host", "hold", "n3", "--reason", "broken fan", "-q"]);
-    pass(&sandbox);
+    reconcile_whole(&sandbox);
     assert_eq!(only_cluster(&sandbox), "");
     assert_eq!(next_of(&sandbox, "agent/h3"), "poolctl host unhold n3");
     let why = sandbox.ok(&["why", "agent/h3"]);
@@ -65,19 +65,19 @@ fn a_held_host_is_in_no_pick_and_says_how_it_is_let_go() {
     let status = sandbox.ok(&["status"]);
     assert!(status.contains("host `n3` is held: broken fan; poolctl host unhold n3"), "{status}");
     // A host more, and it is not needed; held in its cluster it stays there.
-    boot(&sandbox, &[4]);
-    pass(&sandbox);
+    boot_hosts(&sandbox, &[4]);
+    reconcile_whole(&sandbox);
     assert_eq!(state_of(&sandbox, "h3"), "known-unbound");
     assert!(!only_cluster(&sandbox).is_empty());
     sandbox.ok(&["host", "unhold", "n3", "-q"]);
     sandbox.ok(&["pool", "scale", "metal", "--size", "0", "-q"]);
-    boot(&sandbox, &[1, 2, 4]);
+    boot_hosts(&sandbox, &[1, 2, 4]);
     sandbox.ok(&["agent", "approve", "h4", "--revoke", "-y", "-q"]);
     sandbox.ok(&["pool", "scale", "metal", "--size", "1", "-q"]);
-    pass(&sandbox);
+    reconcile_whole(&sandbox);
     assert_eq!(jsonpath(&sandbox, "host/n3", "{.spec.consumerRef.name}"), only_cluster(&sandbox));
     sandbox.ok(&["host", "hold", "n3", "--reason", "later", "-q"]);
-    pass(&sandbox);
+    reconcile_whole(&sandbox);
     assert_eq!(jsonpath(&sandbox, "host/n3", "{.spec.consumerRef.name}"), only_cluster(&sandbox));
 }
 
@@ -102,17 +102,17 @@ fn hosts_without_a_controller_wait_for_somebody_who_boots_them_and_are_used_agai
     assert!(why.contains("0 free, 3") && why.contains("unbinding-pending-user-action"), "{why}");
     // Said again after an hour, once.
     for hour in ["14", "15"] {
-        sandbox.set("POOLCTL_NOW", &format!("2026-03-02T{hour}:00:00Z"));
+        sandbox.set_variable("POOLCTL_NOW", &format!("2026-03-02T{hour}:00:00Z"));
         sandbox.ok(&["reconcile", "-q"]);
     }
     let why = sandbox.ok(&["why", "agent/h1"]);
     assert!(why.contains("boot it from the discovery image of InfraEnv rack"), "{why}");
     let events = sandbox.ok(&["events", "agent/h1"]);
     assert_eq!(events.matches("host_unbind_overdue").count(), 1, "{events}");
-    boot(&sandbox, &[1, 2, 3]);
-    pass(&sandbox);
+    boot_hosts(&sandbox, &[1, 2, 3]);
+    reconcile_whole(&sandbox);
     assert!(!only_cluster(&sandbox).is_empty());
-    whole(&sandbox, 3, 5);
+    assert_clusters_are_whole(&sandbox, 3, 5);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn what_is_left_running_keeps_its_name_addresses_and_hosts_until_somebody_says_o
     sandbox.ok(&["patch", "cluster", &name, "--type", "merge", "-p", &preserve, "-q"]);
     released(&sandbox);
     // Its hosts are retired, and all that it uses is nobody else's.
-    bound_once(&sandbox);
+    assert_bound_once(&sandbox);
     for host in ["h1", "h2", "h3"] {
         assert_eq!(state_of(&sandbox, host), "disabled-unbound");
         assert_eq!(
@@ -144,14 +144,14 @@ fn what_is_left_running_keeps_its_name_addresses_and_hosts_until_somebody_says_o
     release.extend(names.split_whitespace());
     sandbox.ok(&release);
     assert_eq!(leased(), "");
-    boot(&sandbox, &[1, 2, 3]);
-    pass(&sandbox);
+    boot_hosts(&sandbox, &[1, 2, 3]);
+    reconcile_whole(&sandbox);
     assert!(!only_cluster(&sandbox).is_empty());
 }
 
 #[test]
 fn a_host_that_goes_on_in_a_cluster_is_not_discovered_by_mistake() {
-    let sandbox = rack();
+    let sandbox = sandbox_with_rack();
     let host = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
         "metadata": {"name": "n9"}, "spec": {"online": true,
             "bmc": {"address": "redfish://192.0.2.9/redfish/v1/Systems/1", "credentialsName": "bmc"},
@@ -171,26 +171,26 @@ fn a_host_that_goes_on_in_a_cluster_is_not_discovered_by_mistake() {
 
 #[test]
 fn a_host_that_does_not_come_for_its_cluster_is_named() {
-    let mut sandbox = rack();
-    boot(&sandbox, &[1, 2, 3]);
-    pass(&sandbox);
+    let mut sandbox = sandbox_with_rack();
+    boot_hosts(&sandbox, &[1, 2, 3]);
+    reconcile_whole(&sandbox);
     let cluster = format!("cluster/{}", only_cluster(&sandbox));
     let why = sandbox.ok(&["why", &cluster]);
     assert!(why.contains("waits for its hosts"), "{why}");
     assert!(why.contains("host node-3 is binding: "), "{why}");
     assert_eq!(next_of(&sandbox, "agent/h3"), "poolctl events agent/h3");
-    boot(&sandbox, &[1, 2]);
-    sandbox.set("POOLCTL_NOW", "2026-03-02T12:11:00Z");
+    boot_hosts(&sandbox, &[1, 2]);
+    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T12:11:00Z");
     sandbox.ok(&["reconcile", "-q"]);
     assert_eq!(state_of(&sandbox, "h3"), "disconnected-unbound");
     assert!(next_of(&sandbox, "agent/h3").contains("poolctl infraenv iso rack --address "));
     let events = sandbox.ok(&["events", "agent/h3"]);
     assert!(events.contains("it did not register again within 10m"), "{events}");
     // It comes late, and is taken.
-    boot(&sandbox, &[1, 2, 3]);
-    pass(&sandbox);
-    boot(&sandbox, &[3]);
-    pass(&sandbox);
+    boot_hosts(&sandbox, &[1, 2, 3]);
+    reconcile_whole(&sandbox);
+    boot_hosts(&sandbox, &[3]);
+    reconcile_whole(&sandbox);
     assert_eq!(state_of(&sandbox, "h3"), "installing");
 }
 
@@ -212,14 +212,14 @@ fn hosts_of_claims(sandbox: &Sandbox) -> Vec<String> {
 /// Hosts called `a`, `a-nodes` and `b` that are the nodes of a cluster, with addresses from an
 /// IPPool called `nodes`.
 fn hosts_with_names_alike() -> (Sandbox, String) {
-    let sandbox = rack();
+    let sandbox = sandbox_with_rack();
     for (number, name) in [(1, "a"), (2, "a-nodes"), (3, "b")] {
-        boots_as(&sandbox, "rack", name, number, &json!({}));
+        boot_host_as(&sandbox, "rack", name, number, &json!({}));
         sandbox.ok(&["agent", "approve", name, "-q"]);
     }
-    pass(&sandbox);
+    reconcile_whole(&sandbox);
     for (number, name) in [(1, "a"), (2, "a-nodes"), (3, "b")] {
-        boots_as(&sandbox, "rack", name, number, &json!({}));
+        boot_host_as(&sandbox, "rack", name, number, &json!({}));
     }
     sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
     let cluster = only_cluster(&sandbox);
@@ -239,7 +239,7 @@ fn an_address_is_its_hosts_whatever_other_hosts_and_pools_are_called() {
     assert_eq!(hosts_of_claims(&sandbox), names(&["a", "a-nodes", "b"]));
     // The host leaves its cluster: when it is back its address is free, that of `a-nodes` is not.
     sandbox.ok(&["agent", "unbind", "a", "-y", "-q"]);
-    boots_as(&sandbox, "rack", "a", 1, &json!({}));
+    boot_host_as(&sandbox, "rack", "a", 1, &json!({}));
     sandbox.ok(&["reconcile", "-q"]);
     assert_eq!(hosts_of_claims(&sandbox), names(&["a-nodes", "b"]));
     // The same when the node `b` is deleted with its Agent.
@@ -267,10 +267,10 @@ fn an_export_that_does_not_say_whose_an_address_is_comes_in_with_the_hosts_named
             owners.retain(|owner| owner["kind"] != "Agent");
         }
     }
-    let file = sandbox.file("old.json", &list.to_string());
+    let file = sandbox.write_file("old.json", &list.to_string());
     let mut moved = sandbox;
     let state = moved.path().join("moved.db").display().to_string();
-    moved.set("POOLCTL_STATE", &state);
+    moved.set_variable("POOLCTL_STATE", &state);
     moved.ok(&["import", &file]);
     assert_eq!(hosts_of_claims(&moved), before);
 }
@@ -282,7 +282,7 @@ fn addresses_of_a_cluster_that_is_gone_are_free_when_the_last_host_that_left_it_
     std::fs::copy(fixture, sandbox.state()).unwrap();
     let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
     std::fs::set_permissions(sandbox.state(), private).unwrap();
-    sandbox.set("POOLCTL_NOW", "2026-03-02T11:06:00Z");
+    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T11:06:00Z");
     sandbox.ok(&["release", "ci-3", "-y", "-q"]);
     sandbox.ok(&["reconcile", "--wait=2h", "-q"]);
     let claims = |sandbox: &Sandbox| {

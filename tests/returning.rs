@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::lab::Lab;
-use crate::machines::{status, until};
+use crate::machines::{host_status, reconcile_until};
 use crate::rack::{Rack, cluster, mac, report, state_of};
 use crate::rigs::USER;
 use crate::sandbox::{Sandbox, apply, jsonpath};
@@ -39,7 +39,7 @@ fn state_info(lab: &Sandbox, agent: &str) -> String {
 /// A host was booted from its discovery image, and reports its inventory.
 fn report_booted_host(lab: &Sandbox, host: &str, mac: &str) {
     lab.ok(&["agent", "register", "--infraenv", "rack", "--id", host, "-q"]);
-    let inventory = lab.file("report.json", &report(host, mac));
+    let inventory = lab.write_file("report.json", &report(host, mac));
     lab.ok(&["agent", "report", host, "--inventory", &inventory, "-q"]);
     lab.ok(&["reconcile", "-q"]);
 }
@@ -88,34 +88,37 @@ fn hosts_that_come_back_are_wiped_before_anybody_gets_them() {
     let iso = format!("{}/any.iso", image_server.origin());
     sandbox.ok(&["host", "boot", "n2", "--iso", &iso, "-q"]);
     sandbox.ok(&["host", "power", "on", "n3", "n4", "-q"]);
-    until(sandbox, "known", |sandbox| {
+    reconcile_until(sandbox, "known", |sandbox| {
         all_are_in_state(sandbox, &hosts, "known-unbound")
-            && hosts.iter().all(|host| status(sandbox, host, "poweredOn") == "true")
-            && status(sandbox, "n2", "provisioning.state") == "provisioned"
+            && hosts.iter().all(|host| host_status(sandbox, host, "poweredOn") == "true")
+            && host_status(sandbox, "n2", "provisioning.state") == "provisioned"
     });
     apply(sandbox, &cluster("a", 3, 0));
     sandbox.ok(&["agent", "bind", "n2", "n3", "n4", "--cluster", "a", "-q"]);
-    until(sandbox, "installed", |sandbox| all_are_in_state(sandbox, &hosts, "installed"));
+    reconcile_until(sandbox, "installed", |sandbox| all_are_in_state(sandbox, &hosts, "installed"));
     sandbox.ok(&["delete", "cluster", "a", "-y", "-q"]);
-    until(sandbox, "wiped", |sandbox| {
+    reconcile_until(sandbox, "wiped", |sandbox| {
         all_are_in_state(sandbox, &hosts, "known-unbound")
-            && hosts.iter().all(|host| status(sandbox, host, "poweredOn") == "false")
-            && status(sandbox, "n2", "wipe.state") == "done"
-            && status(sandbox, "n3", "wipe.state") == "failed"
+            && hosts.iter().all(|host| host_status(sandbox, host, "poweredOn") == "false")
+            && host_status(sandbox, "n2", "wipe.state") == "done"
+            && host_status(sandbox, "n3", "wipe.state") == "failed"
     });
     // The driver was called once for n2 and n3, with the user of their controllers, and not for n4.
     let calls = fs::read_to_string(lab.bin("wiped")).unwrap();
     assert_eq!(calls.lines().count(), 2, "{calls}");
     assert!(calls.lines().all(|line| line.ends_with(USER)), "{calls}");
     assert!(calls.contains("wipe default/n2 redfish") && calls.contains("wipe default/n3 redfish"));
-    assert_eq!(status(sandbox, "n4", "wipe"), "");
+    assert_eq!(host_status(sandbox, "n4", "wipe"), "");
     // First the image is ejected and the host powered off, then it is wiped.
     let events = sandbox.ok(&["events", "host/n2"]);
     let after_ejection = &events[events.find("Image is ejected").unwrap()..];
     let positions = ["Host is powered off", "wipe started", "Its disks are wiped"]
         .map(|event| after_ejection.find(event).unwrap());
     assert!(positions.is_sorted(), "{events}");
-    assert!(rack.emulator.seen(2).starts_with("Off ") && rack.emulator.seen(2).ends_with(" -"));
+    assert!(
+        rack.emulator.describe_machine(2).starts_with("Off ")
+            && rack.emulator.describe_machine(2).ends_with(" -")
+    );
 
     // A host that could not be wiped is given to nobody, and says what helps. The others are free.
     let message = "Host is held: wipe failed: disk 2 does not answer; poolctl host unhold n3";
@@ -129,9 +132,9 @@ fn hosts_that_come_back_are_wiped_before_anybody_gets_them() {
     // Without its driver a host is not wiped, and is held as well.
     fs::remove_file(&eraser).unwrap();
     sandbox.ok(&["agent", "bind", "n2", "--cluster", "b", "-q"]);
-    until(sandbox, "installed", |sandbox| state_of(sandbox, "n2") == "installed");
+    reconcile_until(sandbox, "installed", |sandbox| state_of(sandbox, "n2") == "installed");
     sandbox.ok(&["delete", "cluster", "b", "-y", "-q"]);
-    until(sandbox, "held", |sandbox| {
+    reconcile_until(sandbox, "held", |sandbox| {
         state_info(sandbox, "n2").starts_with("Host is held: wipe failed: ")
     });
     assert!(
@@ -156,7 +159,9 @@ fn a_host_that_reports_is_brought_back_by_its_controller_and_used_again() {
     apply_infra_env(sandbox, &json!({}));
     rack.add_to(sandbox);
     sandbox.ok(&["label", "host/n2", "infraenvs.agent-install.openshift.io=rack", "-q"]);
-    until(sandbox, "asked", |sandbox| status(sandbox, "n2", "provisioning.state") == "available");
+    reconcile_until(sandbox, "asked", |sandbox| {
+        host_status(sandbox, "n2", "provisioning.state") == "available"
+    });
     let iso = format!("{}/rack.iso", image_server.origin());
     let ran = sandbox.shell(&format!(
         "ssh-keygen -q -t ed25519 -N '' -f $HOME/key && sed 's/^/192.0.2.1 /' $HOME/key.pub > \
@@ -168,13 +173,13 @@ fn a_host_that_reports_is_brought_back_by_its_controller_and_used_again() {
     apply(sandbox, &cluster("a", 1, 0));
     sandbox.ok(&["agent", "bind", "h2", "--cluster", "a", "-q"]);
     report_booted_host(sandbox, "h2", &mac(2));
-    until(sandbox, "installed", |sandbox| state_of(sandbox, "h2") == "installed");
+    reconcile_until(sandbox, "installed", |sandbox| state_of(sandbox, "h2") == "installed");
     sandbox.ok(&["delete", "cluster", "a", "-y", "-q"]);
-    until(sandbox, "booted again", |sandbox| {
+    reconcile_until(sandbox, "booted again", |sandbox| {
         state_of(sandbox, "h2") == "reclaiming-rebooting"
-            && status(sandbox, "n2", "provisioning.state") == "provisioned"
+            && host_status(sandbox, "n2", "provisioning.state") == "provisioned"
     });
-    assert_eq!(rack.emulator.seen(2), format!("On Cd {iso}"));
+    assert_eq!(rack.emulator.describe_machine(2), format!("On Cd {iso}"));
     report_booted_host(sandbox, "h2", &mac(2));
     assert_eq!(state_of(sandbox, "h2"), "known-unbound");
 
@@ -182,12 +187,12 @@ fn a_host_that_reports_is_brought_back_by_its_controller_and_used_again() {
     apply(sandbox, &installed_cluster("b"));
     sandbox.ok(&["agent", "bind", "h2", "--cluster", "b", "-q"]);
     report_booted_host(sandbox, "h2", &mac(2));
-    until(sandbox, "installed again", |sandbox| state_of(sandbox, "h2") == "installed");
+    reconcile_until(sandbox, "installed again", |sandbox| state_of(sandbox, "h2") == "installed");
     for _ in 0..3 {
         sandbox.ok(&["reconcile", "--wait", "-q"]);
     }
     assert_eq!(jsonpath(sandbox, "host/n2", "{.spec.image}"), "");
-    let power_and_media = rack.emulator.seen(2);
+    let power_and_media = rack.emulator.describe_machine(2);
     assert!(
         power_and_media.starts_with("On ") && power_and_media.ends_with(" -"),
         "{power_and_media}"
@@ -200,7 +205,7 @@ fn hosts_without_a_controller_wait_for_somebody_who_boots_them() {
     let lab = Lab::new();
     let sandbox = &lab.sandbox;
     apply_infra_env(sandbox, &json!({}));
-    lab.behave("agent-bootstrap: sleep 15000\nagent-install: sleep 5000\n");
+    lab.set_behaviour("agent-bootstrap: sleep 15000\nagent-install: sleep 5000\n");
     for (host, name, mac) in [("h1", "c", "52:54:00:bb:00:01"), ("h2", "d", "52:54:00:bb:00:02")] {
         apply(sandbox, &installed_cluster(name));
         report_booted_host(sandbox, host, mac);
@@ -208,7 +213,7 @@ fn hosts_without_a_controller_wait_for_somebody_who_boots_them() {
         report_booted_host(sandbox, host, mac);
     }
     let waiting_state = "installing-pending-user-action";
-    until(sandbox, "waiting", |sandbox| {
+    reconcile_until(sandbox, "waiting", |sandbox| {
         ["h1", "h2"].iter().all(|host| state_of(sandbox, host) == waiting_state)
     });
     // The message names an image, which exists.
@@ -225,8 +230,10 @@ fn hosts_without_a_controller_wait_for_somebody_who_boots_them() {
     sandbox.ok(&["reconcile", "-q"]);
     assert_eq!(state_of(sandbox, "h1"), "installing-in-progress");
     assert_eq!(state_of(sandbox, "h2"), waiting_state);
-    until(sandbox, "going on", |sandbox| state_of(sandbox, "h2") == "installing-in-progress");
-    until(sandbox, "installed", |sandbox| {
+    reconcile_until(sandbox, "going on", |sandbox| {
+        state_of(sandbox, "h2") == "installing-in-progress"
+    });
+    reconcile_until(sandbox, "installed", |sandbox| {
         ["h1", "h2"].iter().all(|host| state_of(sandbox, host) == "installed")
     });
     sandbox.ok(&["doctor"]);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
 
-use crate::sandbox::met;
+use crate::sandbox::is_met_or_skipped;
 
 pub const USER: &str = "admin";
 pub const PASSWORD: &str = "s3cret-pass";
@@ -53,7 +53,8 @@ pub fn pause() {
 /// A program from pip, in the folder that .ci/run makes.
 fn python(name: &str) -> Option<PathBuf> {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/rigs/bin").join(name);
-    let is_there = met(program.exists(), &format!("target/rigs/bin/{name}: .ci/run says how"));
+    let is_there =
+        is_met_or_skipped(program.exists(), &format!("target/rigs/bin/{name}: .ci/run says how"));
     if is_there { Some(program) } else { None }
 }
 
@@ -76,7 +77,10 @@ impl IpmiSim {
     pub fn start() -> Option<Self> {
         let is_installed =
             Path::new("/usr/bin/ipmi_sim").exists() && Path::new("/usr/bin/ipmitool").exists();
-        if !met(is_installed, "ipmi_sim (package openipmi) or ipmitool is not installed") {
+        if !is_met_or_skipped(
+            is_installed,
+            "ipmi_sim (package openipmi) or ipmitool is not installed",
+        ) {
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
@@ -108,21 +112,21 @@ impl IpmiSim {
     }
 
     /// A property of its machine: `power`, `boot`; or `calls`, all that it was told.
-    pub fn machine(&self, property: &str) -> String {
+    pub fn property(&self, property: &str) -> String {
         let path = self.rig.folder.path().join("machine").join(property);
         fs::read_to_string(path).unwrap_or_default().trim().to_owned()
     }
 
     /// When it was last told this, in nanoseconds.
-    pub fn told(&self, call: &str) -> u128 {
-        let calls = self.machine("calls");
+    pub fn last_told(&self, call: &str) -> u128 {
+        let calls = self.property("calls");
         let last_line = calls.lines().rev().find(|line| line.ends_with(call));
         let last_line = last_line.unwrap_or_else(|| panic!("never told `{call}`:\n{calls}"));
         last_line.split(' ').next().unwrap().parse().unwrap()
     }
 
     /// Sets a property of its machine, as if somebody had done it by hand.
-    pub fn be(&self, property: &str, value: &str) {
+    pub fn set_property(&self, property: &str, value: &str) {
         fs::write(self.rig.folder.path().join("machine").join(property), value).unwrap();
     }
 }
@@ -168,7 +172,7 @@ impl Emulator {
         let program = python("sushy-emulator")?;
         let folder = tempfile::tempdir().unwrap();
         let port = free_port();
-        let (certificate, key) = certificate(&["localhost", "127.0.0.1"], |_| {});
+        let (certificate, key) = self_signed_certificate(&["localhost", "127.0.0.1"], |_| {});
         let config = emulator_config(port, machines, tls);
         for (name, content) in [
             ("cert.pem", &*certificate),
@@ -205,7 +209,7 @@ impl Emulator {
     /// What `sushy`, the reference client, sees of a machine: power, boot target and image, each
     /// `-` if there is none.
     #[expect(clippy::disallowed_methods, reason = "tests run programs")]
-    pub fn seen(&self, number: usize) -> String {
+    pub fn describe_machine(&self, number: usize) -> String {
         const SCRIPT: &str = "import os, sys, sushy\n\
             from sushy import auth\n\
             base, ca, uuid, user = sys.argv[1:]\n\
@@ -235,7 +239,7 @@ fn certificate_params(names: &[&str]) -> CertificateParams {
 }
 
 /// A certificate for these names that an authority has signed, its key, and the authority; as PEM.
-pub fn signed(names: &[&str]) -> ((String, String), String) {
+pub fn signed_certificate(names: &[&str]) -> ((String, String), String) {
     let mut authority = certificate_params(&[]);
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority_key = KeyPair::generate().unwrap();
@@ -247,7 +251,10 @@ pub fn signed(names: &[&str]) -> ((String, String), String) {
 }
 
 /// A certificate that signs itself, for these names, and its key; as PEM.
-pub fn certificate(names: &[&str], change: impl Fn(&mut CertificateParams)) -> (String, String) {
+pub fn self_signed_certificate(
+    names: &[&str],
+    change: impl Fn(&mut CertificateParams),
+) -> (String, String) {
     let mut params = certificate_params(names);
     params.distinguished_name.push(DnType::CommonName, "bmc");
     change(&mut params);

@@ -10,7 +10,7 @@ use crate::sandbox::{Sandbox, finish};
 /// A pool on the real clock, whose clusters are made and destroyed in less than a second.
 fn sandbox_with_quick_pool() -> Sandbox {
     let mut sandbox = Sandbox::new();
-    sandbox.set("POOLCTL_NOW", "");
+    sandbox.set_variable("POOLCTL_NOW", "");
     sandbox.ok(&["pool", "create", "lab", "--fake", "--size", "0"]);
     let quick = "{\"spec\": {\"annotations\": {\"poolctl.dev/fake-install-duration\": \"300ms\", \
                  \"poolctl.dev/fake-deprovision-duration\": \"100ms\"}}}";
@@ -62,8 +62,8 @@ fn run_exits_as_its_command_does() {
     let sandbox = sandbox_with_quick_pool();
     sandbox.ok(&["pool", "scale", "lab", "--size", "4", "--running-count", "4"]);
     // Only starting them shows that these two cannot be run.
-    let uninterpreted = sandbox.file("uninterpreted", "#!/nowhere/no-such-program\n");
-    let no_program = sandbox.file("no-program", "echo\n");
+    let uninterpreted = sandbox.write_file("uninterpreted", "#!/nowhere/no-such-program\n");
+    let no_program = sandbox.write_file("no-program", "echo\n");
     sandbox.shell("chmod +x $HOME/uninterpreted $HOME/no-program");
     for (command, code) in [
         (&["sh", "-c", "exit 7"][..], 7),
@@ -86,7 +86,7 @@ fn run_exits_as_its_command_does() {
 
 /// Everything that a command could have changed.
 fn objects_and_events(sandbox: &Sandbox) -> String {
-    sandbox.objects() + &sandbox.ok(&["events", "-A", "-o", "json"])
+    sandbox.all_objects() + &sandbox.ok(&["events", "-A", "-o", "json"])
 }
 
 /// A cluster was once claimed for a mistyped command, and destroyed.
@@ -190,7 +190,7 @@ fn a_claim_that_waits_in_vain_is_released_unless_it_is_kept() {
 #[test]
 fn an_interrupted_wait_ends_like_its_deadline() {
     let mut sandbox = Sandbox::new();
-    sandbox.set("POOLCTL_NOW", "");
+    sandbox.set_variable("POOLCTL_NOW", "");
     sandbox.ok(&["pool", "create", "lab", "--fake", "--fake-install-duration", "1h"]);
     for (keep, kind, code) in
         [(false, Signal::INT, 130), (false, Signal::TERM, 143), (true, Signal::TERM, 143)]

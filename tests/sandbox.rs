@@ -113,7 +113,7 @@ impl Sandbox {
     }
 
     /// Sets a variable of the environment for every command that follows.
-    pub fn set(&mut self, name: &str, value: &str) {
+    pub fn set_variable(&mut self, name: &str, value: &str) {
         self.variables.retain(|(variable, _)| variable != name);
         self.variables.push((name.into(), value.into()));
     }
@@ -162,26 +162,26 @@ impl Sandbox {
     }
 
     /// Starts all commands at once and waits for all of them.
-    pub fn together(&self, lines: &[impl CommandLine]) -> Vec<Ran> {
+    pub fn run_together(&self, lines: &[impl CommandLine]) -> Vec<Ran> {
         let children: Vec<Child> = lines.iter().map(|line| self.start(line)).collect();
         children.into_iter().map(finish).collect()
     }
 
     /// Writes a file and returns its path.
-    pub fn file(&self, name: &str, text: &str) -> String {
+    pub fn write_file(&self, name: &str, text: &str) -> String {
         let path = self.path().join(name);
         std::fs::write(&path, text).unwrap();
         path.display().to_string()
     }
 
     /// Creates a fake pool and waits until all its clusters are installed and running.
-    pub fn ready_pool(&self, name: &str, size: usize) {
+    pub fn create_ready_pool(&self, name: &str, size: usize) {
         self.ok(&format!("pool create {name} --fake --size {size} --running-count {size}"));
         self.ok("reconcile --wait -q");
     }
 
     /// Every object of the kinds that pools consist of, as YAML.
-    pub fn objects(&self) -> String {
+    pub fn all_objects(&self) -> String {
         self.ok("get pool,claim,cluster,cdc,imgset,secret,ns -A -o yaml")
     }
 }
@@ -198,8 +198,8 @@ pub fn finish(child: Child) -> Ran {
 
 /// Whether a program is installed; the test that needs it is skipped otherwise.
 #[expect(clippy::disallowed_methods, reason = "tests run programs")]
-pub fn has(program: &str) -> bool {
-    met(
+pub fn has_program(program: &str) -> bool {
+    is_met_or_skipped(
         Command::new(program).arg("--version").output().is_ok(),
         &format!("{program} is not installed"),
     )
@@ -207,7 +207,7 @@ pub fn has(program: &str) -> bool {
 
 /// Says SKIP and why when something is missing; where all is required, that is a failure.
 #[expect(clippy::disallowed_methods, reason = "tests read the environment")]
-pub fn met(there: bool, why: &str) -> bool {
+pub fn is_met_or_skipped(there: bool, why: &str) -> bool {
     if !there {
         assert!(std::env::var_os("POOLCTL_REQUIRE_ALL").is_none(), "required: {why}");
         note_skip(why);
@@ -235,7 +235,7 @@ pub fn is_root() -> bool {
 }
 
 /// Creates a customization that sets the cluster's name in DNS.
-pub fn customization(sandbox: &Sandbox, name: &str, dns: &str) {
+pub fn create_customization(sandbox: &Sandbox, name: &str, dns: &str) {
     let manifest = format!(
         "apiVersion: hive.openshift.io/v1\nkind: ClusterDeploymentCustomization\nmetadata: {{name: {name}}}\n\
          spec: {{installConfigPatches: [{{op: replace, path: /metadata/name, value: {dns}}}]}}\n"
@@ -245,7 +245,7 @@ pub fn customization(sandbox: &Sandbox, name: &str, dns: &str) {
 
 /// Applies a manifest, which is YAML or JSON; returns what the command printed.
 pub fn apply(sandbox: &Sandbox, manifest: &str) -> String {
-    let path = sandbox.file("applied.yaml", manifest);
+    let path = sandbox.write_file("applied.yaml", manifest);
     sandbox.ok(&format!("apply -f {path}"))
 }
 
@@ -255,7 +255,7 @@ pub fn jsonpath(sandbox: &Sandbox, objects: &str, path: &str) -> String {
 }
 
 /// Waits until nothing is left to do, and expects that a further pass would change nothing.
-pub fn steady(sandbox: &Sandbox) {
+pub fn assert_settled(sandbox: &Sandbox) {
     sandbox.ok("reconcile --wait -q");
     let ran = sandbox.run("plan");
     assert_eq!(ran.code, 0, "a second pass acts: {}{}", ran.out, ran.err);

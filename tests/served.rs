@@ -13,7 +13,7 @@ use serde_json::Value;
 
 /// A request that the server got.
 #[derive(Clone, Debug, Default)]
-pub struct Asked {
+pub struct Request {
     pub method: String,
     pub path: String,
     /// Names in lower case, and values.
@@ -21,7 +21,7 @@ pub struct Asked {
     pub body: String,
 }
 
-impl Asked {
+impl Request {
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(header, _)| header == name).map(|(_, value)| value.as_str())
     }
@@ -38,7 +38,7 @@ pub struct Answer {
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
     /// Whether the body is sent a byte a second.
-    pub drips: bool,
+    pub is_slow: bool,
 }
 
 impl Answer {
@@ -58,7 +58,7 @@ impl Answer {
     }
 
     /// Adds a header.
-    pub fn with(mut self, name: &str, value: &str) -> Self {
+    pub fn with_header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.into(), value.into()));
         self
     }
@@ -74,7 +74,7 @@ impl Answer {
         }
         head.push_str("\r\n");
         to.write_all(head.as_bytes())?;
-        if self.drips {
+        if self.is_slow {
             for byte in &self.body {
                 to.write_all(&[*byte])?;
                 to.flush()?;
@@ -90,17 +90,17 @@ impl Answer {
 pub struct Server {
     address: SocketAddr,
     tls: bool,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<Request>>>,
 }
 
 impl Server {
     /// Serves HTTP without TLS.
-    pub fn plain(answers: impl FnMut(&Asked) -> Answer + Send + 'static) -> Self {
+    pub fn plain(answers: impl FnMut(&Request) -> Answer + Send + 'static) -> Self {
         Self::start(None, answers)
     }
 
     /// Serves a folder at `/images`, as a web server does whose user is in our group.
-    pub fn of(folder: &Path) -> Self {
+    pub fn of_folder(folder: &Path) -> Self {
         let folder = folder.to_owned();
         Self::plain(move |request| {
             let path = request.path.strip_prefix("/images/").filter(|path| !path.contains(".."));
@@ -116,7 +116,7 @@ impl Server {
     /// Serves HTTPS with a certificate and its key, as PEM.
     pub fn tls(
         (certificate, key): &(String, String),
-        answers: impl FnMut(&Asked) -> Answer + Send + 'static,
+        answers: impl FnMut(&Request) -> Answer + Send + 'static,
     ) -> Self {
         let chain: Result<Vec<_>, _> =
             CertificateDer::pem_slice_iter(certificate.as_bytes()).collect();
@@ -133,7 +133,7 @@ impl Server {
 
     fn start(
         tls: Option<Arc<ServerConfig>>,
-        answers: impl FnMut(&Asked) -> Answer + Send + 'static,
+        answers: impl FnMut(&Request) -> Answer + Send + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -149,7 +149,7 @@ impl Server {
                 let asked = Arc::clone(&asked);
                 let answers = Arc::clone(&answers);
                 std::thread::spawn(move || {
-                    let answer = |request: &Asked| {
+                    let answer = |request: &Request| {
                         asked.lock().unwrap().push(request.clone());
                         (answers.lock().unwrap())(request)
                     };
@@ -173,13 +173,13 @@ impl Server {
     }
 
     /// The address of a system of this server, as `bmc.address` has it.
-    pub fn bmc(&self, system: &str) -> String {
+    pub fn bmc_address(&self, system: &str) -> String {
         let scheme = if self.tls { "redfish" } else { "redfish+http" };
         format!("{scheme}://{}{system}", self.address)
     }
 
     /// All requests so far.
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn requests(&self) -> Vec<Request> {
         self.asked.lock().unwrap().clone()
     }
 }
@@ -197,14 +197,14 @@ fn has_group_bits(path: &Path, bits: u32) -> bool {
 }
 
 /// Reads one request, and writes the answer to it.
-fn serve<S: Read + Write>(stream: S, answer: impl Fn(&Asked) -> Answer) -> std::io::Result<()> {
+fn serve<S: Read + Write>(stream: S, answer: impl Fn(&Request) -> Answer) -> std::io::Result<()> {
     let mut stream = BufReader::new(stream);
     let mut line = String::new();
     stream.read_line(&mut line)?;
     let mut words = line.split_whitespace().map(str::to_owned);
     let method = words.next().unwrap_or_default();
     let path = words.next().unwrap_or_default();
-    let mut request = Asked { method, path, ..Asked::default() };
+    let mut request = Request { method, path, ..Request::default() };
     loop {
         let mut line = String::new();
         stream.read_line(&mut line)?;
@@ -226,16 +226,16 @@ pub fn black_hole() -> (TcpListener, String) {
 }
 
 /// A port where nobody listens.
-pub fn closed() -> u16 {
+pub fn closed_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()
 }
 
 /// Sends a request on to another server as it is, and returns the answer.
-pub fn forward(to: SocketAddr, request: &Asked) -> Answer {
+pub fn forward_request(to: SocketAddr, request: &Request) -> Answer {
     let mut stream = TcpStream::connect(to).unwrap();
     let authorization = request.header("authorization").unwrap_or_default();
-    let Asked { method, path, body, .. } = request;
+    let Request { method, path, body, .. } = request;
     let length = body.len();
     write!(
         stream,

@@ -129,7 +129,7 @@ fn command_of(sandbox: &mut Sandbox, step: &Step, number: usize, now: &mut i64) 
         ),
         Step::Edit(entry, publish) => {
             let manifest = customization(*entry, *publish);
-            let file = sandbox.file(&format!("{number}.yaml"), &manifest);
+            let file = sandbox.write_file(&format!("{number}.yaml"), &manifest);
             split_words(&format!("apply -qf {file}"))
         }
         Step::Remove(large, bits) => {
@@ -156,7 +156,7 @@ fn command_of(sandbox: &mut Sandbox, step: &Step, number: usize, now: &mut i64) 
             *now += minutes;
             let day = 3 + *now / 1440;
             let time = format!("2026-03-{day:02}T{:02}:{:02}:00Z", *now / 60 % 24, *now % 60);
-            sandbox.set("POOLCTL_NOW", &time);
+            sandbox.set_variable("POOLCTL_NOW", &time);
             split_words("reconcile -q")
         }
     }
@@ -190,7 +190,7 @@ fn play(steps: &[Step], counts: &mut Counts) -> Result<(), TestCaseError> {
     for (number, step) in [Step::Fail(true, 3)].iter().chain(steps).enumerate() {
         let command = command_of(&mut sandbox, step, number, &mut now);
         let pass = split_words("reconcile -q");
-        for ran in sandbox.together(&[command, pass.clone(), pass]) {
+        for ran in sandbox.run_together(&[command, pass.clone(), pass]) {
             let is_known_code = [0, 1, 3, 4].contains(&ran.code);
             prop_assert!(is_known_code, "{step:?}: {} {}", ran.code, ran.err);
             prop_assert!(!ran.err.contains("InvariantViolated"), "{step:?}: {}", ran.err);

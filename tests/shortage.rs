@@ -3,8 +3,8 @@
 use poolctl::model::time::{Span, Time};
 use serde_json::{Value, json};
 
-use crate::metal::{another_pool, boot, boot_host, pass, rack};
-use crate::once::whole;
+use crate::metal::{another_pool, boot_host, boot_hosts, reconcile_whole, sandbox_with_rack};
+use crate::once::assert_clusters_are_whole;
 use crate::rack::cluster;
 use crate::sandbox::{NOON, Sandbox, apply, jsonpath};
 
@@ -20,9 +20,9 @@ fn lose_infra_envs(sandbox: &mut Sandbox) {
     sandbox.ok(&["export", &file, "--include-secrets", "-o", "json"]);
     let mut list: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
     list["items"].as_array_mut().unwrap().retain(|object| object["kind"] != "InfraEnv");
-    let file = sandbox.file("left.json", &list.to_string());
+    let file = sandbox.write_file("left.json", &list.to_string());
     let state = sandbox.path().join("moved.db").display().to_string();
-    sandbox.set("POOLCTL_STATE", &state);
+    sandbox.set_variable("POOLCTL_STATE", &state);
     sandbox.ok(&["import", &file]);
 }
 
@@ -30,7 +30,7 @@ fn lose_infra_envs(sandbox: &mut Sandbox) {
 fn do_step(sandbox: &mut Sandbox, line: &str) {
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     match word {
-        "hosts" => boot(sandbox, &numbers(rest)),
+        "hosts" => boot_hosts(sandbox, &numbers(rest)),
         "hosts-of" => {
             let (environment, hosts) = rest.split_once(' ').unwrap();
             for number in numbers(hosts) {
@@ -49,7 +49,7 @@ fn do_step(sandbox: &mut Sandbox, line: &str) {
         "silence" => {
             let now: Time = NOON.parse().unwrap();
             let later = now.plus(Span::minutes(rest.parse::<i64>().unwrap() + 1));
-            sandbox.set("POOLCTL_NOW", &later.to_string());
+            sandbox.set_variable("POOLCTL_NOW", &later.to_string());
         }
         "poolctl" => {
             let ran = sandbox.shell(line);
@@ -61,7 +61,7 @@ fn do_step(sandbox: &mut Sandbox, line: &str) {
 
 /// Plays a case. Returns what is not said where it should be.
 fn play(block: &str) -> Vec<String> {
-    let mut sandbox = rack();
+    let mut sandbox = sandbox_with_rack();
     let (name, lines) = block.split_once('\n').unwrap();
     let (expectations, steps): (Vec<&str>, Vec<&str>) = lines
         .lines()
@@ -98,7 +98,7 @@ fn play(block: &str) -> Vec<String> {
     if count != usize::from(name.contains("second cluster")) {
         wrong.push(format!("{name}: {count} clusters were made"));
     } else if !name.contains("another cluster") {
-        whole(&sandbox, 3, 5);
+        assert_clusters_are_whole(&sandbox, 3, 5);
     }
     wrong
 }
@@ -123,10 +123,10 @@ fn sizes_of_pools(sandbox: &Sandbox) -> [String; 2] {
 
 #[test]
 fn two_pools_that_want_the_same_hosts_share_none_and_the_short_one_says_so() {
-    let sandbox = rack();
+    let sandbox = sandbox_with_rack();
     apply(&sandbox, &another_pool("rival", "metal-b"));
-    boot(&sandbox, &[1, 2, 3, 4]);
-    pass(&sandbox);
+    boot_hosts(&sandbox, &[1, 2, 3, 4]);
+    reconcile_whole(&sandbox);
     assert_eq!(
         sizes_of_pools(&sandbox).concat().matches('1').count(),
         1,
@@ -147,20 +147,20 @@ fn two_pools_that_want_the_same_hosts_share_none_and_the_short_one_says_so() {
     );
     // The hosts that the winner gives back are taken by the other, once they are booted again.
     sandbox.ok(&["pool", "scale", winner, "--size", "0", "-q"]);
-    pass(&sandbox);
+    reconcile_whole(&sandbox);
     assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].metadata.name}"), "");
-    boot(&sandbox, &[1, 2, 3, 4]);
-    pass(&sandbox);
+    boot_hosts(&sandbox, &[1, 2, 3, 4]);
+    reconcile_whole(&sandbox);
     assert_eq!(jsonpath(&sandbox, &format!("pool/{short}"), "{.status.size}"), "1");
 }
 
 #[test]
 fn pools_that_are_scaled_at_once_take_no_host_twice() {
     for _ in 0..3 {
-        let sandbox = rack();
+        let sandbox = sandbox_with_rack();
         sandbox.ok(&["pool", "scale", "metal", "--size", "0", "-q"]);
         apply(&sandbox, &another_pool("rival", "metal-b").replace("  size: 1\n", "  size: 0\n"));
-        boot(&sandbox, &[1, 2, 3, 4, 5]);
+        boot_hosts(&sandbox, &[1, 2, 3, 4, 5]);
         sandbox.ok(&["reconcile", "-q"]);
         let commands = [
             "pool scale metal --size 1 -q",
@@ -168,11 +168,11 @@ fn pools_that_are_scaled_at_once_take_no_host_twice() {
             "pool scale rival --size 1 -q",
             "reconcile -q",
         ];
-        sandbox.together(
+        sandbox.run_together(
             &commands.map(|command| command.split(' ').map(str::to_owned).collect::<Vec<_>>()),
         );
         sandbox.ok(&["reconcile", "-q"]);
-        whole(&sandbox, 3, 5);
+        assert_clusters_are_whole(&sandbox, 3, 5);
         assert_eq!(
             sizes_of_pools(&sandbox).concat().matches('1').count(),
             1,

@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 
 use poolctl::model::data_template::Metal3DataTemplate;
 use poolctl::model::host::BareMetalHost;
-use poolctl::render::host_data::{Facts, Leased, meta_data, network_data, nmstate};
+use poolctl::render::host_data::{
+    LeasedAddress, TemplateContext, render_meta_data, render_network_data, render_nmstate,
+};
 use poolctl::rules::data_templates::{check, check_change};
 use poolctl::yaml;
 
@@ -30,7 +32,7 @@ fn read_cases() -> Vec<Case> {
         if block.trim().is_empty() {
             continue;
         }
-        let given = yaml::value(block).unwrap_or_else(|error| panic!("{error}: {block}"));
+        let given = yaml::parse_value(block).unwrap_or_else(|error| panic!("{error}: {block}"));
         let row = given["row"].as_str().unwrap_or_else(|| panic!("no row: {block}")).to_owned();
         let fields = given.as_object().unwrap();
         let has_known_fields = fields.keys().all(|field| FIELDS.contains(&field.as_str()));
@@ -84,14 +86,14 @@ impl Case {
     }
 
     /// The leases of the case, by pool; a lease has usual values where the case gives none.
-    fn leases(&self) -> BTreeMap<String, Leased> {
+    fn leases(&self) -> BTreeMap<String, LeasedAddress> {
         let mut leases = BTreeMap::new();
         for (pool, lease) in self.given["leases"].as_object().into_iter().flatten() {
             let address = lease["address"].as_str().unwrap_or("192.168.0.14");
             let gateway = lease["gateway"].as_str().unwrap_or("192.168.0.1");
             let prefix = lease["prefix"].as_u64().unwrap_or(24);
             let dns = lease["dns"].as_array().into_iter().flatten();
-            let facts_of_lease = Leased {
+            let facts_of_lease = LeasedAddress {
                 address: address.to_owned(),
                 prefix: prefix.try_into().unwrap(),
                 gateway: gateway.to_owned(),
@@ -102,8 +104,11 @@ impl Case {
         leases
     }
 
-    fn rendered<T>(&self, render: fn(&Facts<'_>) -> Result<T, String>) -> Result<T, String> {
-        let facts = Facts {
+    fn rendered<T>(
+        &self,
+        render: fn(&TemplateContext<'_>) -> Result<T, String>,
+    ) -> Result<T, String> {
+        let facts = TemplateContext {
             template: &self.template(),
             index: self.given["index"].as_u64().unwrap_or_default(),
             host: &self.host(),
@@ -187,13 +192,13 @@ fn templates_are_checked_and_rendered_as_their_cases_say() {
         }
         if let Some(pools) = case.expected("pools") {
             let host = case.host();
-            assert_eq!(&json!(template.pools(host.annotations())), pools, "{}", case.row);
+            assert_eq!(&json!(template.pool_names(host.annotations())), pools, "{}", case.row);
         }
-        case.assert_rendered("meta", case.rendered(meta_data).map(|entries| json!(entries)));
-        case.assert_rendered("network", case.rendered(network_data));
+        case.assert_rendered("meta", case.rendered(render_meta_data).map(|entries| json!(entries)));
+        case.assert_rendered("network", case.rendered(render_network_data));
         case.assert_rendered(
             "nmstate",
-            case.rendered(network_data).map(|network| nmstate(&network)),
+            case.rendered(render_network_data).map(|network| render_nmstate(&network)),
         );
         tried += 1;
     }
@@ -260,9 +265,9 @@ fn rendered_data_is_yaml_with_sorted_keys() {
             "networkData": {}}}),
     };
     // Scenario L14.
-    let meta = yaml::text(&json!(case.rendered(meta_data).unwrap())).unwrap();
+    let meta = yaml::to_text(&json!(case.rendered(render_meta_data).unwrap())).unwrap();
     assert_eq!(meta, "String-1: String-1\nproviderid: ns1/host1/machine1\n");
-    let network = yaml::text(&case.rendered(network_data).unwrap()).unwrap();
+    let network = yaml::to_text(&case.rendered(render_network_data).unwrap()).unwrap();
     assert_eq!(network, "links: []\nnetworks: []\nservices: []\n");
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::sandbox::{Sandbox, has};
+use crate::sandbox::{Sandbox, has_program};
 
 /// Starts a command that does not end by itself, acts meanwhile, ends it, and returns its output.
 fn output_during(sandbox: &Sandbox, arguments: &[&str], act: impl FnOnce()) -> String {
@@ -29,7 +29,7 @@ fn pause(millis: u64) {
 #[test]
 fn a_watch_shows_what_changes() {
     let sandbox = Sandbox::new();
-    sandbox.ready_pool("lab", 1);
+    sandbox.create_ready_pool("lab", 1);
     let out = output_during(&sandbox, &["get", "claim,pool", "-w"], || {
         sandbox.ok(&["claim", "lab", "ci-17"]);
     });
@@ -58,7 +58,7 @@ fn a_watch_shows_what_changes() {
 #[test]
 fn events_are_followed() {
     let sandbox = Sandbox::new();
-    sandbox.ready_pool("lab", 1);
+    sandbox.create_ready_pool("lab", 1);
     let out = output_during(&sandbox, &["events", "-f", "claim/ci-17"], || {
         sandbox.ok(&["claim", "lab", "ci-17"]);
         sandbox.ok(&["label", "pool", "lab", "a=b"]);
@@ -78,7 +78,7 @@ fn terminal(sandbox: &Sandbox, typed: &str, line: &str) -> (i32, String) {
 
 #[test]
 fn a_wait_draws_a_bar_on_a_terminal_and_lines_elsewhere() {
-    if !has("script") {
+    if !has_program("script") {
         return;
     }
     for wait in [
@@ -107,7 +107,7 @@ fn a_wait_draws_a_bar_on_a_terminal_and_lines_elsewhere() {
 /// A pool whose cluster is there in a second.
 fn installing() -> Sandbox {
     let mut sandbox = Sandbox::new();
-    sandbox.set("POOLCTL_NOW", "");
+    sandbox.set_variable("POOLCTL_NOW", "");
     let create = ["pool", "create", "lab", "--fake", "--fake-install-duration", "1s"];
     sandbox.ok(&[&create[..], &["--running-count", "1"]].concat());
     sandbox
@@ -115,7 +115,7 @@ fn installing() -> Sandbox {
 
 #[test]
 fn colours_only_where_they_are_wanted() {
-    if !has("script") {
+    if !has_program("script") {
         return;
     }
     let sandbox = Sandbox::new();
@@ -129,7 +129,7 @@ fn colours_only_where_they_are_wanted() {
 
 #[test]
 fn what_is_typed_for_a_secret_is_not_shown() {
-    if !has("script") {
+    if !has_program("script") {
         return;
     }
     let sandbox = Sandbox::new();
@@ -147,11 +147,11 @@ fn what_is_typed_for_a_secret_is_not_shown() {
 
 #[test]
 fn a_loss_is_asked_for_at_a_terminal() {
-    if !has("script") {
+    if !has_program("script") {
         return;
     }
     let sandbox = Sandbox::new();
-    sandbox.ready_pool("lab", 1);
+    sandbox.create_ready_pool("lab", 1);
     let name = sandbox.path().join("b.db").display().to_string();
     sandbox.ok(&["backup", &name]);
     let (code, shown) = terminal(&sandbox, "n\\n", &format!("poolctl restore {name}"));

@@ -5,7 +5,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use crate::sandbox::{Sandbox, has};
+use crate::sandbox::{Sandbox, has_program};
 
 struct Step {
     /// Comment lines before the command.
@@ -45,7 +45,7 @@ fn run_command(sandbox: &mut Sandbox, command: &str) -> String {
     if let Some((name, value)) =
         command.strip_prefix("export ").and_then(|variable| variable.split_once('='))
     {
-        sandbox.set(name, value);
+        sandbox.set_variable(name, value);
         return String::new();
     }
     let ran = sandbox.shell(&format!("({command}\n) 2>&1"));
@@ -68,7 +68,7 @@ fn run_command(sandbox: &mut Sandbox, command: &str) -> String {
 /// Fails at the first command that prints something else; when blessing, writes that to the file.
 fn check_transcript(path: &Path, bless: bool) {
     let transcript = std::fs::read_to_string(path).unwrap();
-    if transcript.contains("jq ") && !has("jq") {
+    if transcript.contains("jq ") && !has_program("jq") {
         return;
     }
     let (steps, last_comment) = parse_transcript(&transcript);
@@ -108,7 +108,7 @@ fn paths() -> Vec<PathBuf> {
 }
 
 /// Calls `visit` with the state that each step of each transcript leaves, if the step changed it.
-pub fn replay(mut visit: impl FnMut(&str, &Sandbox)) {
+pub fn replay_transcripts(mut visit: impl FnMut(&str, &Sandbox)) {
     for path in paths() {
         let (steps, _) = parse_transcript(&std::fs::read_to_string(&path).unwrap());
         let mut sandbox = Sandbox::new();

@@ -1,6 +1,6 @@
 //! Files that are not a usable state: refused, exit 8, and not a byte of them changed.
 
-use crate::sandbox::{Sandbox, has, is_root, met};
+use crate::sandbox::{Sandbox, has_program, is_met_or_skipped, is_root};
 
 /// Commands that open a state in every way.
 const COMMANDS: [&str; 6] = [
@@ -120,7 +120,7 @@ fn the_state_is_for_its_owner_alone() {
 
 #[test]
 fn a_state_of_another_user_is_refused() {
-    if !met(is_root(), "only root can be somebody else") || !has("setpriv") {
+    if !is_met_or_skipped(is_root(), "only root can be somebody else") || !has_program("setpriv") {
         return;
     }
     let sandbox = Sandbox::new();
@@ -139,7 +139,7 @@ fn a_state_of_another_user_is_refused() {
 
 #[test]
 fn a_read_only_state_is_refused() {
-    if !met(is_root() && can_mount(), "needs root and mounts of its own") {
+    if !is_met_or_skipped(is_root() && can_mount(), "needs root and mounts of its own") {
         return;
     }
     let sandbox = Sandbox::new();
@@ -166,7 +166,7 @@ const STATE_COMMANDS: [&str; 9] = [
 
 fn sandbox_with_claim_and_backup() -> Sandbox {
     let sandbox = Sandbox::new();
-    sandbox.ready_pool("lab", 2);
+    sandbox.create_ready_pool("lab", 2);
     sandbox.ok(&["claim", "lab", "c", "-q"]);
     assert_eq!(sandbox.shell("poolctl backup $HOME/backup.db").code, 0);
     sandbox
@@ -186,7 +186,7 @@ fn two_names_message(path: &std::path::Path, cause: &str, next: &str) -> String 
 #[test]
 fn a_state_with_two_hard_links_is_refused_by_either_name() {
     let sandbox = sandbox_with_claim_and_backup();
-    let before = sandbox.objects();
+    let before = sandbox.all_objects();
     let link = sandbox.path().join("other.db");
     std::fs::hard_link(sandbox.state(), &link).unwrap();
     for path in [sandbox.state(), link.clone()] {
@@ -210,18 +210,18 @@ fn a_state_with_two_hard_links_is_refused_by_either_name() {
         assert!(!std::path::Path::new(&beside).exists(), "{beside}");
     }
     std::fs::remove_file(link).unwrap();
-    assert_eq!(sandbox.objects(), before);
+    assert_eq!(sandbox.all_objects(), before);
     sandbox.ok(&["claim", "lab", "d", "-q"]);
     sandbox.ok(&["release", "c", "-q"]);
 }
 
 #[test]
 fn a_state_that_is_mounted_as_a_file_is_refused_there_and_only_there() {
-    if !met(is_root() && can_mount(), "needs root and mounts of its own") {
+    if !is_met_or_skipped(is_root() && can_mount(), "needs root and mounts of its own") {
         return;
     }
     let sandbox = sandbox_with_claim_and_backup();
-    let before = sandbox.objects();
+    let before = sandbox.all_objects();
     let mounted = sandbox.path().join("mounted.db");
     let shown = mounted.display();
     let mount = format!("touch {shown} && mount --bind $HOME/state.db {shown}");
@@ -235,7 +235,7 @@ fn a_state_that_is_mounted_as_a_file_is_refused_there_and_only_there() {
     }
     let ran = sandbox.shell(&format!("unshare -m sh -c \"{mount} && findmnt -no SOURCE {shown}\""));
     assert!(ran.code == 0 && ran.out.contains("state.db"), "{}{}", ran.out, ran.err);
-    assert_eq!(sandbox.objects(), before);
+    assert_eq!(sandbox.all_objects(), before);
     // By its own name it is used as ever, and also in a folder that is mounted.
     let ran = sandbox.shell(&format!("unshare -m sh -c '{mount} && poolctl claim lab d -q'"));
     assert_eq!(ran.code, 0, "{}", ran.err);

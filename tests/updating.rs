@@ -1,6 +1,6 @@
 //! Pools that are changed while they have clusters, and clocks that jump.
 
-use crate::sandbox::{Sandbox, apply, customization, has, jsonpath};
+use crate::sandbox::{Sandbox, apply, create_customization, has_program, jsonpath};
 
 /// These fields of a pool's status.
 fn counts<const N: usize>(sandbox: &Sandbox, pool: &str, fields: [&str; N]) -> [usize; N] {
@@ -11,7 +11,7 @@ fn counts<const N: usize>(sandbox: &Sandbox, pool: &str, fields: [&str; N]) -> [
 #[test]
 fn a_lower_max_size_deletes_nothing() {
     let sandbox = Sandbox::new();
-    sandbox.ready_pool("lab", 4);
+    sandbox.create_ready_pool("lab", 4);
     sandbox.ok(&["claim", "lab", "k", "-q"]);
     sandbox.ok(&["reconcile", "--wait", "-q"]);
     // Stale clusters stay, too, because they could not be replaced.
@@ -35,10 +35,10 @@ fn a_lower_max_size_deletes_nothing() {
 #[test]
 fn all_clusters_of_a_pool_at_its_max_size_are_replaced_one_at_a_time() {
     let mut sandbox = Sandbox::new();
-    sandbox.set("POOLCTL_NOW", "2026-03-02T08:00:00Z");
+    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T08:00:00Z");
     let names: Vec<String> = (1..=17).map(|number| format!("cdc-{number}")).collect();
     for name in &names {
-        customization(&sandbox, name, name);
+        create_customization(&sandbox, name, name);
     }
     let inventory: Vec<String> = names.iter().map(|name| format!("{{name: {name}}}")).collect();
     apply(
@@ -86,7 +86,7 @@ fn all_clusters_of_a_pool_at_its_max_size_are_replaced_one_at_a_time() {
 /// A claim of two hours, on the real clock.
 fn sandbox_with_claim() -> Sandbox {
     let mut sandbox = Sandbox::new();
-    sandbox.set("POOLCTL_NOW", "");
+    sandbox.set_variable("POOLCTL_NOW", "");
     let create = "pool create lab --fake --fake-install-duration 1s --size 1 --running-count 1 -q";
     sandbox.ok(&create.split(' ').collect::<Vec<_>>());
     sandbox.ok(&["reconcile", "--wait", "-q"]);
@@ -122,7 +122,7 @@ fn jump_with(sandbox: &Sandbox, forward: &str, back: &str) {
 
 #[test]
 fn a_real_clock_that_jumps_ends_no_claim() {
-    if has("faketime") {
+    if has_program("faketime") {
         jump_with(&sandbox_with_claim(), "faketime -f +365d", "faketime -f -365d");
     }
 }
@@ -139,12 +139,12 @@ fn a_stray_rehearsed_clock_ends_no_claim() {
 #[test]
 fn a_schedule_survives_a_clock_that_went_a_year_ahead_and_came_back() {
     let mut sandbox = Sandbox::new();
-    sandbox.set("POOLCTL_NOW", "2026-03-02T05:00:00Z");
+    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T05:00:00Z");
     sandbox.ok(&["pool", "create", "lab", "--fake", "--size", "0", "-q"]);
     let schedule = "poolctl.dev/schedule=0 6 * * * size=2\n0 20 * * * size=0";
     sandbox.ok(&["annotate", "pool/lab", schedule, "-q"]);
     for (time, size) in [("2027-03-02T21:00:00Z", "0"), ("2026-03-03T06:00:00Z", "2")] {
-        sandbox.set("POOLCTL_NOW", time);
+        sandbox.set_variable("POOLCTL_NOW", time);
         sandbox.ok(&["reconcile", "-q"]);
         assert_eq!(jsonpath(&sandbox, "pool/lab", "{.spec.size}"), size, "{time}");
     }

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use crate::sandbox::{Ran, Sandbox, customization, jsonpath};
+use crate::sandbox::{Ran, Sandbox, create_customization, jsonpath};
 
 /// Where a restore says that it has kept the former state.
 fn path_of_kept_state(message: &str) -> String {
@@ -13,7 +13,7 @@ fn path_of_kept_state(message: &str) -> String {
 #[test]
 fn a_backup_can_be_put_back() {
     let sandbox = Sandbox::new();
-    sandbox.ready_pool("lab", 2);
+    sandbox.create_ready_pool("lab", 2);
     let file = sandbox.path().join("backup.db");
     let name = file.display().to_string();
     sandbox.ok(&["backup", &name]);
@@ -44,7 +44,7 @@ fn a_backup_can_be_put_back() {
 #[test]
 fn restore_is_refused_while_jobs_run_and_names_the_jobs_that_it_forgets() {
     let sandbox = Sandbox::new();
-    sandbox.ready_pool("lab", 1);
+    sandbox.create_ready_pool("lab", 1);
     let name = sandbox.path().join("backup.db").display().to_string();
     sandbox.ok(&["backup", &name]);
     sandbox.ok(&["pool", "scale", "lab", "--size", "2"]);
@@ -62,9 +62,9 @@ fn restore_is_refused_while_jobs_run_and_names_the_jobs_that_it_forgets() {
 #[test]
 fn a_file_that_is_no_backup_is_not_restored_and_no_other_file_is_overwritten() {
     let sandbox = Sandbox::new();
-    sandbox.ready_pool("lab", 1);
+    sandbox.create_ready_pool("lab", 1);
     let before = sandbox.ok(&["export"]);
-    let notes = sandbox.file("notes.txt", "mine");
+    let notes = sandbox.write_file("notes.txt", "mine");
     for (arguments, code) in [
         (["restore", &notes], 8),
         (["restore", "/nowhere"], 3),
@@ -88,7 +88,7 @@ fn a_file_that_is_no_backup_is_not_restored_and_no_other_file_is_overwritten() {
     let backup = format!("{}2", name.display());
     sandbox.ok(&["backup", &backup]);
     let rubbish =
-        sandbox.file("other.db", "rubbish that is longer than a header of SQLite, all of it");
+        sandbox.write_file("other.db", "rubbish that is longer than a header of SQLite, all of it");
     assert_eq!(sandbox.run(&["--state", &rubbish, "restore", &backup, "-y"]).code, 8);
     assert!(std::fs::read_to_string(&rubbish).unwrap().contains("rubbish"));
     let folder = sandbox.path().display().to_string();
@@ -106,7 +106,7 @@ fn a_file_that_is_no_backup_is_not_restored_and_no_other_file_is_overwritten() {
 #[test]
 fn a_backup_replaces_no_state_that_somebody_uses() {
     let sandbox = Sandbox::new();
-    sandbox.ready_pool("lab", 1);
+    sandbox.create_ready_pool("lab", 1);
     let other_state = sandbox.path().join("b.db").display().to_string();
     sandbox.ok(&["--state", &other_state, "pool", "create", "theirs", "--fake"]);
     assert_eq!(sandbox.run(&["backup", &other_state]).code, 4);
@@ -133,15 +133,15 @@ fn count_values(sandbox: &Sandbox, state: &str, path: &str) -> usize {
 #[test]
 fn a_backup_is_consistent_while_others_write() {
     let mut sandbox = Sandbox::new();
-    sandbox.set("POOLCTL_SEED", "");
-    sandbox.ready_pool("lab", 20);
+    sandbox.set_variable("POOLCTL_SEED", "");
+    sandbox.create_ready_pool("lab", 20);
     let mut commands = Vec::new();
     for number in 0..20 {
         let claim = format!("c{number}");
         commands.push(["claim", "lab", &claim].map(str::to_owned).to_vec());
         commands.push(vec!["backup".to_owned(), backup_path(&sandbox, number)]);
     }
-    assert!(sandbox.together(&commands).iter().all(|ran| ran.code == 0));
+    assert!(sandbox.run_together(&commands).iter().all(|ran| ran.code == 0));
     for number in 0..20 {
         let name = backup_path(&sandbox, number);
         // Both ends of every claim are in it, or none.
@@ -161,7 +161,7 @@ fn a_backup_is_consistent_while_others_write() {
 #[test]
 fn doctor_finds_what_is_wrong_and_puts_it_right() {
     let sandbox = Sandbox::new();
-    customization(&sandbox, "foo", "one");
+    create_customization(&sandbox, "foo", "one");
     sandbox.ok(&["pool", "create", "lab", "--fake", "--customization", "foo"]);
     sandbox.ok(&["reconcile", "--wait", "-q"]);
     sandbox.ok(&["claim", "lab", "ci"]);
@@ -218,7 +218,7 @@ fn doctor_finds_rows_that_point_nowhere_and_work_that_nobody_does() {
     let connection = rusqlite::Connection::open(sandbox.state()).unwrap();
     connection.execute_batch("PRAGMA foreign_keys = 0; DELETE FROM cluster_body; INSERT INTO secret VALUES (99, 'a', x'62')").unwrap();
     drop(connection);
-    sandbox.set("POOLCTL_NOW", "2026-03-02T14:00:00Z");
+    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T14:00:00Z");
     let ran = sandbox.run(&["doctor", "--fix"]);
     assert_eq!(ran.code, 1, "{}", ran.out);
     for part in
@@ -275,12 +275,12 @@ fn doctor_finds_hosts_that_belong_to_nothing() {
 #[test]
 fn a_backup_that_was_copied_into_place_is_a_state() {
     let mut sandbox = Sandbox::new();
-    sandbox.ready_pool("lab", 1);
+    sandbox.create_ready_pool("lab", 1);
     let name = sandbox.path().join("b.db").display().to_string();
     sandbox.ok(&["backup", &name]);
     sandbox.shell("cp $HOME/b.db $HOME/copy.db");
     let copy = sandbox.path().join("copy.db").display().to_string();
-    sandbox.set("POOLCTL_STATE", &copy);
+    sandbox.set_variable("POOLCTL_STATE", &copy);
     let before = sandbox.ok(&["export"]);
     assert!(sandbox.run(&["doctor"]).out.contains("the journal mode is delete"));
     let ran = sandbox.run(&["doctor", "--fix"]);
@@ -304,7 +304,7 @@ fn restore_and_get_claims(sandbox: &Sandbox, from: &str, to: &str) -> Ran {
 #[test]
 fn a_state_is_restored_from_with_its_log_or_not_at_all() {
     let sandbox = Sandbox::new();
-    sandbox.ready_pool("lab", 1);
+    sandbox.create_ready_pool("lab", 1);
     sandbox.ok(&["claim", "lab", "c", "-q"]);
     sandbox.shell("ln -s state.db $HOME/symbolic.db");
     let ran = restore_and_get_claims(&sandbox, "symbolic.db", "new.db");
@@ -322,7 +322,7 @@ fn a_state_is_restored_from_with_its_log_or_not_at_all() {
 #[test]
 fn metrics_are_openmetrics() {
     let sandbox = Sandbox::new();
-    sandbox.ready_pool("lab", 1);
+    sandbox.create_ready_pool("lab", 1);
     sandbox.ok(&["claim", "lab", "one"]);
     sandbox.ok(&["pool", "create", "empty", "--fake", "--size", "0"]);
     let metrics = sandbox.ok(&["metrics"]);
@@ -351,7 +351,7 @@ fn metrics_are_openmetrics() {
         assert!(sample.ends_with(" 1"), "{sample}");
     }
     // A text file is replaced as a whole, and everybody may read it.
-    let file = sandbox.file("poolctl.prom", "old");
+    let file = sandbox.write_file("poolctl.prom", "old");
     sandbox.ok(&["metrics", "--textfile", &file]);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), metrics);
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o644);

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use crate::machines::{import, lab, status, until};
-use crate::rigs::{Emulator, PASSWORD, USER, certificate, uuid};
+use crate::machines::{host_status, import_hosts, reconcile_until, sandbox_on_real_clock};
+use crate::rigs::{Emulator, PASSWORD, USER, self_signed_certificate, uuid};
 use crate::sandbox::{Sandbox, jsonpath};
-use crate::served::{Answer, Asked, Server, forward};
+use crate::served::{Answer, Request, Server, forward_request};
 
 /// A way in which machines depart from the standard.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,7 +62,7 @@ impl Make {
 
 /// Whether the hosts of all makes are in this state of provisioning.
 fn all_are_in_state(lab: &Sandbox, state: &str) -> bool {
-    MAKES.iter().all(|make| status(lab, &make.host(), "provisioning.state") == state)
+    MAKES.iter().all(|make| host_status(lab, &make.host(), "provisioning.state") == state)
 }
 
 impl Machine {
@@ -71,7 +71,7 @@ impl Machine {
         Self { make, on: false, image: None, boot: json!({}), booted: None, busy, task: 0 }
     }
 
-    fn answer(&mut self, request: &Asked) -> Answer {
+    fn answer(&mut self, request: &Request) -> Answer {
         let (method, path) = (request.method.as_str(), request.path.as_str());
         match (method, path) {
             ("GET", "/redfish/v1/") => Answer::json(&json!({"Systems": {"@odata.id": "/all"}})),
@@ -87,7 +87,7 @@ impl Machine {
             ("GET", "/media/slot-1") => {
                 Answer::json(&json!({"MediaTypes": ["Floppy", "USBStick"]}))
             }
-            ("GET", MEDIA) => Answer::json(&self.media()).with("ETag", "W/\"7\""),
+            ("GET", MEDIA) => Answer::json(&self.media()).with_header("ETag", "W/\"7\""),
             ("GET", "/info") => {
                 let values = json!(["On", "ForceOff", "GracefulShutdown"]);
                 let reset = json!({"Name": "ResetType", "AllowableValues": values});
@@ -150,7 +150,7 @@ impl Machine {
         media
     }
 
-    fn reset(&mut self, request: &Asked) -> Answer {
+    fn reset(&mut self, request: &Request) -> Answer {
         if self.busy > 0 {
             self.busy -= 1;
             let id = if self.make == Make::Ilo {
@@ -176,7 +176,9 @@ impl Machine {
         self.on = on;
         if self.make == Make::Idrac {
             self.task = 2;
-            return Answer::status(202).with("Location", "/task").with("Retry-After", "1");
+            return Answer::status(202)
+                .with_header("Location", "/task")
+                .with_header("Retry-After", "1");
         }
         Answer::status(204)
     }
@@ -185,7 +187,7 @@ impl Machine {
         self.task = self.task.saturating_sub(1);
         let state = if self.task == 0 { "Completed" } else { "Running" };
         Answer { status: 202, ..Answer::json(&json!({"TaskState": state})) }
-            .with("Location", "/task")
+            .with_header("Location", "/task")
     }
 
     fn insert(&mut self, body: &Value) -> Answer {
@@ -207,7 +209,7 @@ impl Machine {
         }
     }
 
-    fn eject(&mut self, request: &Asked) -> Answer {
+    fn eject(&mut self, request: &Request) -> Answer {
         if self.make == Make::Ilo && request.body != "{}" {
             return Answer::status(415);
         }
@@ -215,7 +217,7 @@ impl Machine {
         if self.make == Make::Liar { Answer::status(409) } else { Answer::status(204) }
     }
 
-    fn patch_media(&mut self, request: &Asked) -> Answer {
+    fn patch_media(&mut self, request: &Request) -> Answer {
         if self.make != Make::Lenovo {
             return Answer::status(405);
         }
@@ -275,7 +277,7 @@ fn inventory(path: &str) -> Option<Value> {
 
 #[test]
 fn every_make_boots_an_image_once_and_ejects_it() {
-    let lab = lab();
+    let lab = sandbox_on_real_clock();
     let machines: Vec<Arc<Mutex<Machine>>> =
         MAKES.iter().map(|make| Arc::new(Mutex::new(Machine::new(*make)))).collect();
     let servers: Vec<Server> = machines
@@ -288,12 +290,14 @@ fn every_make_boots_an_image_once_and_ejects_it() {
     let lines: Vec<String> = MAKES
         .iter()
         .zip(&servers)
-        .map(|(make, server)| format!("{},{},{USER},{PASSWORD}", make.host(), server.bmc("")))
+        .map(|(make, server)| {
+            format!("{},{},{USER},{PASSWORD}", make.host(), server.bmc_address(""))
+        })
         .collect();
-    import(&lab, "name,bmc,username,password", &lines);
+    import_hosts(&lab, "name,bmc,username,password", &lines);
     let iso = "http://127.0.0.1:1/discovery.iso";
     lab.ok(&["host", "boot", "--all", "--iso", iso, "-q"]);
-    until(&lab, "booted", |lab| all_are_in_state(lab, "provisioned"));
+    reconcile_until(&lab, "booted", |lab| all_are_in_state(lab, "provisioned"));
     for machine in &machines {
         let machine = machine.lock().unwrap();
         let make = machine.make;
@@ -302,7 +306,7 @@ fn every_make_boots_an_image_once_and_ejects_it() {
         assert_eq!(machine.booted.as_deref(), Some(target), "{make:?}");
     }
     lab.ok(&["host", "eject", "--all", "-q"]);
-    until(&lab, "ejected", |lab| all_are_in_state(lab, "available"));
+    reconcile_until(&lab, "ejected", |lab| all_are_in_state(lab, "available"));
     lab.ok(&["host", "power", "cycle", "--all", "--wait", "-q"]);
     for machine in &machines {
         let machine = machine.lock().unwrap();
@@ -310,7 +314,7 @@ fn every_make_boots_an_image_once_and_ejects_it() {
         assert_eq!((machine.image.as_deref(), machine.booted.as_deref()), (None, None));
     }
     // The hardware is what the inventory says.
-    let hardware: Value = serde_json::from_str(&status(&lab, "plain", "hardware")).unwrap();
+    let hardware: Value = serde_json::from_str(&host_status(&lab, "plain", "hardware")).unwrap();
     assert_eq!(
         hardware,
         json!({"cpu": {"arch": "x86_64", "count": 128, "model": "Fast 6400", "clockMegahertz": 4100},
@@ -324,7 +328,7 @@ fn every_make_boots_an_image_once_and_ejects_it() {
     let wide = lab.ok(&["get", "host", "plain", "-o", "wide"]);
     assert!(wide.contains("Acme R7, 128 CPUs, 128 GiB, 1 disk"), "{wide}");
     // No path is guessed: behind the root, only links were followed.
-    for request in servers[0].asked() {
+    for request in servers[0].requests() {
         let path = &request.path;
         assert!(path == "/redfish/v1/" || !path.starts_with("/redfish"), "{path}");
     }
@@ -336,14 +340,14 @@ fn an_emulator_is_powered_through_a_front_that_has_its_inventory() {
     let emulator_address = ([127, 0, 0, 1], emulator.port).into();
     let path = format!("/redfish/v1/Systems/{}", uuid(1));
     let system_path = path.clone();
-    let chain = certificate(&["127.0.0.1"], |_| {});
+    let chain = self_signed_certificate(&["127.0.0.1"], |_| {});
     let front = Server::tls(&chain, move |request| {
         if request.path != SYSTEM
             && let Some(document) = inventory(&request.path)
         {
             return Answer::json(&document);
         }
-        let mut answer = forward(emulator_address, request);
+        let mut answer = forward_request(emulator_address, request);
         if request.method == "GET" && request.path == system_path {
             let mut system: Value = serde_json::from_slice(&answer.body).unwrap();
             for (name, value) in inventory(SYSTEM).unwrap().as_object().unwrap() {
@@ -353,14 +357,14 @@ fn an_emulator_is_powered_through_a_front_that_has_its_inventory() {
         }
         answer
     });
-    let lab = lab();
-    let (ca, password) = (lab.file("ca.crt", &chain.0), lab.file("password", PASSWORD));
+    let lab = sandbox_on_real_clock();
+    let (ca, password) = (lab.write_file("ca.crt", &chain.0), lab.write_file("password", PASSWORD));
     let mut add = vec!["host", "add", "n1", "--user", USER, "--password-file", &password];
-    let address = front.bmc(&path);
+    let address = front.bmc_address(&path);
     add.extend(["--ca", &ca, "--bmc", &address, "-q"]);
     lab.ok(&add);
     lab.ok(&["host", "power", "on", "n1", "--wait", "-q"]);
-    assert!(emulator.seen(1).starts_with("On "), "{}", emulator.seen(1));
+    assert!(emulator.describe_machine(1).starts_with("On "), "{}", emulator.describe_machine(1));
     let hardware = "{.status.hardware.cpu.count} {.status.hardware.nics[1].mac}";
     assert_eq!(jsonpath(&lab, "host/n1", hardware), "128 52:54:00:aa:bb:02");
 }

@@ -13,7 +13,7 @@ use crate::model::meta::Key;
 use crate::model::state::State;
 use crate::plan::agents::clusters;
 use crate::plan::agents::conditions::SPEC_SYNCED;
-use crate::rules::validations::{GATES_UNBOUND, holds_up};
+use crate::rules::validations::{GATES_UNBOUND, blocks_installation};
 
 /// Explains an Agent by all that keeps it from being bound or installed. If nothing does and it
 /// waits for its cluster, the explanation goes on with the cluster.
@@ -37,7 +37,7 @@ pub fn explain_agent(evidence: &Evidence, agent: &Agent) -> Chain {
 
 /// The cluster that an agent is bound to, if it is still there.
 pub fn cluster_of<'a>(state: &'a State, agent: &Agent) -> Option<&'a Cluster> {
-    clusters::at(state, &agent.bound_to()?)
+    clusters::find_cluster(state, &agent.bound_cluster()?)
 }
 
 /// When a host that failed to join its cluster does so again.
@@ -49,7 +49,7 @@ fn describe_next_join(evidence: &Evidence, agent: &Agent) -> Option<String> {
     let times = if failures == 1 { "once".to_owned() } else { format!("{failures} times") };
     Some(match agent.status.join_again_at {
         Some(again) if again > evidence.now => {
-            let remaining = again.since(evidence.now).short();
+            let remaining = again.since(evidence.now).to_short_text();
             format!("it failed to join {times}, and is tried again in {remaining}")
         }
         Some(_) => format!("it failed to join {times}, and the next pass tries it again"),
@@ -69,7 +69,7 @@ fn find_obstacles(state: &State, agent: &Agent) -> Vec<String> {
         obstacles.push(format!("it is the same machine as {original}, and never picked"));
     }
     if let Some(host) = host_of(state, agent)
-        && let Some(why) = host.held()
+        && let Some(why) = host.hold_reason()
     {
         let name = &host.metadata.name;
         obstacles.push(format!("host {name} is held, no cluster takes it: {why}"));
@@ -77,8 +77,8 @@ fn find_obstacles(state: &State, agent: &Agent) -> Vec<String> {
     if !agent.spec.approved {
         obstacles.push("it is not approved: no cluster is installed on it".to_owned());
     }
-    let bound_to = agent.bound_to();
-    if let Some(wanted) = agent.wanted()
+    let bound_to = agent.bound_cluster();
+    if let Some(wanted) = agent.requested_cluster()
         && bound_to.as_ref() != Some(&wanted)
     {
         obstacles.push(format!("it is to be bound to cluster {}", wanted.name));
@@ -90,7 +90,7 @@ fn find_obstacles(state: &State, agent: &Agent) -> Vec<String> {
     }
     for check in agent.validations() {
         let counts = bound_to.is_some() || GATES_UNBOUND.contains(&check.id.as_str());
-        if counts && check.status == "failure" && holds_up(check) {
+        if counts && check.status == "failure" && blocks_installation(check) {
             obstacles.push(format!("{}: {}", check.id, check.message));
         }
     }
@@ -107,13 +107,13 @@ fn find_obstacles(state: &State, agent: &Agent) -> Vec<String> {
 fn find_command(evidence: &Evidence, agent: &Agent) -> String {
     let name = &agent.metadata.name;
     let option = &evidence.namespace_option;
-    if agent.is_duplicate() && agent.bound_to().is_none() {
+    if agent.is_duplicate() && agent.bound_cluster().is_none() {
         return command_to_describe_original(agent, option);
     }
     let is_rejected = agent
         .condition(SPEC_SYNCED)
         .is_some_and(|condition| condition.reason == ConditionReason::InputError);
-    match (agent.state(), agent.bound_to(), agent.wanted()) {
+    match (agent.state(), agent.bound_cluster(), agent.requested_cluster()) {
         (HostState::Error, Some(cluster), _) if failed_to_join(agent) => {
             match agent.status.join_again_at {
                 Some(_) => format!("poolctl job logs {}", cluster.name),
@@ -161,7 +161,7 @@ fn find_command(evidence: &Evidence, agent: &Agent) -> String {
 fn command_for_free_agent(evidence: &Evidence, agent: &Agent, wanted: Option<Key>) -> String {
     let option = &evidence.namespace_option;
     if let Some(host) = host_of(&evidence.state, agent)
-        && host.metadata.annotated_at_all(HOLD)
+        && host.metadata.has_annotation(HOLD)
     {
         return format!("poolctl host unhold {}{option}", host.metadata.name);
     }
@@ -174,7 +174,7 @@ fn command_for_free_agent(evidence: &Evidence, agent: &Agent, wanted: Option<Key
 }
 
 fn command_to_explain_host(agent: &Agent, namespace_option: &str) -> String {
-    let host = agent.bmh().map(|key| key.name).unwrap_or_default();
+    let host = agent.host_key().map(|key| key.name).unwrap_or_default();
     format!("poolctl why host/{host}{namespace_option}")
 }
 
@@ -198,9 +198,9 @@ fn namespace_option_of(evidence: &Evidence, agent: &Agent, cluster: &Key) -> Str
 
 /// How a host that does not report itself any more is booted again.
 fn describe_boot(evidence: &Evidence, agent: &Agent) -> String {
-    let key = agent.infra_env();
+    let key = agent.infra_env_key();
     let infra_env = key.as_ref().and_then(|key| evidence.state.infra_envs.by_key(key));
-    if let Some(url) = infra_env.and_then(InfraEnv::image) {
+    if let Some(url) = infra_env.and_then(InfraEnv::image_url) {
         return format!("boot it from its discovery image, {url}");
     }
     let name = key.map(|key| key.name).unwrap_or_default();
@@ -209,7 +209,7 @@ fn describe_boot(evidence: &Evidence, agent: &Agent) -> String {
 }
 
 fn host_of<'a>(state: &'a State, agent: &Agent) -> Option<&'a BareMetalHost> {
-    state.hosts.by_key(&agent.bmh()?)
+    state.hosts.by_key(&agent.host_key()?)
 }
 
 /// Whether the disks of an agent are wiped before a cluster gets it.

@@ -6,7 +6,7 @@ use super::evidence::Evidence;
 use super::pool::explain_pool;
 use crate::model::claim::{Claim, ClusterRunning};
 use crate::model::cluster::Cluster;
-use crate::model::pool::{ClusterPool, PAUSED};
+use crate::model::pool::{ClusterPool, RECONCILE_PAUSE};
 use crate::model::state::State;
 use crate::model::time::Time;
 
@@ -22,16 +22,16 @@ pub fn explain_claim(evidence: &Evidence, claim: &Claim) -> Chain {
 
 /// The cluster that a claim has, if it is still there.
 pub fn cluster_of<'a>(state: &'a State, claim: &Claim) -> Option<&'a Cluster> {
-    state.clusters.get(state.cluster(claim.cluster.as_deref()?)?)
+    state.clusters.get(state.find_cluster(claim.cluster.as_deref()?)?)
 }
 
 /// The pool that a claim waits for: to get a cluster from it, or to give the cluster back to a pool
 /// that is paused.
 pub fn explained_pool<'a>(state: &'a State, claim: &Claim) -> Option<&'a ClusterPool> {
     let pool = state.pools.by_key(&claim.pool_key())?;
-    let keeps_cluster = pool.metadata.annotated(PAUSED)
+    let keeps_cluster = pool.metadata.has_true_annotation(RECONCILE_PAUSE)
         && cluster_of(state, claim).is_some_and(|cluster| cluster.deleting.is_none());
-    let waits_for_pool = claim.waits() || (claim.deleting.is_some() && keeps_cluster);
+    let waits_for_pool = claim.is_waiting() || (claim.deleting.is_some() && keeps_cluster);
     waits_for_pool.then_some(pool)
 }
 
@@ -58,8 +58,8 @@ fn explain_assignment(evidence: &Evidence, claim: &Claim, cluster_name: &str) ->
     if claim.running != ClusterRunning::Running {
         return explain_cluster(evidence, cluster).preceded_by(first_cause);
     }
-    let end = match claim.expires() {
-        Some(end) => format!("it ends {end}, in {}", end.since(evidence.now).short()),
+    let end = match claim.expires_at() {
+        Some(end) => format!("it ends {end}, in {}", end.since(evidence.now).to_short_text()),
         None => "it has no end".to_owned(),
     };
     let cause = format!("{first_cause}, which runs; {end}");
@@ -72,7 +72,7 @@ fn explain_wait(evidence: &Evidence, claim: &Claim) -> Chain {
         "claim {} waits{} in the queue of pool {pool_name} ({})",
         claim.name,
         evidence.format_duration_since(Some(claim.created)),
-        evidence.queue_place
+        evidence.queue_position
     );
     match explained_pool(&evidence.state, claim) {
         Some(pool) => explain_pool(evidence, pool).preceded_by(first_cause),

@@ -3,12 +3,12 @@
 use super::chain::Chain;
 use super::evidence::Evidence;
 use crate::model::agent::{Agent, HostState};
-use crate::model::cluster::{Cluster, POWER_PAUSED, PROTECTED, Phase, Power};
+use crate::model::cluster::{Cluster, POWER_PAUSED, PROTECTED_DELETE, Phase, Power};
 use crate::model::driver::Driver;
 use crate::model::host::{BareMetalHost, DETACHED};
 use crate::model::job::Job;
 use crate::model::meta::Key;
-use crate::model::pool::PAUSED;
+use crate::model::pool::RECONCILE_PAUSE;
 use crate::plan;
 
 /// Explains a cluster by what holds all work on it, and else by its phase.
@@ -31,7 +31,7 @@ pub fn explain_cluster(evidence: &Evidence, cluster: &Cluster) -> Chain {
         }
         Phase::Retrying => {
             let next_attempt = plan::next_attempt_at(&evidence.state, cluster);
-            let remaining = next_attempt.map(|time| time.since(evidence.now).short());
+            let remaining = next_attempt.map(|time| time.since(evidence.now).to_short_text());
             let times = match cluster.restarts {
                 0 => "before anything of it existed, which uses up no attempt".to_owned(),
                 1 => "once".to_owned(),
@@ -70,13 +70,13 @@ fn describe_live_job(evidence: &Evidence, cluster: &str) -> String {
 fn explain_hold(evidence: &Evidence, cluster: &Cluster) -> Option<Chain> {
     let name = &cluster.name;
     let option = &evidence.namespace_option;
-    if cluster.driver == Driver::Missing && !cluster.installed() {
+    if cluster.driver == Driver::Missing && !cluster.is_installed() {
         let cause = format!("no driver of this build serves the platform of cluster {name}");
         return Some(Chain::new(cause, format!("poolctl describe cluster {name}{option}")));
     }
     if cluster.paused {
         let cause = format!("cluster {name} is paused: nothing is done with it");
-        let next = format!("poolctl annotate cluster {name} {PAUSED}-{option}");
+        let next = format!("poolctl annotate cluster {name} {RECONCILE_PAUSE}-{option}");
         return Some(Chain::new(cause, next));
     }
     if let Some(lacks) = &cluster.lacks {
@@ -84,7 +84,7 @@ fn explain_hold(evidence: &Evidence, cluster: &Cluster) -> Option<Chain> {
         return Some(explain_wait_for_hosts(evidence, cluster, cause));
     }
     if cluster.unmet.is_some()
-        && let Some(Key { namespace, name: customization }) = cluster.required()
+        && let Some(Key { namespace, name: customization }) = cluster.required_customization()
     {
         let cause =
             format!("cluster {name} needs customization {customization}, which is not there");
@@ -99,18 +99,21 @@ fn explain_wait_for_hosts(evidence: &Evidence, cluster: &Cluster, cause: String)
     let option = &evidence.namespace_option;
     let mut late_agents: Vec<&Agent> = evidence.state.agents.rows().collect();
     late_agents.retain(|agent| {
-        agent.bound_to().is_some_and(|key| key.name == *name) && agent.state() != HostState::Known
+        agent.bound_cluster().is_some_and(|key| key.name == *name)
+            && agent.state() != HostState::Known
     });
-    let given_up_at = plan::waits_until(cluster);
+    let given_up_at = plan::waits_for_hosts_until(cluster);
     // An agent that is being booted needs no help. One that is lost may never come.
-    let next = if given_up_at.is_some() && late_agents.iter().any(|agent| agent.state().is_lost()) {
+    let next = if given_up_at.is_some()
+        && late_agents.iter().any(|agent| agent.state().has_become_unfit())
+    {
         format!("poolctl delete cluster {name}{option}")
     } else {
         format!("poolctl get agent{option}")
     };
     let first_cause = match given_up_at {
         Some(end) => {
-            format!("{cause}; it is given up {end}, in {}", end.since(evidence.now).short())
+            format!("{cause}; it is given up {end}, in {}", end.since(evidence.now).to_short_text())
         }
         None => cause,
     };
@@ -127,7 +130,10 @@ fn explain_deprovisioning(evidence: &Evidence, cluster: &Cluster, job: &str) -> 
     let option = &evidence.namespace_option;
     if cluster.protected {
         let cause = format!("cluster {name} is being deleted, and protected against it");
-        return Chain::new(cause, format!("poolctl annotate cluster {name} {PROTECTED}-{option}"));
+        return Chain::new(
+            cause,
+            format!("poolctl annotate cluster {name} {PROTECTED_DELETE}-{option}"),
+        );
     }
     if cluster.held && (cluster.started_at.is_none() || cluster.preserve) {
         let path = "jsonpath='{.metadata.finalizers}'";
@@ -182,14 +188,14 @@ fn explain_installed_cluster(evidence: &Evidence, cluster: &Cluster, job: &str) 
     };
     let power = cluster.power;
     let duration = evidence.format_duration_since(cluster.power_since);
-    let mut cause = format!("cluster {name} is {}{duration}; {use_of_it}{job}", power.doing());
-    let is_changing = power.waking() || power.stopping();
+    let mut cause = format!("cluster {name} is {}{duration}; {use_of_it}{job}", power.describe());
+    let is_changing = power.is_waking() || power.is_stopping();
     if is_changing {
         let [hibernating, ready] = power.conditions(cluster.power_message.as_deref());
-        let step = if power.stopping() { hibernating } else { ready };
+        let step = if power.is_stopping() { hibernating } else { ready };
         cause = format!("{cause}: {}", step.message);
     }
-    let next = if power.failed() {
+    let next = if power.has_failed() {
         format!("poolctl cluster retry {name}{option}")
     } else if is_changing {
         "poolctl reconcile --wait".to_owned()

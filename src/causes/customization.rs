@@ -19,7 +19,7 @@ pub fn explain_customization(evidence: &Evidence, customization: &Customization)
 
 /// The cluster that has a customization, if it is still there.
 pub fn cluster_of<'a>(state: &'a State, customization: &Customization) -> Option<&'a Cluster> {
-    state.clusters.get(state.cluster(&customization.holder.as_ref()?.cluster)?)
+    state.clusters.get(state.find_cluster(&customization.holder.as_ref()?.cluster)?)
 }
 
 fn explain_lease(

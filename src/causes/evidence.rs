@@ -18,7 +18,7 @@ pub struct Evidence {
     pub namespace_option: String,
 
     /// Of a claim that waits: its place in the queue of its pool.
-    pub queue_place: String,
+    pub queue_position: String,
 
     /// Of the explained cluster: the last attempt to destroy it that has ended.
     pub last_deprovision: Option<Job>,
@@ -50,6 +50,8 @@ pub struct Evidence {
 impl Evidence {
     /// ` for 3h`, or nothing if the beginning is not known.
     pub fn format_duration_since(&self, since: Option<Time>) -> String {
-        since.map(|since| format!(" for {}", self.now.since(since).short())).unwrap_or_default()
+        since
+            .map(|since| format!(" for {}", self.now.since(since).to_short_text()))
+            .unwrap_or_default()
     }
 }

@@ -17,10 +17,10 @@ pub fn explain_host(evidence: &Evidence, host: &BareMetalHost) -> Chain {
         return explain_lost_consumer(evidence, name, cluster);
     }
     let mut chain = explain_machine(evidence, host);
-    if host.metadata.annotated_at_all(HOLD) && host.status.error_message.is_empty() {
+    if host.metadata.has_annotation(HOLD) && host.status.error_message.is_empty() {
         chain.next = format!("poolctl host unhold {name}{}", evidence.namespace_option);
     }
-    match (host.held(), host.cluster()) {
+    match (host.hold_reason(), host.cluster()) {
         (Some(why), _) => chain.preceded_by(format!("host {name} is held: {why}")),
         (None, Some(cluster)) => {
             chain.preceded_by(format!("host {name} is used by cluster {cluster}"))
@@ -63,7 +63,7 @@ fn explain_machine(evidence: &Evidence, host: &BareMetalHost) -> Chain {
 
 fn explain_running_job(evidence: &Evidence, host: &str, job: &Job) -> Chain {
     let verb = job.verb.name();
-    let duration = evidence.now.since(job.started).short();
+    let duration = evidence.now.since(job.started).to_short_text();
     let cause = format!("{verb} of host {host} is running since {duration}");
     Chain::new(cause, format!("poolctl job logs {} -f", job.id))
 }
@@ -87,7 +87,7 @@ fn explain_error(evidence: &Evidence, host: &BareMetalHost, secret: &str) -> Cha
     let chain =
         Chain::new(format!("host {name} has a {error}"), next).because(&*status.error_message);
     let Some(next_attempt) = host.next_attempt_at() else { return chain };
-    let remaining = next_attempt.since(evidence.now).short();
+    let remaining = next_attempt.since(evidence.now).to_short_text();
     let times = status.error_count;
     chain.because(format!("it failed {times} times in a row, and is tried again in {remaining}"))
 }
@@ -98,7 +98,7 @@ fn explain_power(evidence: &Evidence, host: &BareMetalHost) -> Chain {
     let option = &evidence.namespace_option;
     let online = host.spec.online;
     let wanted = if online { "on" } else { "off" };
-    let chain = match host.power() {
+    let chain = match host.is_powered_on() {
         None => {
             Chain::new(format!("whether host {name} is on is not known yet"), "poolctl reconcile")
         }
@@ -115,7 +115,7 @@ fn explain_power(evidence: &Evidence, host: &BareMetalHost) -> Chain {
             "poolctl reconcile",
         ),
     };
-    match host.trust() {
+    match host.certificate_trust() {
         trust @ (CertificateTrust::Unverified | CertificateTrust::Unencrypted) => chain
             .because(format!("certificate: {trust}; whoever is on the way can read its password")),
         CertificateTrust::NotApplicable | CertificateTrust::Pinned | CertificateTrust::Verified => {

@@ -2,7 +2,7 @@
 
 use super::chain::Chain;
 use super::evidence::Evidence;
-use crate::model::agent::INFRA_ENV;
+use crate::model::agent::INFRA_ENV_LABEL;
 use crate::model::condition::{self, Condition, ConditionReason};
 use crate::model::infra_env::{IMAGE_CREATED, InfraEnv};
 
@@ -14,7 +14,7 @@ const FAILURES: [ConditionReason; 2] =
 pub fn explain_infra_env(evidence: &Evidence, infra_env: &InfraEnv) -> Chain {
     let name = &infra_env.metadata.name;
     let option = &evidence.namespace_option;
-    let image_created = condition::find(&infra_env.status.conditions, IMAGE_CREATED);
+    let image_created = condition::find_condition(&infra_env.status.conditions, IMAGE_CREATED);
     let first_cause = describe_image(infra_env, image_created);
     let make_image = command_to_make_image(name, option);
     if let Some(condition) = image_created
@@ -29,7 +29,7 @@ pub fn explain_infra_env(evidence: &Evidence, infra_env: &InfraEnv) -> Chain {
     if infra_env.status.created_time.is_none() {
         return Chain::new(first_cause, make_image);
     }
-    Chain::new(first_cause, format!("poolctl get agent -l {INFRA_ENV}={name}{option}"))
+    Chain::new(first_cause, format!("poolctl get agent -l {INFRA_ENV_LABEL}={name}{option}"))
 }
 
 /// The command that makes the image of an InfraEnv.
@@ -47,6 +47,6 @@ fn describe_image(infra_env: &InfraEnv, image_created: Option<&Condition>) -> St
     };
     let is_image = image_created.is_some_and(|condition| condition.status == "True");
     let product = if is_image { "image" } else { "Ignition" };
-    let url = infra_env.image().map(|url| format!(", {url}")).unwrap_or_default();
+    let url = infra_env.image_url().map(|url| format!(", {url}")).unwrap_or_default();
     format!("infraenv {name} has an {product} of {time}{url}")
 }

@@ -6,7 +6,7 @@ use super::evidence::Evidence;
 use super::replacements::explain_replacements;
 use crate::model::cluster::{Cluster, Phase};
 use crate::model::condition::{Condition, ConditionReason, ConditionType};
-use crate::model::pool::{ClusterPool, InstallPause, PAUSED};
+use crate::model::pool::{ClusterPool, InstallPause, RECONCILE_PAUSE};
 use crate::model::state::State;
 
 /// What keeps a pool from having more ready clusters, as far as the state alone shows it.
@@ -95,7 +95,7 @@ fn find_obstacle<'a>(state: &'a State, pool: &'a ClusterPool) -> Option<Obstacle
     if pool.metadata.deletion_timestamp.is_some() {
         return Some(Obstacle::Deletion);
     }
-    if pool.metadata.annotated(PAUSED) {
+    if pool.metadata.has_true_annotation(RECONCILE_PAUSE) {
         return Some(Obstacle::Pause);
     }
     if let Some(condition) = find_condition(pool, ConditionType::MissingDependencies, "True") {
@@ -111,7 +111,7 @@ fn find_obstacle<'a>(state: &'a State, pool: &'a ClusterPool) -> Option<Obstacle
         return Some(Obstacle::Cluster(cluster));
     }
     if let Some(cluster) = find_next_cluster(state, pool)
-        && cluster.power.waking()
+        && cluster.power.is_waking()
     {
         return Some(Obstacle::Cluster(cluster));
     }
@@ -245,7 +245,7 @@ fn find_next_cluster<'a>(state: &'a State, pool: &ClusterPool) -> Option<&'a Clu
 fn rank_by_progress(cluster: &Cluster) -> Option<u8> {
     match (cluster.phase(), cluster.power) {
         _ if cluster.claim.is_some() => None,
-        (Phase::Installed, power) if power.waking() => Some(0),
+        (Phase::Installed, power) if power.is_waking() => Some(0),
         (Phase::Installing, _) => Some(1),
         (Phase::Deprovisioning, _) => Some(2),
         _ => None,
@@ -287,7 +287,7 @@ mod tests {
     use super::*;
     use crate::model::event::Event;
     use crate::model::job::Job;
-    use crate::plan::STALE;
+    use crate::plan::STALE_CLUSTER;
 
     fn check(evidence: &Evidence, pool: &ClusterPool, cause: &str, next: &str) {
         let chain = explain_pool(evidence, pool);
@@ -308,7 +308,7 @@ mod tests {
         );
         for cluster in ["lab-a", "lab-b", "lab-c"] {
             evidence.provisions.push(Job { object: cluster.into(), ..Job::default() });
-            let mut event = Event { reason: STALE.into(), ..Event::default() };
+            let mut event = Event { reason: STALE_CLUSTER.into(), ..Event::default() };
             event.object.name = cluster.into();
             evidence.events.push(event);
         }
@@ -320,7 +320,7 @@ mod tests {
              customization",
             "poolctl annotate pool lab poolctl.dev/refresh=none --overwrite -n west",
         );
-        pool.metadata.annotations.insert(PAUSED.into(), "true".into());
+        pool.metadata.annotations.insert(RECONCILE_PAUSE.into(), "true".into());
         assert!(!is_explained_by_history(&evidence.state, &pool));
         check(&evidence, &pool, "it is paused", "poolctl pool resume lab -n west");
     }

@@ -8,7 +8,7 @@ use super::evidence::Evidence;
 use crate::model::event_reason::EventReason;
 use crate::model::pool::{ClusterPool, REFRESH};
 use crate::model::time::Span;
-use crate::plan::{BROKEN, STALE};
+use crate::plan::{BROKEN_CLUSTER, STALE_CLUSTER};
 
 /// Events that are older do not count.
 pub const RECENT_SPAN: Span = Span::hours(24);
@@ -27,7 +27,7 @@ pub fn explain_replacements(evidence: &Evidence, pool: &ClusterPool) -> Option<C
     let newest = clusters.first()?;
     let name = &pool.metadata.name;
     let option = &evidence.namespace_option;
-    let is_broken = *reason == BROKEN;
+    let is_broken = *reason == BROKEN_CLUSTER;
     let why = if is_broken { "broken" } else { "of an older version of its pool or customization" };
     let next = if is_broken {
         format!("poolctl events cluster/{newest}")
@@ -37,7 +37,7 @@ pub fn explain_replacements(evidence: &Evidence, pool: &ClusterPool) -> Option<C
         format!("poolctl annotate pool {name} {REFRESH}=none --overwrite{option}")
     };
     let count = clusters.len();
-    let span = RECENT_SPAN.short();
+    let span = RECENT_SPAN.to_short_text();
     Some(Chain::new(format!("{count} of its clusters were replaced within {span}: {why}"), next))
 }
 
@@ -48,7 +48,8 @@ fn replaced_clusters(evidence: &Evidence) -> BTreeMap<EventReason, Vec<&str>> {
     let mut replaced: BTreeMap<EventReason, Vec<&str>> = BTreeMap::new();
     for event in &evidence.events {
         let cluster = event.object.name.as_str();
-        let reason = [BROKEN, STALE].into_iter().find(|reason| event.reason == *reason);
+        let reason =
+            [BROKEN_CLUSTER, STALE_CLUSTER].into_iter().find(|reason| event.reason == *reason);
         if let Some(reason) = reason
             && own_clusters.contains(cluster)
         {

@@ -8,7 +8,7 @@ use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::time::Time;
-use crate::rules::access::{Deed, Person, shown_to_guests};
+use crate::rules::access::{AccessAction, Person, redact_pool_for_guests};
 use crate::store::{Filter, Store};
 
 use crate::commands::Context;
@@ -23,7 +23,7 @@ impl Context {
         if !self.world.is_behind_sudo() {
             return None;
         }
-        let person = Person { name: self.world.actor(), groups: self.world.groups() };
+        let person = Person { name: self.world.actor_name(), groups: self.world.group_names() };
         // A state that cannot be read makes nobody its owner.
         let is_owner = self.is_owner(&person).unwrap_or(false);
         (!is_owner).then_some(person)
@@ -40,20 +40,20 @@ impl Context {
         }
         let settings = match Store::open(&path) {
             Err(absent) if absent.exit == Exit::NotFound => SettingsSpec::default(),
-            store => self.door(&store?).settings()?,
+            store => self.door(&store?).read_settings()?,
         };
         Ok(person.is_admin(settings.admins.as_ref()))
     }
 
     /// Refuses a command that guests may not use. It is called before the command does anything.
     /// Guests may not choose the state, nor set variables of poolctl.
-    pub fn admit(&self, command: &str, for_guests: bool) -> Result<(), Refusal> {
+    pub fn check_command_access(&self, command: &str, for_guests: bool) -> Result<(), Refusal> {
         let Some(guest) = self.guest() else {
             return Ok(());
         };
         if !for_guests {
             self.is_owner(guest).map_err(|refusal| {
-                let account = self.world.account();
+                let account = self.world.account_name();
                 refusal
                     .because("a state that cannot be read does not say who its admins are")
                     .advise(format!("sudo -u {account} env -u SUDO_UID poolctl {command} ..."))
@@ -63,7 +63,7 @@ impl Context {
         if self.globals.state.is_some() {
             return Err(self.denied("--state chooses the state, which is the account's"));
         }
-        if let Some(name) = self.world.own_variable() {
+        if let Some(name) = self.world.first_own_variable() {
             return Err(Refusal::new(Exit::Denied, format!("{name} is set, behind sudo"))
                 .because("the state is another account's, and so is how it is used")
                 .advise(format!(
@@ -74,7 +74,7 @@ impl Context {
     }
 
     /// Refuses guests before the object is looked for, so that they do not learn whether it exists.
-    pub fn admit_to(&self, object: &str) -> Result<(), Refusal> {
+    pub fn refuse_guest(&self, object: &str) -> Result<(), Refusal> {
         match self.guest() {
             Some(_) => Err(self.denied(&format!("{object} is not yours"))),
             None => Ok(()),
@@ -82,16 +82,16 @@ impl Context {
     }
 
     /// The command to type next; for a guest who may not use it, whom to ask.
-    pub fn step(&self, next: &str) -> String {
-        if self.guest().is_none() || crate::commands::tree::for_guests(next) {
+    pub fn next_for_person(&self, next: &str) -> String {
+        if self.guest().is_none() || crate::commands::tree::is_for_guests(next) {
             return next.to_owned();
         }
-        format!("ask {}", self.world.account())
+        format!("ask {}", self.world.account_name())
     }
 
     fn denied(&self, problem: &str) -> Refusal {
-        let guest = self.world.actor();
-        let account = self.world.account();
+        let guest = self.world.actor_name();
+        let account = self.world.account_name();
         Refusal::new(Exit::Denied, problem)
             .because(format!(
                 "you are {guest}, and the state belongs to {account} and to its admins \
@@ -103,7 +103,12 @@ impl Context {
     }
 
     /// Refuses a deed that a guest may not do with an object.
-    pub fn permit(&self, store: &Store, deed: Deed, object: &Object) -> Result<(), Refusal> {
+    pub fn check_permission(
+        &self,
+        store: &Store,
+        deed: AccessAction,
+        object: &Object,
+    ) -> Result<(), Refusal> {
         let Some(guest) = self.guest() else {
             return Ok(());
         };
@@ -116,7 +121,7 @@ impl Context {
             _ => return Err(self.deny_object(object)),
         };
         let claim = match claim_key {
-            Some(claim_key) => store.whole::<Claim>(&claim_key)?,
+            Some(claim_key) => store.find_whole::<Claim>(&claim_key)?,
             None => None,
         };
         let filter = Filter { namespace: Some(namespace), ..Filter::default() };
@@ -134,9 +139,9 @@ impl Context {
 
     /// Refuses a guest who may not change a claim. It is called inside the transaction, because
     /// the name may be that of another person's claim by now.
-    pub fn permit_change(&self, claim: &Claim) -> Result<(), Refusal> {
+    pub fn check_claim_permission(&self, claim: &Claim) -> Result<(), Refusal> {
         match self.guest() {
-            Some(guest) if !guest.may(Deed::Change, Some(claim), &[]) => {
+            Some(guest) if !guest.may(AccessAction::Change, Some(claim), &[]) => {
                 Err(self.denied(&format!("claim `{}` is not yours", claim.name)))
             }
             _ => Ok(()),
@@ -144,22 +149,26 @@ impl Context {
     }
 
     /// A pool as the person who asks may see it: guests see all pools, but only what concerns them.
-    pub fn visible_pool(&self, pool: ClusterPool) -> ClusterPool {
-        if self.guest().is_some() { shown_to_guests(pool) } else { pool }
+    pub fn redact_pool(&self, pool: ClusterPool) -> ClusterPool {
+        if self.guest().is_some() { redact_pool_for_guests(pool) } else { pool }
     }
 
     /// The objects that the person who asks may see.
-    pub fn visible(&self, store: &Store, objects: Vec<Object>) -> Result<Vec<Object>, Refusal> {
+    pub fn filter_visible(
+        &self,
+        store: &Store,
+        objects: Vec<Object>,
+    ) -> Result<Vec<Object>, Refusal> {
         if self.guest().is_none() {
             return Ok(objects);
         }
         let mut visible = Vec::new();
         for object in objects {
             if let Object::ClusterPool(pool) = object {
-                visible.push(Object::ClusterPool(Box::new(self.visible_pool(*pool))));
+                visible.push(Object::ClusterPool(Box::new(self.redact_pool(*pool))));
                 continue;
             }
-            match self.permit(store, Deed::See, &object) {
+            match self.check_permission(store, AccessAction::See, &object) {
                 Ok(()) => visible.push(object),
                 Err(refusal) if refusal.exit == Exit::Denied => {}
                 Err(refusal) => return Err(refusal),
@@ -170,7 +179,7 @@ impl Context {
 
     /// The instant from which on a guest may know what happened to an object: before it, another
     /// person's object may have had the name.
-    pub fn since(&self, object: &Object) -> Time {
+    pub fn visible_since(&self, object: &Object) -> Time {
         match object {
             Object::ClusterClaim(claim) if self.guest().is_some() => claim.created,
             Object::ClusterDeployment(cluster) if self.guest().is_some() => cluster.created,

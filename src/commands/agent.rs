@@ -24,8 +24,8 @@ use crate::model::tick::Tick;
 use crate::plan::agents;
 use crate::plan::agents::conditions::SPEC_SYNCED;
 use crate::rules;
-use crate::rules::access::Deed;
-use crate::store::{Need, Store};
+use crate::rules::access::AccessAction;
+use crate::store::{NeededObject, Store};
 
 use crate::commands::agent::refused::{BIND_FAILED, Refused, UNBIND_FAILED, record_refusals};
 use crate::commands::agent::set::{RoleWord, parse_role};
@@ -53,14 +53,14 @@ impl Verb for Bind {
     const EXAMPLE: &'static str = "poolctl agent bind node-1 node-2 --cluster edge --when-ready";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let cluster_key = self.find_cluster(context, &store)?.key();
         let agent_keys = find_agent_keys(context, &store, &self.names)?;
         let mut needs = agent_needs(&agent_keys);
-        needs.push(Need { kind: Kind::ClusterDeployment, key: cluster_key.clone() });
+        needs.push(NeededObject { kind: Kind::ClusterDeployment, key: cluster_key.clone() });
         // The edit adds to it, and so does the check of what the pass has made of the edit.
         let refused_agents = RefCell::new(Vec::new());
-        let bound = context.door(&store).change_if(
+        let bound = context.door(&store).change_if_accepted(
             &Scope::Pools(Vec::new()),
             &needs,
             |state, tick| {
@@ -92,13 +92,13 @@ impl Verb for Bind {
         for agent_key in &agent_keys {
             let agent = passed.state.agents.by_key(agent_key);
             let is_bound =
-                agent.is_some_and(|agent| agent.bound_to().as_ref() == Some(&cluster_key));
+                agent.is_some_and(|agent| agent.bound_cluster().as_ref() == Some(&cluster_key));
             let verb = if is_bound { "bound" } else { "is to be bound" };
             let agent_state = agent.map(|agent| agent.state().name()).unwrap_or_default();
             let result = format!("{verb} to cluster/{} ({agent_state})", cluster_key.name);
-            context.changed(Kind::Agent, agent_key, &result)?;
+            context.report_change(Kind::Agent, agent_key, &result)?;
         }
-        Ok(context.finish(&passed)?)
+        Ok(context.report_pass(&passed)?)
     }
 }
 
@@ -106,21 +106,25 @@ impl Bind {
     /// The cluster that `--cluster` names, in the namespace of the command unless it names one.
     fn find_cluster(&self, context: &Context, store: &Store) -> Result<Cluster, Refusal> {
         let kind = Kind::ClusterDeployment;
-        let name = target::bare(kind, &self.cluster);
+        let name = target::without_kind(kind, &self.cluster);
         let Some((namespace, name)) = name.split_once('/') else {
             let cluster = context.find::<Cluster>(store, &name);
             return cluster.map_err(|refusal| self.explain_missing_cluster(store, refusal));
         };
         for (kind, name) in [(Kind::Namespace, namespace), (kind, name)] {
-            rules::name_of(kind, name)
+            rules::check_name(kind, name)
                 .map_err(|refusal| Refusal { exit: Exit::Usage, ..refusal })?;
         }
-        let cluster = store.one::<Cluster>(&Key::new(namespace, name))?.ok_or_else(|| {
+        let cluster = store.find::<Cluster>(&Key::new(namespace, name))?.ok_or_else(|| {
             let problem = format!("there is no cluster `{}`", self.cluster);
             let refusal = Refusal::not_found(problem).advise("poolctl get cluster -A");
             self.explain_missing_cluster(store, refusal)
         })?;
-        context.permit(store, Deed::See, &Object::ClusterDeployment(Box::new(cluster.clone())))?;
+        context.check_permission(
+            store,
+            AccessAction::See,
+            &Object::ClusterDeployment(Box::new(cluster.clone())),
+        )?;
         Ok(cluster)
     }
 
@@ -131,7 +135,7 @@ impl Bind {
             return refusal;
         }
         let name = &self.cluster;
-        let cluster_keys = match store.names(Kind::ClusterDeployment) {
+        let cluster_keys = match store.list_names(Kind::ClusterDeployment) {
             Ok(cluster_keys) => cluster_keys,
             Err(unreadable) => return unreadable,
         };
@@ -165,8 +169,8 @@ pub fn find_agent_keys(
 }
 
 /// What a change of these agents loads.
-pub fn agent_needs(agent_keys: &[Key]) -> Vec<Need> {
-    agent_keys.iter().map(|key| Need { kind: Kind::Agent, key: key.clone() }).collect()
+pub fn agent_needs(agent_keys: &[Key]) -> Vec<NeededObject> {
+    agent_keys.iter().map(|key| NeededObject { kind: Kind::Agent, key: key.clone() }).collect()
 }
 
 /// Writes into an agent the cluster and the role that are asked for; refuses if it has, or waits
@@ -181,7 +185,7 @@ fn request_binding(
     let Some(agent_id) = state.agents.find(agent_key) else { return Ok(()) };
     let Some(agent) = state.agents.get(agent_id) else { return Ok(()) };
     refuse_other_cluster(state, agent, cluster_key)?;
-    if agent.bound_to().as_ref() == Some(cluster_key) && role_word.is_none() {
+    if agent.bound_cluster().as_ref() == Some(cluster_key) && role_word.is_none() {
         return Err(Refusal::conflict(format!(
             "Host {} is already bound to cluster {}",
             agent.hostname(),
@@ -190,27 +194,35 @@ fn request_binding(
     }
     let role = role_word.map(|word| parse_role(word, agent)).transpose()?;
     let mut after = agent.clone();
-    after.spec.cluster_deployment_name = Some(ClusterReference::to(cluster_key));
+    after.spec.cluster_deployment_name = Some(ClusterReference::from_key(cluster_key));
     after.spec.role = role.unwrap_or(after.spec.role);
     after.metadata.annotations.insert(BOUND_BY.into(), tick.actor.clone());
     after.metadata.generation += 1;
-    rules::check(&Object::Agent(Box::new(after.clone())))?;
+    rules::check_object(&Object::Agent(Box::new(after.clone())))?;
     let message =
         format!("Host {}: is to be bound to cluster {}", after.hostname(), cluster_key.name);
-    let event =
-        agents::about(&after, EventReason::HostBindRequested, false, message, &tick.actor, tick);
+    let event = agents::agent_event(
+        &after,
+        EventReason::HostBindRequested,
+        false,
+        message,
+        &tick.actor,
+        tick,
+    );
     state.agents.update(agent_id, |agent| *agent = after);
-    state.event(event);
+    state.record_event(event);
     Ok(())
 }
 
 /// Refuses an agent that is a node of another cluster, or is to be one.
 fn refuse_other_cluster(state: &State, agent: &Agent, cluster_key: &Key) -> Result<(), Refusal> {
-    let Some(other_cluster) = agent.bound_to().or(agent.wanted()) else { return Ok(()) };
+    let Some(other_cluster) = agent.bound_cluster().or(agent.requested_cluster()) else {
+        return Ok(());
+    };
     if other_cluster == *cluster_key {
         return Ok(());
     }
-    let verb = if agent.bound_to().is_some() { "is already bound" } else { "is to be bound" };
+    let verb = if agent.bound_cluster().is_some() { "is already bound" } else { "is to be bound" };
     let actor = agent.metadata.annotation(BOUND_BY);
     let by_actor = actor.map(|actor| format!(", by {actor}")).unwrap_or_default();
     let refusal = Refusal::conflict(format!(
@@ -226,18 +238,19 @@ fn refuse_other_cluster(state: &State, agent: &Agent, cluster_key: &Key) -> Resu
 
 /// Why the pass would not unbind a host, and what helps.
 fn unbind_obstacle(state: &State, agent: &Agent) -> Option<(String, NextStep)> {
-    let cluster_key = agent.bound_to()?;
+    let cluster_key = agent.bound_cluster()?;
     let why = agents::unbind_refusal(state, agent)?;
     let name = &agent.metadata.name;
-    let infra_env = agent.infra_env().and_then(|key| state.infra_envs.by_key(&key));
+    let infra_env = agent.infra_env_key().and_then(|key| state.infra_envs.by_key(&key));
     // Every host of such an InfraEnv belongs to its cluster.
-    let next =
-        if infra_env.is_some_and(|infra_env| infra_env.cluster().as_ref() == Some(&cluster_key)) {
-            let advice = "and boot it from the image of another InfraEnv";
-            NextStep::Advice(format!("poolctl delete agent {name}, {advice}"))
-        } else {
-            NextStep::Command(format!("poolctl why agent/{name}"))
-        };
+    let next = if infra_env
+        .is_some_and(|infra_env| infra_env.cluster_key().as_ref() == Some(&cluster_key))
+    {
+        let advice = "and boot it from the image of another InfraEnv";
+        NextStep::Advice(format!("poolctl delete agent {name}, {advice}"))
+    } else {
+        NextStep::Command(format!("poolctl why agent/{name}"))
+    };
     Some((why, next))
 }
 
@@ -266,7 +279,7 @@ fn refuse_unbound(unbound_agents: &[Refused], agent_keys: &[Key]) -> Result<(), 
 /// Why a host is not bound to the cluster; none if it is.
 fn bind_obstacle(state: &State, agent_key: &Key, cluster_key: &Key) -> Option<String> {
     let agent = state.agents.by_key(agent_key)?;
-    if agent.bound_to().as_ref() == Some(cluster_key) {
+    if agent.bound_cluster().as_ref() == Some(cluster_key) {
         return None;
     }
     let refusal = agents::bind_refusal(state, agent, cluster_key).map(|refusal| refusal.why);
@@ -275,14 +288,14 @@ fn bind_obstacle(state: &State, agent_key: &Key, cluster_key: &Key) -> Option<St
 }
 
 /// Asks before an installed host leaves its cluster for another one (`wanted`) or for none.
-pub fn ask_to_leave(
+pub fn confirm_leaving_cluster(
     context: &Context,
     agent: &Agent,
     wanted: Option<&Key>,
     command: &str,
 ) -> Result<(), Refusal> {
-    let Some(cluster_key) = agent.bound_to() else { return Ok(()) };
-    if !agent.state().is_over() || Some(&cluster_key) == wanted {
+    let Some(cluster_key) = agent.bound_cluster() else { return Ok(()) };
+    if !agent.state().has_ended_installation() || Some(&cluster_key) == wanted {
         return Ok(());
     }
     let name = &agent.metadata.name;
@@ -303,12 +316,17 @@ impl Verb for Unbind {
     const EXAMPLE: &'static str = "poolctl agent unbind node-3";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let agent_keys = find_agent_keys(context, &store, &self.names)?;
         for agent_key in &agent_keys {
             let name = &agent_key.name;
             let agent = context.find::<Agent>(&store, name)?;
-            ask_to_leave(context, &agent, None, &format!("poolctl agent unbind {name}"))?;
+            confirm_leaving_cluster(
+                context,
+                &agent,
+                None,
+                &format!("poolctl agent unbind {name}"),
+            )?;
         }
         let mut refused_agents = Vec::new();
         let scope = Scope::Pools(Vec::new());
@@ -333,9 +351,9 @@ impl Verb for Unbind {
             {
                 result = format!("{result}: {}", agent.status.debug_info.state_info);
             }
-            context.changed(Kind::Agent, agent_key, &result)?;
+            context.report_change(Kind::Agent, agent_key, &result)?;
         }
-        Ok(context.finish(&passed)?)
+        Ok(context.report_pass(&passed)?)
     }
 }
 
@@ -349,7 +367,7 @@ fn request_unbinding(
 ) -> Result<(), Refusal> {
     let Some(agent_id) = state.agents.find(agent_key) else { return Ok(()) };
     let Some(agent) = state.agents.get(agent_id) else { return Ok(()) };
-    let only_waits = agent.bound_to().is_none() && agent.wanted().is_some();
+    let only_waits = agent.bound_cluster().is_none() && agent.requested_cluster().is_some();
     if !only_waits && let Some(why) = agents::unbind_refusal(state, agent) {
         // A host in the middle of its installation is refused every time: no event about that.
         if !agent.state().is_installing() || agent.is_day2() {
@@ -358,9 +376,15 @@ fn request_unbinding(
         return Err(Refusal::conflict(why));
     }
     let message = format!("Host {}: is to be unbound", agent.hostname());
-    let event =
-        agents::about(agent, EventReason::HostUnbindRequested, false, message, &tick.actor, tick);
-    state.event(event);
+    let event = agents::agent_event(
+        agent,
+        EventReason::HostUnbindRequested,
+        false,
+        message,
+        &tick.actor,
+        tick,
+    );
+    state.record_event(event);
     state.agents.update(agent_id, |agent| {
         agent.spec.cluster_deployment_name = None;
         agent.metadata.annotations.remove(BOUND_BY);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::edits::{Verdict, put};
+use crate::edits::{EditOutcome, put_object};
 use crate::model::agent::Agent;
 use crate::model::kinds::Kind;
 
@@ -13,10 +13,10 @@ use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::store::Store;
 
-use crate::commands::agent::ask_to_leave;
+use crate::commands::agent::confirm_leaving_cluster;
 use crate::commands::misfits;
 use crate::commands::{Context, Verb, scope};
-use crate::manifest::{self, Reading};
+use crate::manifest::{self, ReadOptions};
 
 #[derive(Args)]
 pub struct Apply {
@@ -35,8 +35,9 @@ impl Verb for Apply {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let namespace = context.namespace()?;
-        let options = Reading { namespace: &namespace, lenient: self.lenient, moved: false };
-        let manifests = without_settings(manifest::read(&self.filename, &options)?);
+        let options =
+            ReadOptions { namespace: &namespace, is_lenient: self.lenient, moves_state: false };
+        let manifests = leave_out_settings(manifest::read(&self.filename, &options)?);
         for warning in &manifests.warnings {
             context.warn(warning);
         }
@@ -48,7 +49,7 @@ impl Verb for Apply {
             .iter()
             .map(|object| (object.kind(), object.key(), pool_of_claim(object)))
             .collect();
-        let store = context.open()?;
+        let store = context.open_or_create_state()?;
         for object in &manifests.objects {
             confirm_moved_agent(context, &store, object)?;
         }
@@ -58,29 +59,29 @@ impl Verb for Apply {
             let mut verdicts = Vec::new();
             let mut refusals = Vec::new();
             for object in manifests.objects {
-                match put(state, object, true, tick) {
+                match put_object(state, object, true, tick) {
                     Ok(verdict) => verdicts.push(verdict),
                     Err(refusal) => refusals.push(refusal),
                 }
             }
-            Refusal::of_all(refusals)?;
+            Refusal::refuse_all(refusals)?;
             Ok(verdicts)
         })?;
         let mut changed = Vec::new();
         for ((kind, key, _), verdict) in edited.iter().zip(verdicts) {
-            if verdict != Verdict::Unchanged {
+            if verdict != EditOutcome::Unchanged {
                 changed.push((*kind, key.clone()));
             }
             let result = match verdict {
-                Verdict::Created => "created".into(),
-                Verdict::Configured(fields) if fields.is_empty() => "configured".into(),
-                Verdict::Configured(fields) => format!("configured ({fields})"),
-                Verdict::Unchanged => "unchanged".into(),
+                EditOutcome::Created => "created".into(),
+                EditOutcome::Configured(fields) if fields.is_empty() => "configured".into(),
+                EditOutcome::Configured(fields) => format!("configured ({fields})"),
+                EditOutcome::Unchanged => "unchanged".into(),
             };
-            context.changed(*kind, key, &result)?;
+            context.report_change(*kind, key, &result)?;
         }
-        misfits::warn(context, &passed.state, &changed);
-        Ok(context.finish(&passed)?)
+        misfits::warn_about_customizations(context, &passed.state, &changed);
+        Ok(context.report_pass(&passed)?)
     }
 }
 
@@ -96,10 +97,10 @@ fn pool_of_claim(object: &Object) -> Option<String> {
 /// leaves the host where it is.
 fn confirm_moved_agent(context: &Context, store: &Store, object: &Object) -> Result<(), Refusal> {
     let Object::Agent(applied) = object else { return Ok(()) };
-    let Some(wanted) = applied.wanted() else { return Ok(()) };
-    match store.one::<Agent>(&applied.key())? {
-        Some(agent) if agent.wanted().as_ref() != Some(&wanted) => {
-            ask_to_leave(context, &agent, Some(&wanted), "poolctl apply -f FILE")
+    let Some(wanted) = applied.requested_cluster() else { return Ok(()) };
+    match store.find::<Agent>(&applied.key())? {
+        Some(agent) if agent.requested_cluster().as_ref() != Some(&wanted) => {
+            confirm_leaving_cluster(context, &agent, Some(&wanted), "poolctl apply -f FILE")
         }
         _ => Ok(()),
     }
@@ -107,7 +108,7 @@ fn confirm_moved_agent(context: &Context, store: &Store, object: &Object) -> Res
 
 /// Leaves Settings out unless they are the only object: they choose which programs run, and must
 /// not come along unnoticed in a folder.
-pub fn without_settings(mut manifests: manifest::Manifests) -> manifest::Manifests {
+pub fn leave_out_settings(mut manifests: manifest::Manifests) -> manifest::Manifests {
     if manifests.objects.len() < 2 {
         return manifests;
     }

@@ -15,8 +15,8 @@ use crate::model::meta::Key;
 use crate::model::refusal::{Exit, Refusal};
 use crate::output::{Answer, Name};
 use crate::store::{
-    Lock, Place, Store, before_restore, copies, job_folders, place, read_backup, set_aside,
-    try_pass_lock,
+    Lock, RestoreTarget, Store, copies, inspect_restore_target, list_job_folders, move_state_aside,
+    path_for_replaced_state, read_backup, try_pass_lock,
 };
 
 use crate::commands::{Context, Verb};
@@ -37,7 +37,7 @@ impl Verb for Backup {
     const EXAMPLE: &'static str = "poolctl backup \"$HOME/poolctl-backup.db\"";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         store.backup(&self.file)?;
         context.answer(describe_result("backed up to", &self.file))
     }
@@ -74,23 +74,23 @@ impl Verb for Restore {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let backup = read_backup(&self.file)?;
-        let state_path = context.path()?;
-        let current_state = place(&state_path)?;
+        let state_path = context.state_path()?;
+        let current_state = inspect_restore_target(&state_path)?;
         let command = self.command();
         match &current_state {
-            Place::Empty => {}
-            Place::Usable(store) => {
-                let cluster_count = store.names(Kind::ClusterDeployment)?.len();
+            RestoreTarget::Empty => {}
+            RestoreTarget::Usable(store) => {
+                let cluster_count = store.list_names(Kind::ClusterDeployment)?.len();
                 context.confirm(
                     &format!("the state with {cluster_count} clusters would be replaced"),
                     &command,
                 )?;
             }
-            Place::Broken(why) => {
+            RestoreTarget::Broken(why) => {
                 context.confirm(&format!("{why}; it would be replaced"), &command)?;
             }
         }
-        if let Place::Empty = current_state {
+        if let RestoreTarget::Empty = current_state {
             Store::open_or_create(&state_path)?;
         }
         let state_path = std::fs::canonicalize(&state_path).unwrap_or(state_path);
@@ -98,7 +98,7 @@ impl Verb for Restore {
             bail!(Refusal::new(Exit::Busy, "a pass is running").next(command));
         };
         let _lock = Lock::to_write(&state_path)?;
-        if let Place::Usable(store) = &current_state {
+        if let RestoreTarget::Usable(store) = &current_state {
             // Other commands may have changed a state of an earlier schema during the question.
             store.migrate()?;
             refuse_live_jobs(store)?;
@@ -106,12 +106,12 @@ impl Verb for Restore {
         // Held in the copy, before it is in place: other commands never see it without the holds.
         let held_leases = self.hold_leases(context, &current_state, backup.store())?;
         let time = context.world.now().to_string().replace([':', '-'], "");
-        let kept_copy = before_restore(&state_path, &time);
+        let kept_copy = path_for_replaced_state(&state_path, &time);
         let (mut store, clusters) = make_room(context, &state_path, &current_state, &kept_copy)?;
         store.replace(&backup)?;
-        let (known_clusters, known_jobs) = backup.knows()?;
+        let (known_clusters, known_jobs) = backup.list_clusters_and_jobs()?;
         for Key { name, .. } in clusters.iter().filter(|key| !known_clusters.contains(&key.name)) {
-            copies::hand_on(&state_path, name, &kept_copy);
+            copies::move_cluster_copies(&state_path, name, &kept_copy);
             context.warn(&format!(
                 "the backup does not know cluster `{name}`: what it has made is left running"
             ));
@@ -137,13 +137,13 @@ impl Restore {
     fn hold_leases(
         &self,
         context: &Context,
-        current_state: &Place,
+        current_state: &RestoreTarget,
         copy: &Store,
     ) -> Result<Vec<String>, Refusal> {
         let snapshot = match current_state {
-            Place::Usable(store) => leases::read_snapshot(store),
-            Place::Empty => Err(Refusal::new(Exit::State, "there is no state")),
-            Place::Broken(why) => Err(Refusal::new(Exit::State, why.as_str())),
+            RestoreTarget::Usable(store) => leases::read_snapshot(store),
+            RestoreTarget::Empty => Err(Refusal::new(Exit::State, "there is no state")),
+            RestoreTarget::Broken(why) => Err(Refusal::new(Exit::State, why.as_str())),
         };
         let now = match snapshot {
             Err(refusal) if refusal.exit == Exit::State => {
@@ -168,7 +168,7 @@ impl Restore {
 
 /// Warns that nobody knows what the backup would give away: there is no state to compare it with.
 fn warn_of_unknown_leases(context: &Context, why: &str, copy: &Store) -> Result<(), Refusal> {
-    let last_pass = copy.mark()?.1.now;
+    let last_pass = copy.read_mark()?.1.now;
     context.warn(&format!(
         "what was leased after {last_pass}, the last pass of the backup, is not known: {why}"
     ));
@@ -184,17 +184,17 @@ fn warn_of_unknown_leases(context: &Context, why: &str, copy: &Store) -> Result<
 fn make_room(
     context: &Context,
     state_path: &Path,
-    current_state: &Place,
+    current_state: &RestoreTarget,
     kept_copy: &Path,
 ) -> Result<(Store, Vec<Key>), Refusal> {
     let mut clusters = Vec::new();
     match current_state {
-        Place::Empty => return Ok((Store::open(state_path)?, clusters)),
-        Place::Usable(store) => {
-            clusters = store.names(Kind::ClusterDeployment)?;
+        RestoreTarget::Empty => return Ok((Store::open(state_path)?, clusters)),
+        RestoreTarget::Usable(store) => {
+            clusters = store.list_names(Kind::ClusterDeployment)?;
             store.backup(kept_copy)?;
         }
-        Place::Broken(_) => set_aside(state_path, kept_copy)?,
+        RestoreTarget::Broken(_) => move_state_aside(state_path, kept_copy)?,
     }
     context.hint(&format!("what was there is kept as {}", kept_copy.display()));
     Ok((Store::open_or_create(state_path)?, clusters))
@@ -216,7 +216,7 @@ fn refuse_live_jobs(store: &Store) -> Result<(), Refusal> {
 
 /// Warns about each job that has a folder and is not in the restored state.
 fn warn_of_unknown_jobs(context: &Context, state_path: &Path, known_jobs: &[String]) {
-    for folder in job_folders(state_path) {
+    for folder in list_job_folders(state_path) {
         let job_id = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if !known_jobs.contains(&job_id) {
             context.warn(&format!(

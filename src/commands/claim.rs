@@ -7,23 +7,23 @@ pub mod release;
 
 use clap::Args;
 
-use crate::edits::put;
+use crate::edits::put_object;
 use crate::model::annotations::CLAIM_REASON;
 use crate::model::claim::{Claim as ClaimRow, ClaimSpec, ClusterClaim, ClusterRunning};
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta};
 use crate::model::object::Object;
-use crate::model::pool::{ClusterPool, PAUSED};
+use crate::model::pool::{ClusterPool, RECONCILE_PAUSE};
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{PoolId, Scope, State};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 use crate::output::{self, Answer};
 use crate::rules;
-use crate::store::{Filter, Need, Store};
+use crate::store::{Filter, NeededObject, Store};
 
 use crate::commands::selector::Selector;
-use crate::commands::waiting::{self, Ended, Look, Waiting};
+use crate::commands::waiting::{self, Observation, WaitOutcome, Waiting};
 use crate::commands::{Context, Verb, delete, target};
 
 #[derive(Args)]
@@ -70,7 +70,7 @@ impl Verb for Claim {
     const FOR_GUESTS: bool = true;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         if self.selector.as_ref().is_some_and(Selector::is_empty) {
             // An unset variable of a script, more likely than a wish for any pool.
             return Err(Refusal::usage("the selector is empty").next(Self::EXAMPLE).into());
@@ -83,15 +83,15 @@ impl Verb for Claim {
             context.world.catch_signals();
         }
         let name = self.positional_name.or(self.name);
-        let new_claim = take(context, &store, &pool, name.as_deref(), &self.terms)?;
+        let new_claim = make_new_claim(context, &store, &pool, name.as_deref(), &self.terms)?;
         let Some(limit) = self.wait else {
             return report(context, &store, &new_claim.key, None);
         };
-        match wait(context, &store, &new_claim, limit) {
+        match wait_for_running_cluster(context, &store, &new_claim, limit) {
             Ok(waited) => report(context, &store, &new_claim.key, Some(waited)),
             Err(refusal) if self.keep => Err(refusal.into()),
             Err(refusal) => {
-                give_back(context, &store, &new_claim)?;
+                release_new_claim(context, &store, &new_claim)?;
                 let consequence = "the claim was released; --keep leaves it in the queue";
                 Err(refusal.because(consequence).into())
             }
@@ -110,7 +110,7 @@ fn find_fullest_pool(
     let mut pools = store.list::<ClusterPool>(&filter)?;
     pools.retain(|pool| {
         pool.metadata.deletion_timestamp.is_none()
-            && !pool.metadata.annotated(PAUSED)
+            && !pool.metadata.has_true_annotation(RECONCILE_PAUSE)
             && selector.matches(&pool.metadata.labels)
     });
     // Of pools that are equal the first one: `max_by_key` takes the last.
@@ -124,15 +124,15 @@ fn find_fullest_pool(
 }
 
 /// A claim that this command made. Another claim may have its name later, but not its uid.
-pub struct Made {
+pub struct NewClaim {
     pub key: Key,
     uid: String,
 }
 
-impl Made {
+impl NewClaim {
     /// The claim as it stands, if it is still there and not being released.
-    pub fn look(&self, store: &Store) -> Result<Option<ClaimRow>, Refusal> {
-        let claim = store.whole::<ClaimRow>(&self.key)?;
+    pub fn read_live_claim(&self, store: &Store) -> Result<Option<ClaimRow>, Refusal> {
+        let claim = store.find_whole::<ClaimRow>(&self.key)?;
         Ok(claim.filter(|claim| {
             let body = claim.body.as_ref();
             claim.deleting.is_none() && body.is_some_and(|body| body.metadata.uid == self.uid)
@@ -141,17 +141,21 @@ impl Made {
 }
 
 /// Makes the claim, and hands it a cluster if one is ready.
-pub fn take(
+pub fn make_new_claim(
     context: &Context,
     store: &Store,
     pool: &str,
     name: Option<&str>,
     terms: &Terms,
-) -> Result<Made, Refusal> {
-    let pool_key = context.key(Kind::ClusterPool, &target::bare(Kind::ClusterPool, pool))?;
+) -> Result<NewClaim, Refusal> {
+    let pool_key =
+        context.key(Kind::ClusterPool, &target::without_kind(Kind::ClusterPool, pool))?;
     let mut needs = Vec::new();
     if let Some(name) = name {
-        needs.push(Need { kind: Kind::ClusterClaim, key: context.key(Kind::ClusterClaim, name)? });
+        needs.push(NeededObject {
+            kind: Kind::ClusterClaim,
+            key: context.key(Kind::ClusterClaim, name)?,
+        });
     }
     let scope = Scope::pool(pool_key.clone());
     let changed = context
@@ -161,11 +165,11 @@ pub fn take(
         Ok(changed) => changed,
         // If the pool is not there, this refusal tells where it is, or which name is similar.
         Err(refusal) => {
-            context.there(store, Kind::ClusterPool, pool)?;
+            context.load_object(store, Kind::ClusterPool, pool)?;
             return Err(refusal);
         }
     };
-    context.finish(&passed)?;
+    context.report_pass(&passed)?;
     Ok(new_claim)
 }
 
@@ -175,7 +179,7 @@ fn make_claim(
     name: Option<&str>,
     terms: &Terms,
     tick: &Tick,
-) -> Result<Made, Refusal> {
+) -> Result<NewClaim, Refusal> {
     let pool_id = state.pools.find(pool_key);
     let pool = pool_id.and_then(|pool_id| state.pools.get(pool_id));
     let (Some(pool_id), Some(pool)) = (pool_id, pool) else {
@@ -205,11 +209,11 @@ fn make_claim(
     };
     let document = ClusterClaim { metadata, spec, ..ClusterClaim::default() };
     let claim = Object::ClusterClaim(Box::new(ClaimRow::from_wire(document)));
-    rules::check(&claim)?;
-    put(state, claim, true, tick)?;
+    rules::check_object(&claim)?;
+    put_object(state, claim, true, tick)?;
     let body = state.claims.by_key(&key).and_then(|claim| claim.body.as_ref());
     let uid = body.map(|body| body.metadata.uid.clone()).unwrap_or_default();
-    Ok(Made { key, uid })
+    Ok(NewClaim { key, uid })
 }
 
 /// A new name for a claim: that of its pool, shortened so that it fits into a label, and a suffix
@@ -223,42 +227,45 @@ fn make_up_name(state: &mut State, pool_id: PoolId, pool_key: &Key, tick: &Tick)
         uid.clone_from(&pool.metadata.uid);
     });
     let prefix = &pool_key.name[..pool_key.name.len().min(57)];
-    format!("{prefix}-{}", tick.suffix("claim", &uid, ordinal))
+    format!("{prefix}-{}", tick.random_suffix("claim", &uid, ordinal))
 }
 
 /// Waits until the cluster of a claim runs; returns how long that took.
-pub fn wait(
+pub fn wait_for_running_cluster(
     context: &Context,
     store: &Store,
-    new_claim: &Made,
+    new_claim: &NewClaim,
     limit: Span,
 ) -> Result<Span, Refusal> {
     let start = context.world.now();
     let door = context.door(store);
-    let pool_key =
-        new_claim.look(store)?.ok_or_else(|| refuse_released(&new_claim.key))?.pool_key();
+    let pool_key = new_claim
+        .read_live_claim(store)?
+        .ok_or_else(|| refuse_released(&new_claim.key))?
+        .pool_key();
     let waiting = Waiting { context, door: &door, pool: Some(&pool_key), limit };
-    let ended = waiting.until(|_| {
-        let claim = new_claim.look(store)?.ok_or_else(|| refuse_released(&new_claim.key))?;
+    let ended = waiting.wait_until(|_| {
+        let claim =
+            new_claim.read_live_claim(store)?.ok_or_else(|| refuse_released(&new_claim.key))?;
         if claim.cluster.is_some() && claim.running == ClusterRunning::Running {
-            return Ok(Look::Met(()));
+            return Ok(Observation::Met(()));
         }
-        let (ready, size, counts) = waiting::counts(store, Some(&pool_key))?;
+        let (ready, size, counts) = waiting::count_clusters(store, Some(&pool_key))?;
         let progress = if let Some(cluster) = &claim.cluster {
             format!("cluster {cluster} is waking; {counts}")
         } else {
-            let place = place(store, context.world.now(), &new_claim.key)?;
+            let place = queue_position(store, context.world.now(), &new_claim.key)?;
             format!("{place} in the queue; {counts}")
         };
-        Ok(Look::Not(ready, size, progress))
+        Ok(Observation::Not(ready, size, progress))
     })?;
     let (exit, problem) = match ended {
-        Ended::Met(()) => return Ok(context.world.now().since(start)),
-        Ended::Late => (Exit::Timeout, format!("after {}", limit.short())),
-        Ended::Interrupted(exit) => (exit, "yet: interrupted".to_owned()),
+        WaitOutcome::Met(()) => return Ok(context.world.now().since(start)),
+        WaitOutcome::Late => (Exit::Timeout, format!("after {}", limit.to_short_text())),
+        WaitOutcome::Interrupted(exit) => (exit, "yet: interrupted".to_owned()),
     };
     let Key { name, namespace } = &new_claim.key;
-    let namespace_option = context.in_namespace(namespace);
+    let namespace_option = context.namespace_option(namespace);
     Err(Refusal::new(exit, format!("claim `{name}` has no running cluster {problem}"))
         .advise(format!("poolctl why pool/{}{namespace_option}", pool_key.name)))
 }
@@ -268,8 +275,12 @@ fn refuse_released(claim_key: &Key) -> Refusal {
 }
 
 /// Releases a claim that this command made.
-pub fn give_back(context: &Context, store: &Store, new_claim: &Made) -> Result<(), Refusal> {
-    match new_claim.look(store)? {
+pub fn release_new_claim(
+    context: &Context,
+    store: &Store,
+    new_claim: &NewClaim,
+) -> Result<(), Refusal> {
+    match new_claim.read_live_claim(store)? {
         Some(claim) => {
             let claim = Object::ClusterClaim(Box::new(claim));
             delete::request_deletion(context, store, &[claim], delete::refuse_with_agents).map(drop)
@@ -279,18 +290,25 @@ pub fn give_back(context: &Context, store: &Store, new_claim: &Made) -> Result<(
 }
 
 /// The place of a claim in the queue of its pool; the first, if it has just left the queue.
-pub fn place(store: &Store, now: Time, key: &Key) -> Result<output::Place, Refusal> {
-    let place = queue::places(store, now)?.get(key).copied();
-    Ok(place.unwrap_or(output::Place { number: 1, wait: None }))
+pub fn queue_position(
+    store: &Store,
+    now: Time,
+    key: &Key,
+) -> Result<output::QueuePosition, Refusal> {
+    let place = queue::queue_positions(store, now)?.get(key).copied();
+    Ok(place.unwrap_or(output::QueuePosition { number: 1, wait: None }))
 }
 
 /// Tells what the claim has got: a cluster, or a place in the queue and why it waits.
 fn report(context: &Context, store: &Store, key: &Key, waited: Option<Span>) -> anyhow::Result<()> {
     let wants_documents = context.wants_documents();
-    let claim =
-        if wants_documents { store.whole::<ClaimRow>(key)? } else { store.one::<ClaimRow>(key)? };
+    let claim = if wants_documents {
+        store.find_whole::<ClaimRow>(key)?
+    } else {
+        store.find::<ClaimRow>(key)?
+    };
     let Some(claim) = claim else {
-        return context.changed(Kind::ClusterClaim, key, "created");
+        return context.report_change(Kind::ClusterClaim, key, "created");
     };
     if wants_documents {
         let document = Object::ClusterClaim(Box::new(claim)).to_wire();
@@ -298,22 +316,22 @@ fn report(context: &Context, store: &Store, key: &Key, waited: Option<Span>) -> 
     }
     if let Some(cluster) = &claim.cluster {
         let power = match waited {
-            Some(waited) => format!("running, waited {}", waited.short()),
+            Some(waited) => format!("running, waited {}", waited.to_short_text()),
             None => "running".into(),
         };
         let result = format!("bound to cluster/{cluster} ({power})");
-        context.changed(Kind::ClusterClaim, key, &result)?;
+        context.report_change(Kind::ClusterClaim, key, &result)?;
         hint_kubeconfig(context, key);
         return Ok(());
     }
     let result = if context.globals.no_reconcile {
         format!("waits for the next pass over pool {}", claim.pool)
     } else {
-        let place = place(store, context.world.now(), key)?;
+        let place = queue_position(store, context.world.now(), key)?;
         format!("waits in the queue of pool {} ({place})", claim.pool)
     };
-    context.changed(Kind::ClusterClaim, key, &result)?;
-    if let Some(pool) = store.one::<ClusterPool>(&claim.pool_key())? {
+    context.report_change(Kind::ClusterClaim, key, &result)?;
+    if let Some(pool) = store.find::<ClusterPool>(&claim.pool_key())? {
         explain_wait(context, key, &pool);
     }
     Ok(())
@@ -324,10 +342,10 @@ fn hint_kubeconfig(context: &Context, claim_key: &Key) {
     if !context.is_for_people() {
         return;
     }
-    let namespace_option = context.in_namespace(&claim_key.namespace);
+    let namespace_option = context.namespace_option(&claim_key.namespace);
     let command = format!("poolctl kubeconfig {}{namespace_option}", claim_key.name);
     if context.world.is_behind_sudo() {
-        let account = context.world.account();
+        let account = context.world.account_name();
         context.hint(&format!("next: sudo -u {account} {command} >kubeconfig"));
     } else {
         context.hint(&format!("next: export KUBECONFIG=$({command})"));
@@ -338,9 +356,9 @@ fn hint_kubeconfig(context: &Context, claim_key: &Key) {
 fn explain_wait(context: &Context, claim_key: &Key, pool: &ClusterPool) {
     let name = &pool.metadata.name;
     let status = &pool.status;
-    let namespace_option = context.in_namespace(&claim_key.namespace);
+    let namespace_option = context.namespace_option(&claim_key.namespace);
     let mut next = format!("poolctl why claim/{}{namespace_option}", claim_key.name);
-    if pool.metadata.annotated(PAUSED) {
+    if pool.metadata.has_true_annotation(RECONCILE_PAUSE) {
         context.hint(&format!("pool `{name}` is paused: it gives no clusters until it is resumed"));
     } else if context.globals.no_reconcile {
         // Without a pass it is not known whether a ready cluster is left for this claim.

@@ -18,9 +18,9 @@ use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::model::time::Time;
-use crate::output::{Answer, clean};
+use crate::output::{Answer, clean_line};
 use crate::plan;
-use crate::rules::access::Deed;
+use crate::rules::access::AccessAction;
 
 use crate::commands::cluster::credentials::find_cluster;
 use crate::commands::{Context, Verb, job, patch, scope, target};
@@ -74,8 +74,8 @@ impl Verb for Retry {
     const EXAMPLE: &'static str = "poolctl cluster retry CLUSTER";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
-        let cluster = find_cluster(context, &store, &self.name, Deed::Change)?;
+        let store = context.open_existing_state()?;
+        let cluster = find_cluster(context, &store, &self.name, AccessAction::Change)?;
         let key = cluster.key();
         let edited = [(Kind::ClusterDeployment, key.clone(), None)];
         let scope = scope::scope_of(&store, &edited)?;
@@ -84,16 +84,16 @@ impl Verb for Retry {
             .door(&store)
             .change(&scope, &needs, |state, tick| Ok(retry_cluster(state, &cluster, tick)))?;
         let result = if is_changed { "tried again" } else { "has nothing to try again" };
-        context.changed(Kind::ClusterDeployment, &key, result)?;
-        Ok(context.finish(&passed)?)
+        context.report_change(Kind::ClusterDeployment, &key, result)?;
+        Ok(context.report_pass(&passed)?)
     }
 }
 
 /// Lets a failed installation, start or stop begin again at once. Returns whether one had failed.
 fn retry_cluster(state: &mut State, cluster: &Cluster, tick: &Tick) -> bool {
-    let Some(cluster_id) = state.cluster(&cluster.name) else { return false };
+    let Some(cluster_id) = state.find_cluster(&cluster.name) else { return false };
     let is_changed = state.clusters.update(cluster_id, |cluster| {
-        if !cluster.installed() {
+        if !cluster.is_installed() {
             // A cluster that was given up has all its attempts again.
             if cluster.stopped {
                 cluster.restarts = 0;
@@ -101,11 +101,11 @@ fn retry_cluster(state: &mut State, cluster: &Cluster, tick: &Tick) -> bool {
             cluster.stopped = false;
             cluster.failed_at = None;
             cluster.failure = None;
-        } else if cluster.power.failed() {
+        } else if cluster.power.has_failed() {
             cluster.power_since = None;
         }
     });
-    if !cluster.installed()
+    if !cluster.is_installed()
         && let Some(pool_id) = cluster.pool.as_deref().and_then(|key| state.pools.find(key))
     {
         plan::end_pause(state, pool_id);
@@ -135,12 +135,12 @@ impl Verb for Logs {
     const FOR_GUESTS: bool = true;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         if context.guest().is_some() {
             context.find_object(&store, Kind::ClusterDeployment, &self.name)?;
         }
-        let name = target::bare(Kind::ClusterDeployment, &self.name);
-        let mut jobs = store.jobs_of(&name)?;
+        let name = target::without_kind(Kind::ClusterDeployment, &self.name);
+        let mut jobs = store.jobs_of_object(&name)?;
         jobs.retain(|job| job.verb == JobVerb::Provision);
         jobs.retain(|job| self.attempt.is_none_or(|attempt| job.attempt == attempt));
         if jobs.is_empty() {
@@ -150,7 +150,7 @@ impl Verb for Logs {
         for job in jobs {
             let answer = Answer::text(describe_outcome(&job, context.world.now()));
             context.answer(answer.with_name(job::name(&job)).with_list([job::document(&job)]))?;
-            let has_log = job.driver.supervised() && context.guest().is_none();
+            let has_log = job.driver.is_supervised() && context.guest().is_none();
             if has_log && !context.wants_documents() {
                 context.hint(&format!("all it said: poolctl job logs {}", job.id));
             }
@@ -161,35 +161,35 @@ impl Verb for Logs {
 
 /// How an installation ended and what its driver reported, in lines for people.
 fn describe_outcome(job: &Job, now: Time) -> String {
-    let duration = job.ended.unwrap_or(now).since(job.started).short();
+    let duration = job.ended.unwrap_or(now).since(job.started).to_short_text();
     let outcome = job.outcome.as_deref().unwrap_or("running");
     let mut lines =
         format!("attempt {} started {}: {outcome} after {duration}\n", job.attempt, job.started);
     for line in job.message.as_deref().unwrap_or_default().lines() {
-        let _ = writeln!(lines, "  {}", clean(line));
+        let _ = writeln!(lines, "  {}", clean_line(line));
     }
     lines
 }
 
 /// Asks for the power of a claimed cluster, or of one without a pool.
 fn set_power(context: &Context, name: &str, power: Power, result: &str) -> anyhow::Result<()> {
-    let store = context.look()?;
-    let cluster = find_cluster(context, &store, name, Deed::Change)?;
+    let store = context.open_existing_state()?;
+    let cluster = find_cluster(context, &store, name, AccessAction::Change)?;
     let name = &cluster.name;
     if let Some(pool) = &cluster.pool
         && cluster.claim.is_none()
     {
         let problem = format!("cluster `{name}` is unclaimed: its pool says who runs");
-        let namespace_option = context.in_namespace(&pool.namespace);
+        let namespace_option = context.namespace_option(&pool.namespace);
         let scale = format!("poolctl pool scale {} --running-count N{namespace_option}", pool.name);
         return Err(Refusal::conflict(problem).advise(scale).into());
     }
-    if cluster.powerless && !store.has_hosts(name)? {
+    if cluster.powerless && !store.uses_hosts(name)? {
         let problem = format!("the driver of cluster `{name}` cannot stop it");
         return Err(Refusal::conflict(problem).into());
     }
-    patch::change(context, &store, Kind::ClusterDeployment, name, result, |document| {
-        document["spec"]["powerState"] = power.wire().into();
+    patch::change_object(context, &store, Kind::ClusterDeployment, name, result, |document| {
+        document["spec"]["powerState"] = power.to_wire().into();
         Ok(())
     })
 }

@@ -15,12 +15,12 @@ use crate::model::documents::SecretValue;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::{Object, Resource};
-use crate::model::refusal::{Exit, Refusal, nearest};
+use crate::model::refusal::{Exit, Refusal, nearest_name};
 use crate::model::time::Span;
-use crate::output::{Answer, Entry, Format, Name, Row, clean, clean_lines};
-use crate::reconcile::{Door, Passed};
+use crate::output::{Answer, Entry, Format, Name, Row, clean_line, clean_lines};
+use crate::reconcile::{Door, PassOutcome};
 use crate::rules;
-use crate::rules::access::{Deed, Person};
+use crate::rules::access::{AccessAction, Person};
 use crate::store::{Filter, Store};
 use crate::world::World;
 
@@ -102,25 +102,25 @@ impl Context {
     }
 
     /// The path of the state file, whether there is one or not.
-    pub fn path(&self) -> Result<PathBuf, Refusal> {
+    pub fn state_path(&self) -> Result<PathBuf, Refusal> {
         self.globals.state.clone().map_or_else(|| self.world.state_path(), Ok)
     }
 
     /// Opens the state, which must exist: for commands that only look, or change what is there.
-    pub fn look(&self) -> Result<Store, Refusal> {
-        self.advance_standing_clock(Store::open(&self.path()?)?)
+    pub fn open_existing_state(&self) -> Result<Store, Refusal> {
+        self.advance_standing_clock(Store::open(&self.state_path()?)?)
     }
 
     /// Opens the state, and creates it if there is none.
-    pub fn open(&self) -> Result<Store, Refusal> {
-        self.advance_standing_clock(Store::open_or_create(&self.path()?)?)
+    pub fn open_or_create_state(&self) -> Result<Store, Refusal> {
+        self.advance_standing_clock(Store::open_or_create(&self.state_path()?)?)
     }
 
     /// Moves a clock that stands to the last pass of the state, so that a rehearsal of several
     /// commands goes on where the last one left it.
     fn advance_standing_clock(&self, store: Store) -> Result<Store, Refusal> {
-        if self.world.stands() {
-            self.world.wait(store.mark()?.1.now, Span::default());
+        if self.world.is_clock_standing() {
+            self.world.wait_until(store.read_mark()?.1.now, Span::default());
         }
         Ok(store)
     }
@@ -128,14 +128,14 @@ impl Context {
     /// The door through which a command changes the state. A pass follows the change unless
     /// `--no-reconcile` is given.
     pub fn door<'a>(&'a self, store: &'a Store) -> Door<'a> {
-        Door { store, world: &self.world, pass: !self.globals.no_reconcile }
+        Door { store, world: &self.world, plans_changes: !self.globals.no_reconcile }
     }
 
     /// The namespace that the command works in. A name that cannot be one is refused with exit 2.
     pub fn namespace(&self) -> Result<String, Refusal> {
         let given = self.globals.namespace.as_deref();
         let name = given.or_else(|| self.world.variable("POOLCTL_NAMESPACE")).unwrap_or("default");
-        rules::label("a namespace", name)
+        rules::check_dns_label("a namespace", name)
             .map_err(|refusal| Refusal { exit: Exit::Usage, ..refusal })?;
         Ok(name.to_owned())
     }
@@ -148,8 +148,9 @@ impl Context {
     /// The key of a name from the command line, in the namespace of the command if its kind has
     /// one. A name that no object of the kind can have is refused with exit 2.
     pub fn key(&self, kind: Kind, name: &str) -> Result<Key, Refusal> {
-        rules::name_of(kind, name).map_err(|refusal| Refusal { exit: Exit::Usage, ..refusal })?;
-        let namespace = if kind.namespaced() { self.namespace()? } else { String::new() };
+        rules::check_name(kind, name)
+            .map_err(|refusal| Refusal { exit: Exit::Usage, ..refusal })?;
+        let namespace = if kind.is_namespaced() { self.namespace()? } else { String::new() };
         Ok(Key::new(namespace, name))
     }
 
@@ -165,26 +166,26 @@ impl Context {
     /// An object of the kind that was typed; refused if it does not exist or may not be seen.
     pub fn find_object(&self, store: &Store, kind: Kind, name: &str) -> Result<Object, Refusal> {
         if !matches!(kind, Kind::ClusterClaim | Kind::ClusterDeployment) {
-            self.admit_to(&format!("{} `{}`", kind.word(), target::bare(kind, name)))?;
+            self.refuse_guest(&format!("{} `{}`", kind.word(), target::without_kind(kind, name)))?;
         }
-        let object = self.there(store, kind, name)?;
-        self.permit(store, Deed::See, &object)?;
+        let object = self.load_object(store, kind, name)?;
+        self.check_permission(store, AccessAction::See, &object)?;
         Ok(object)
     }
 
     /// An object by its name, whoever asks. If there is none, the refusal says in which other
     /// namespace it is, or which object is called nearly so.
-    pub fn there(&self, store: &Store, kind: Kind, name: &str) -> Result<Object, Refusal> {
-        let name = &target::bare(kind, name);
+    pub fn load_object(&self, store: &Store, kind: Kind, name: &str) -> Result<Object, Refusal> {
+        let name = &target::without_kind(kind, name);
         let key = self.key(kind, name)?;
         let filter = Filter { whole: true, ..Filter::named(&key) };
-        let object = store.objects(kind, &filter)?.into_iter().next();
+        let object = store.list_objects(kind, &filter)?.into_iter().next();
         object.ok_or_else(|| {
             // Guests are told no names of objects that are not theirs.
             if kind != Kind::ClusterPool && self.guest().is_some() {
                 return Refusal::not_found(format!("there is no {} `{name}`", kind.word()));
             }
-            let namespace = kind.namespaced().then_some(key.namespace.as_str());
+            let namespace = kind.is_namespaced().then_some(key.namespace.as_str());
             absent_object(store, kind, name, namespace)
         })
     }
@@ -209,7 +210,7 @@ impl Context {
 
     /// Whether the answer is made of whole documents. Then its rows and lines need not be made.
     pub fn wants_documents(&self) -> bool {
-        self.globals.output.is_whole()
+        self.globals.output.shows_documents()
     }
 
     /// Whether people read the answer. Then it is neither documents nor names alone.
@@ -240,7 +241,7 @@ impl Context {
     }
 
     /// Prints the documents of all answers so far as one.
-    pub fn conclude(&self) -> anyhow::Result<()> {
+    pub fn print_documents(&self) -> anyhow::Result<()> {
         if self.wants_documents() { self.print_answer(self.answered.take()) } else { Ok(()) }
     }
 
@@ -251,20 +252,20 @@ impl Context {
     }
 
     /// Answers what became of an object: `clusterpool/lab scaled`, with -q the bare name.
-    pub fn changed(&self, kind: Kind, key: &Key, result: &str) -> anyhow::Result<()> {
+    pub fn report_change(&self, kind: Kind, key: &Key, result: &str) -> anyhow::Result<()> {
         self.answer(Answer::change(kind, key, result))
     }
 
     /// Warns of what a pass could not do. It is refused if the changes of a pool were undone.
-    pub fn finish(&self, passed: &Passed) -> Result<(), Refusal> {
+    pub fn report_pass(&self, passed: &PassOutcome) -> Result<(), Refusal> {
         for warning in &passed.warnings {
             self.warn(warning);
         }
-        passed.check()
+        passed.check_refused_pools()
     }
 
     /// ` -n NAMESPACE` for a command that is suggested, or nothing if it finds the object without.
-    pub fn in_namespace(&self, namespace: &str) -> String {
+    pub fn namespace_option(&self, namespace: &str) -> String {
         let default_namespace = self.world.variable("POOLCTL_NAMESPACE").unwrap_or("default");
         if namespace.is_empty() || namespace == default_namespace {
             String::new()
@@ -276,14 +277,14 @@ impl Context {
     /// Writes a hint to stderr, unless `--quiet` is given.
     pub fn hint(&self, message: &str) {
         if !self.globals.quiet {
-            drop(writeln!(std::io::stderr(), "{}", clean(message)));
+            drop(writeln!(std::io::stderr(), "{}", clean_line(message)));
         }
     }
 
     /// Writes a warning to stderr, even with `--quiet`.
     #[expect(clippy::unused_self, reason = "commands speak through their context")]
     pub fn warn(&self, message: &str) {
-        drop(writeln!(std::io::stderr(), "warning: {}", clean(message)));
+        drop(writeln!(std::io::stderr(), "warning: {}", clean_line(message)));
     }
 
     /// Whether stderr is a terminal that can redraw a line.
@@ -294,7 +295,7 @@ impl Context {
 
     /// Whether stdin is a terminal, so that somebody can be asked.
     #[expect(clippy::unused_self, reason = "commands speak through their context")]
-    pub fn at_terminal(&self) -> bool {
+    pub fn is_at_terminal(&self) -> bool {
         std::io::stdin().is_terminal()
     }
 
@@ -302,7 +303,7 @@ impl Context {
     /// type where there is no terminal.
     pub fn ask_hidden(&self, prompt: &str, instead: &str) -> Result<SecretValue, Refusal> {
         let stdin = std::io::stdin();
-        if !self.at_terminal() {
+        if !self.is_at_terminal() {
             return Err(cannot_ask("stdin is not a terminal", instead));
         }
         let visible = tcgetattr(&stdin).map_err(|error| cannot_ask(error.to_string(), instead))?;
@@ -310,7 +311,7 @@ impl Context {
         hidden.local_modes.remove(LocalModes::ECHO);
         tcsetattr(&stdin, OptionalActions::Now, &hidden)
             .map_err(|error| cannot_ask(error.to_string(), instead))?;
-        drop(write!(std::io::stderr(), "{}", clean(prompt)));
+        drop(write!(std::io::stderr(), "{}", clean_line(prompt)));
         let line = self.read_line_unless_interrupted(&stdin, instead);
         let _ = tcsetattr(&stdin, OptionalActions::Now, &visible);
         drop(writeln!(std::io::stderr()));
@@ -330,7 +331,7 @@ impl Context {
     ) -> Result<String, Refusal> {
         self.world.catch_signals();
         loop {
-            if let Some(caught) = self.world.interrupted() {
+            if let Some(caught) = self.world.take_signal() {
                 return Err(Refusal::new(Exit::by_signal(caught.signal), "interrupted"));
             }
             let mut polled = [PollFd::new(stdin, PollFlags::IN)];
@@ -345,7 +346,7 @@ impl Context {
     }
 
     /// Whether the answer is coloured; documents never are.
-    pub fn colors(&self) -> bool {
+    pub fn uses_colors(&self) -> bool {
         if !self.globals.output.is_for_people() {
             return false;
         }
@@ -370,7 +371,7 @@ impl Context {
             return Err(Refusal::usage(format!("{loss}, and there is no terminal to ask at"))
                 .next(format!("{command} -y")));
         }
-        drop(write!(std::io::stderr(), "{}. Go on? [y/N] ", clean(loss)));
+        drop(write!(std::io::stderr(), "{}. Go on? [y/N] ", clean_line(loss)));
         let mut answer = String::new();
         let read = std::io::stdin().read_line(&mut answer);
         if read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes") {
@@ -391,7 +392,7 @@ fn absent_object(store: &Store, kind: Kind, name: &str, namespace: Option<&str>)
     let place =
         namespace.map(|namespace| format!(" in namespace `{namespace}`")).unwrap_or_default();
     let refusal = Refusal::not_found(format!("there is no {word} `{name}`{place}"));
-    let keys = match store.names(kind) {
+    let keys = match store.list_names(kind) {
         Ok(keys) => keys,
         // An object is not absent because the state cannot be read.
         Err(unreadable) => return unreadable,
@@ -404,7 +405,7 @@ fn absent_object(store: &Store, kind: Kind, name: &str, namespace: Option<&str>)
     }
     let keys_in_place =
         keys.iter().filter(|key| namespace.is_none_or(|namespace| key.namespace == namespace));
-    match nearest(name, keys_in_place.map(|key| key.name.as_str())) {
+    match nearest_name(name, keys_in_place.map(|key| key.name.as_str())) {
         Some(near) => refusal.because(format!("did you mean `{near}`?")),
         None => refusal
             .advise(format!("poolctl get {word}{}", if namespace.is_some() { " -A" } else { "" })),

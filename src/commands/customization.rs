@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::Value;
 
-use crate::edits::{self, put};
-use crate::model::customization::{Customization, CustomizationSpec, Op, Patch};
+use crate::edits::{self, put_object};
+use crate::model::customization::{Customization, CustomizationSpec, Patch, PatchOperation};
 use crate::model::event_reason::EventReason;
-use crate::model::inventory::{ATTEMPTS, EntryStatus, InventoryStatus};
+use crate::model::inventory::{CUSTOMIZATION_ATTEMPTS, EntryStatus, InventoryStatus};
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta};
 use crate::model::object::Object;
@@ -19,11 +19,11 @@ use crate::model::refusal::Refusal;
 use crate::model::state::{PoolId, State};
 use crate::model::tick::Tick;
 use crate::output::{self, Answer};
-use crate::render::patch::Rules;
+use crate::render::patch::PatchRules;
 use crate::render::{manifests, redact};
 use crate::{plan, rules, yaml};
 
-use crate::commands::pool::render::Tried;
+use crate::commands::pool::render::TrialRender;
 use crate::commands::{Context, Verb, misfits, scope, target};
 use crate::manifest;
 
@@ -47,11 +47,11 @@ impl Verb for Create {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let key = context.key(Kind::Customization, &self.name)?;
         let object = Object::Customization(Box::new(self.make_customization(&key)?));
-        rules::check(&object)?;
-        for warning in rules::warnings(&object) {
+        rules::check_object(&object)?;
+        for warning in rules::object_warnings(&object) {
             context.warn(&warning);
         }
-        let store = context.open()?;
+        let store = context.open_or_create_state()?;
         let edited = [(Kind::Customization, key.clone(), None)];
         let scope = scope::scope_of(&store, &edited)?;
         let needs = scope::needs_of(&edited);
@@ -61,11 +61,11 @@ impl Verb for Create {
                 let next = format!("poolctl edit customization {}", key.name);
                 return Err(Refusal::conflict(problem).next(next));
             }
-            put(state, object, true, tick)
+            put_object(state, object, true, tick)
         })?;
-        context.changed(Kind::Customization, &key, "created")?;
-        misfits::warn(context, &passed.state, &[(Kind::Customization, key)]);
-        Ok(context.finish(&passed)?)
+        context.report_change(Kind::Customization, &key, "created")?;
+        misfits::warn_about_customizations(context, &passed.state, &[(Kind::Customization, key)]);
+        Ok(context.report_pass(&passed)?)
     }
 }
 
@@ -78,7 +78,7 @@ impl Create {
         for option in &self.set {
             let (path, value) = split_option(option)?;
             install_config_patches.push(Patch {
-                op: Op::Replace,
+                op: PatchOperation::Replace,
                 path: path.into(),
                 from: None,
                 value: Some(value.into()),
@@ -88,7 +88,7 @@ impl Create {
         for option in &self.set_json {
             let (path, value) = split_option(option)?;
             install_config_patches.push(Patch {
-                op: Op::Replace,
+                op: PatchOperation::Replace,
                 path: path.into(),
                 from: None,
                 value: None,
@@ -129,8 +129,8 @@ impl Verb for Test {
     const EXAMPLE: &'static str = "poolctl customization test foo --pool lab";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
-        let tried = Tried::load(context, &store, &self.pool, Some(&self.name))?;
+        let store = context.open_existing_state()?;
+        let tried = TrialRender::load(context, &store, &self.pool, Some(&self.name))?;
         let rendered = tried.render(context)?;
         let mut diff = tried.diff(context, &rendered)?;
         if let Some(folder) = &self.manifests {
@@ -142,7 +142,7 @@ impl Verb for Test {
             rendered.base_domain,
             tried.pool()?.metadata.name
         );
-        let name = target::bare(Kind::Customization, &self.name);
+        let name = target::without_kind(Kind::Customization, &self.name);
         let key = context.key(Kind::Customization, &name)?;
         let answer = Answer::change(Kind::Customization, &key, &result);
         context.answer(answer.with_field("difference", &diff).with_text(diff))
@@ -154,18 +154,18 @@ impl Test {
     fn diff_manifests(
         &self,
         context: &Context,
-        tried: &Tried,
+        tried: &TrialRender,
         folder: &Path,
     ) -> Result<String, Refusal> {
         let before = read_manifests(folder)?;
         // The paths that a pool allows are those of the install-config.
-        let rules = Rules { allowed: None, ..Rules::of(tried.pool()?) };
+        let rules = PatchRules { allowed: None, ..PatchRules::of_pool(tried.pool()?) };
         // The pool-wide customization comes first, so that the other one can overrule it.
         let mut patches = Vec::new();
-        for spec in [tried.poolwide()?, tried.spec()].into_iter().flatten() {
+        for spec in [tried.poolwide_spec()?, tried.customization_spec()].into_iter().flatten() {
             patches.extend(spec.installer_manifest_patches.iter().cloned());
         }
-        let after = manifests::patched(&before, &patches, rules).map_err(|why| {
+        let after = manifests::patch_manifests(&before, &patches, rules).map_err(|why| {
             let name = &self.name;
             let problem = format!("customization `{name}` does not apply to the manifests");
             Refusal::invalid(problem).because(why)
@@ -174,7 +174,7 @@ impl Test {
         for (path, document) in &before {
             let text_before = redacted_yaml(document);
             let text_after = redacted_yaml(&after[path]);
-            diff += &output::unified(path, &text_before, &text_after, context.colors());
+            diff += &output::unified_diff(path, &text_before, &text_after, context.uses_colors());
         }
         Ok(diff)
     }
@@ -184,7 +184,7 @@ impl Test {
 fn redacted_yaml(document: &Value) -> String {
     let mut document = document.clone();
     redact::redact(&mut document);
-    yaml::text(&document).unwrap_or_default()
+    yaml::to_text(&document).unwrap_or_default()
 }
 
 /// The YAML files below a folder, by their paths. Links are left out: they may lead out of it.
@@ -202,7 +202,8 @@ fn read_manifests(folder: &Path) -> Result<BTreeMap<String, Value>, Refusal> {
                 let bytes = fs::read(&path).map_err(|error| refuse_unreadable(&path, &error))?;
                 let content = String::from_utf8(bytes).ok();
                 // A file that is no YAML is no manifest.
-                if let Some(document) = content.and_then(|content| yaml::value(&content).ok()) {
+                if let Some(document) = content.and_then(|content| yaml::parse_value(&content).ok())
+                {
                     let name = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
                     manifests.insert(name, document);
                 }
@@ -217,7 +218,7 @@ fn is_yaml(path: &Path) -> bool {
 }
 
 fn refuse_unreadable(path: &Path, error: &std::io::Error) -> Refusal {
-    manifest::io(&path.display().to_string(), error)
+    manifest::refuse_unreadable(&path.display().to_string(), error)
 }
 
 #[derive(Args)]
@@ -234,7 +235,7 @@ impl Verb for Reset {
     const EXAMPLE: &'static str = "poolctl customization reset foo";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let mut edited = Vec::new();
         for name in &self.names {
             let key = context.find::<Customization>(&store, name)?.key();
@@ -247,9 +248,9 @@ impl Verb for Reset {
             Ok(results.collect::<Vec<_>>())
         })?;
         for ((_, key, _), result) in edited.iter().zip(results) {
-            context.changed(Kind::Customization, key, result)?;
+            context.report_change(Kind::Customization, key, result)?;
         }
-        Ok(context.finish(&passed)?)
+        Ok(context.report_pass(&passed)?)
     }
 }
 
@@ -282,7 +283,7 @@ fn reset_customization(state: &mut State, key: &Key, tick: &Tick) -> &'static st
     {
         if holder.preserved {
             result = "reset, and free";
-            plan::free(state, customization_id, tick);
+            plan::free_customization(state, customization_id, tick);
             is_changed = true;
         } else {
             result = "reset; its lease stays";
@@ -297,8 +298,8 @@ fn reset_customization(state: &mut State, key: &Key, tick: &Tick) -> &'static st
 }
 
 fn reset_entry(entry: &mut InventoryStatus) {
-    entry.attempts = ATTEMPTS;
-    if entry.status.broken() || entry.status == EntryStatus::Unavailable {
+    entry.attempts = CUSTOMIZATION_ATTEMPTS;
+    if entry.status.is_broken() || entry.status == EntryStatus::Unavailable {
         entry.status = EntryStatus::Available;
         entry.message = String::new();
         entry.name_taken = false;

@@ -18,8 +18,8 @@ use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{AgentId, Scope, State};
 use crate::model::tick::Tick;
-use crate::reconcile::{Door, Passed};
-use crate::store::{Filter, Need, Store};
+use crate::reconcile::{Door, PassOutcome};
+use crate::store::{Filter, NeededObject, Store};
 
 use crate::commands::host::hold as host_hold;
 use crate::commands::infraenv::images;
@@ -54,7 +54,7 @@ impl Verb for Delete {
     const EXAMPLE: &'static str = "poolctl delete claim ci-17";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let objects = self.find_objects(context, &store)?;
         if objects.is_empty() && (self.all || self.selector.is_some()) {
             context.hint("nothing to delete");
@@ -87,10 +87,10 @@ impl Delete {
     /// The objects that are named, or all of the kind that the options select.
     fn find_objects(&self, context: &Context, store: &Store) -> anyhow::Result<Vec<Object>> {
         if self.all || self.selector.is_some() {
-            let kind = target::kind_of(&self.kind)?;
-            let namespace = if kind.namespaced() { context.namespaces()? } else { None };
+            let kind = target::parse_kind(&self.kind)?;
+            let namespace = if kind.is_namespaced() { context.namespaces()? } else { None };
             let mut objects =
-                store.objects(kind, &Filter { namespace, name: None, whole: true })?;
+                store.list_objects(kind, &Filter { namespace, name: None, whole: true })?;
             if let Some(selector) = &self.selector {
                 objects.retain(|object| selector.matches(&object.labels()));
             }
@@ -100,7 +100,7 @@ impl Delete {
             bail!(Refusal::usage("delete needs names, or --all").next(Self::EXAMPLE));
         }
         let mut objects = Vec::new();
-        for (kind, name) in target::several(&self.kind, &self.names)? {
+        for (kind, name) in target::parse_objects(&self.kind, &self.names)? {
             match context.find_object(store, kind, &name) {
                 Err(absent) if absent.exit == Exit::NotFound && self.ignore_not_found => {}
                 object => objects.push(object?),
@@ -138,7 +138,7 @@ pub fn confirm_deletion(context: &Context, store: &Store, object: &Object) -> Re
     let loss = match object {
         Object::ClusterDeployment(cluster) => loss_of_cluster(cluster),
         Object::ClusterClaim(claim)
-            if !claim.owner.is_empty() && claim.owner != context.world.actor() =>
+            if !claim.owner.is_empty() && claim.owner != context.world.actor_name() =>
         {
             Some(format!("belongs to {}", claim.owner))
         }
@@ -164,7 +164,7 @@ fn refuse_address_of_cluster(store: &Store, object: &Object) -> Result<(), Refus
         Object::IpAddress(address) => &address.spec.claim.name,
         _ => return Ok(()),
     };
-    let Some(lease) = store.lease_of(&Key::new(&*key.namespace, &**claim_name))? else {
+    let Some(lease) = store.find_lease_of_claim(&Key::new(&*key.namespace, &**claim_name))? else {
         return Ok(());
     };
     let Some(cluster) = lease.cluster() else { return Ok(()) };
@@ -180,8 +180,8 @@ fn refuse_address_of_cluster(store: &Store, object: &Object) -> Result<(), Refus
 fn loss_of_host(store: &Store, host: &BareMetalHost) -> Result<Option<String>, Refusal> {
     let Some(cluster) = host.cluster() else { return Ok(None) };
     let key = host.key();
-    let agents = host_hold::agents_of(store, Some(key.namespace.clone()), &[key])?;
-    Ok(Some(match agents.iter().find(|agent| agent.bound_to().is_some()) {
+    let agents = host_hold::list_agents_of_hosts(store, Some(key.namespace.clone()), &[key])?;
+    Ok(Some(match agents.iter().find(|agent| agent.bound_cluster().is_some()) {
         Some(agent) => format!(
             "is used by cluster `{cluster}`; agent `{0}` stays there, and nothing is done to its \
              machine any more, unless `poolctl agent unbind {0}` comes first",
@@ -192,7 +192,7 @@ fn loss_of_host(store: &Store, host: &BareMetalHost) -> Result<Option<String>, R
 }
 
 fn loss_of_agent(agent: &Agent) -> Option<String> {
-    let cluster_key = agent.bound_to()?;
+    let cluster_key = agent.bound_cluster()?;
     Some(format!("is bound to cluster `{}`, which loses it", cluster_key.name))
 }
 
@@ -203,7 +203,7 @@ fn confirm_agents(context: &Context, store: &Store, object: &Object) -> Result<(
     let infra_env_key = infra_env.key();
     let namespace = Some(infra_env_key.namespace.clone());
     for agent in store.list::<Agent>(&Filter { namespace, ..Filter::default() })? {
-        if agent.infra_env().as_ref() != Some(&infra_env_key) || agent.state().is_installing() {
+        if agent.infra_env_key().as_ref() != Some(&infra_env_key) || agent.state().is_installing() {
             continue;
         }
         if let Some(loss) = loss_of_agent(&agent) {
@@ -219,7 +219,7 @@ fn loss_of_cluster(cluster: &Cluster) -> Option<String> {
         return Some(format!("is in use by claim `{claim}` and would be destroyed"));
     }
     // A cluster of a pool is made again. One without a pool was made by hand.
-    if cluster.pool.is_some() || !cluster.installed() || cluster.deleting.is_some() {
+    if cluster.pool.is_some() || !cluster.is_installed() || cluster.deleting.is_some() {
         return None;
     }
     let loss = if cluster.preserve {
@@ -237,15 +237,15 @@ pub fn request_deletion(
     store: &Store,
     objects: &[Object],
     prepare: impl Fn(&mut State, &Key, &Tick) -> Result<(), Refusal>,
-) -> Result<(Vec<bool>, Passed), Refusal> {
+) -> Result<(Vec<bool>, PassOutcome), Refusal> {
     let edited: Vec<(Kind, Key, Option<String>)> =
         objects.iter().map(|object| (object.kind(), object.key(), None)).collect();
     let scope = scope::scope_of(store, &edited)?;
-    let needs: Vec<Need> = scope::needs_of(&edited);
+    let needs: Vec<NeededObject> = scope::needs_of(&edited);
     context.door(store).change(&scope, &needs, |state, tick| {
         for (_, key, _) in &edited {
             if let Some(claim) = state.claims.by_key(key) {
-                context.permit_change(claim)?;
+                context.check_claim_permission(claim)?;
             }
         }
         for (kind, key, _) in &edited {
@@ -255,7 +255,7 @@ pub fn request_deletion(
         }
         let mut were_there = Vec::new();
         for (kind, key, _) in &edited {
-            were_there.push(edits::delete(state, *kind, key, tick));
+            were_there.push(edits::delete_object(state, *kind, key, tick));
         }
         Ok(were_there)
     })
@@ -275,7 +275,7 @@ pub fn delete_objects(
 fn find_agents(state: &State, infra_env_key: &Key) -> Vec<AgentId> {
     let mut agent_ids = Vec::new();
     for (agent_id, agent) in state.agents.iter() {
-        if agent.infra_env().as_ref() == Some(infra_env_key) {
+        if agent.infra_env_key().as_ref() == Some(infra_env_key) {
             agent_ids.push(agent_id);
         }
     }
@@ -311,7 +311,7 @@ fn record_refusal(
     infra_env_key: Key,
     refusal: &Refusal,
 ) -> Result<(), Refusal> {
-    let door = Door { store, world: &context.world, pass: false };
+    let door = Door { store, world: &context.world, plans_changes: false };
     door.change(&Scope::Pools(Vec::new()), &[], |state, tick| {
         edits::record_warning(
             state,
@@ -340,7 +340,7 @@ fn delete_agents(state: &mut State, infra_env_key: &Key, tick: &Tick) -> Result<
             let next = if agent.is_day2() {
                 format!("poolctl agent unbind {name}")
             } else {
-                let cluster = agent.bound_to().map(|key| key.name).unwrap_or_default();
+                let cluster = agent.bound_cluster().map(|key| key.name).unwrap_or_default();
                 format!("poolctl delete cluster {cluster}")
             };
             return Err(Refusal::conflict(problem).next(next));
@@ -355,7 +355,7 @@ fn delete_agents(state: &mut State, infra_env_key: &Key, tick: &Tick) -> Result<
 fn report_deleted(
     context: &Context,
     objects: &[Object],
-    (were_there, passed): (Vec<bool>, Passed),
+    (were_there, passed): (Vec<bool>, PassOutcome),
     describe: impl Fn(&State, &Object) -> &'static str,
 ) -> anyhow::Result<()> {
     for (object, was_there) in objects.iter().zip(were_there) {
@@ -365,7 +365,7 @@ fn report_deleted(
             let problem = format!("there is no {} `{}` any more", kind.word(), key.name);
             bail!(Refusal::not_found(problem));
         }
-        context.changed(kind, &key, describe(&passed.state, object))?;
+        context.report_change(kind, &key, describe(&passed.state, object))?;
     }
-    Ok(context.finish(&passed)?)
+    Ok(context.report_pass(&passed)?)
 }

@@ -12,7 +12,7 @@ use crate::model::event::Event;
 use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
-use crate::output::{self, Answer, Name, clean};
+use crate::output::{self, Answer, Name, clean_line};
 use crate::plan;
 use crate::store::Store;
 
@@ -43,17 +43,17 @@ impl Verb for Describe {
     const FOR_GUESTS: bool = true;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let (kind, name) = target::one(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;
-        let store = context.look()?;
+        let (kind, name) = target::parse_object(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;
+        let store = context.open_existing_state()?;
         let object = context.find_object(&store, kind, &name)?;
-        let mut recent_events = store.events(Some((kind, &object.key())), RECENT_EVENTS)?;
-        recent_events.retain(|event| event.time >= context.since(&object));
+        let mut recent_events = store.list_events(Some((kind, &object.key())), RECENT_EVENTS)?;
+        recent_events.retain(|event| event.time >= context.visible_since(&object));
         recent_events.reverse();
         let chain = causes::explain(&evidence::gather(context, &store, &object)?, &object);
-        let next = context.step(&chain.next);
+        let next = context.next_for_person(&chain.next);
         let document = json!({
             "object": object.to_wire(),
-            "events": recent_events.iter().map(events::document).collect::<Vec<_>>(),
+            "events": recent_events.iter().map(events::event_document).collect::<Vec<_>>(),
             "next": next,
         });
         let description = describe_object(context, &store, &object, &recent_events, &next)?;
@@ -92,16 +92,17 @@ fn describe_object(
     match object {
         Object::ClusterPool(pool) => describe_pool(&mut out, context, pool),
         Object::Agent(agent) => describe_agent(&mut out, agent),
-        Object::InfraEnv(infra_env) if infraenv_iso::is_stale(store, infra_env)? => {
+        Object::InfraEnv(infra_env) if infraenv_iso::is_image_stale(store, infra_env)? => {
             let _ = writeln!(out, "\nimage: older than its spec or its NMStateConfigs");
         }
         _ => {}
     }
     if !recent_events.is_empty() {
-        let now = context.world.now().max(store.mark()?.1.now);
+        let now = context.world.now().max(store.read_mark()?.1.now);
         out += "\nevents:\n";
-        let rows: Vec<_> = recent_events.iter().map(|event| events::row(event, now)).collect();
-        out += &output::render(&rows, true);
+        let rows: Vec<_> =
+            recent_events.iter().map(|event| events::event_table_row(event, now)).collect();
+        out += &output::draw_rows(&rows, true);
     }
     let _ = writeln!(out, "\nNext: {next}");
     Ok(out)
@@ -109,10 +110,10 @@ fn describe_object(
 
 fn describe_pool(out: &mut String, context: &Context, pool: &ClusterPool) {
     if let Some(summary) = plan::inventory_summary(pool) {
-        let _ = writeln!(out, "\ninventory: {}", clean(&summary));
+        let _ = writeln!(out, "\ninventory: {}", clean_line(&summary));
     }
     if let Some(schedule) = plan::schedule_of(pool)
-        && let Some((time, line)) = schedule.next(context.world.now())
+        && let Some((time, line)) = schedule.next_tick(context.world.now())
     {
         let _ = write!(out, "\nscheduled next: {time}");
         if let Some(size) = line.size {
@@ -141,30 +142,35 @@ fn describe_agent(out: &mut String, agent: &Agent) {
         let mut lines = String::new();
         for check in checks {
             if matches!(check.status.as_str(), "failure" | "error") {
-                let _ = writeln!(lines, "    {}: {}", clean(&check.id), clean(&check.message));
+                let _ = writeln!(
+                    lines,
+                    "    {}: {}",
+                    clean_line(&check.id),
+                    clean_line(&check.message)
+                );
             }
         }
         if !lines.is_empty() {
-            let _ = write!(out, "  {}:\n{lines}", clean(category));
+            let _ = write!(out, "  {}:\n{lines}", clean_line(category));
         }
     }
     if agent.state().is_free()
         && let Some(left) = &agent.status.deprovision_info
     {
-        let _ = writeln!(out, "\nleft behind: {}", clean(&left.message));
+        let _ = writeln!(out, "\nleft behind: {}", clean_line(&left.message));
     }
     if agent.state() == HostState::Error
         && let Some(join_again_at) = agent.status.join_again_at
     {
         let _ = writeln!(out, "\ntried again: {join_again_at}");
     }
-    if agent.bound_to().is_none() {
-        let lines = fit::lines(agent);
+    if agent.bound_cluster().is_none() {
+        let lines = fit::role_fit_lines(agent);
         if !lines.is_empty() {
             *out += "\nfit:\n";
         }
         for line in lines {
-            let _ = writeln!(out, "  {}", clean(&line));
+            let _ = writeln!(out, "  {}", clean_line(&line));
         }
     }
 }
@@ -187,7 +193,7 @@ fn condition_table(conditions: &[Condition]) -> String {
     for Condition { kind, status, reason, message, .. } in conditions {
         rows.push(vec![kind.clone(), status.clone(), reason.clone(), message.clone()]);
     }
-    output::table(&["type", "status", "reason", "message"], &rows)
+    output::draw_table(&["type", "status", "reason", "message"], &rows)
 }
 
 /// Writes the fields of a mapping, indented, in the order of the document.
@@ -197,18 +203,22 @@ fn write_fields(out: &mut String, mapping: &Value, depth: usize) {
     for (name, value) in fields {
         match value {
             Value::Object(_) => {
-                let _ = writeln!(out, "{indent}{}:", clean(name));
+                let _ = writeln!(out, "{indent}{}:", clean_line(name));
                 write_fields(out, value, depth + 1);
             }
             Value::Array(items) => {
-                let _ = writeln!(out, "{indent}{}:", clean(name));
+                let _ = writeln!(out, "{indent}{}:", clean_line(name));
                 for item in items {
-                    let _ = writeln!(out, "{indent}  - {}", clean(&value_in_a_line(item)));
+                    let _ = writeln!(out, "{indent}  - {}", clean_line(&value_in_a_line(item)));
                 }
             }
             scalar => {
-                let _ =
-                    writeln!(out, "{indent}{}: {}", clean(name), clean(&value_in_a_line(scalar)));
+                let _ = writeln!(
+                    out,
+                    "{indent}{}: {}",
+                    clean_line(name),
+                    clean_line(&value_in_a_line(scalar))
+                );
             }
         }
     }

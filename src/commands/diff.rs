@@ -6,8 +6,8 @@ use anyhow::bail;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use crate::edits::put;
-use crate::model::documents::Stored;
+use crate::edits::put_object;
+use crate::model::documents::StoredValue;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
@@ -17,7 +17,7 @@ use crate::store::Store;
 use crate::yaml;
 
 use crate::commands::{Context, Quit, Verb, apply, scope};
-use crate::manifest::{self, Reading};
+use crate::manifest::{self, ReadOptions};
 
 #[derive(Args)]
 pub struct Diff {
@@ -55,15 +55,16 @@ impl Verb for Diff {
 impl Diff {
     fn find_differences(&self, context: &Context) -> Result<Vec<Answer>, Refusal> {
         let namespace = context.namespace()?;
-        let options = Reading { namespace: &namespace, lenient: self.lenient, moved: false };
-        let manifests = apply::without_settings(manifest::read(&self.filename, &options)?);
+        let options =
+            ReadOptions { namespace: &namespace, is_lenient: self.lenient, moves_state: false };
+        let manifests = apply::leave_out_settings(manifest::read(&self.filename, &options)?);
         for warning in &manifests.warnings {
             context.warn(warning);
         }
         if manifests.objects.is_empty() {
             return Err(Refusal::invalid("there is nothing to compare"));
         }
-        let store = match context.look() {
+        let store = match context.open_existing_state() {
             Err(refusal) if refusal.exit == Exit::NotFound => None,
             store => Some(store?),
         };
@@ -86,17 +87,17 @@ fn imagine_applied(
     let (mut state, tick) = match store {
         Some(store) => {
             let scope = scope::scope_of(store, &edited)?;
-            context.door(store).imagine(&scope, &scope::needs_of(&edited))?
+            context.door(store).load_for_dry_run(&scope, &scope::needs_of(&edited))?
         }
         None => Default::default(),
     };
     let mut pairs = Vec::new();
     for object in objects {
-        let before = state.object(&object);
+        let before = state.find_object(&object);
         let applied = object.clone();
-        put(&mut state, object, true, &tick)?;
+        put_object(&mut state, object, true, &tick)?;
         // An object that is being deleted is gone when its last finalizer is taken away.
-        if let Some(after) = state.object(&applied) {
+        if let Some(after) = state.find_object(&applied) {
             pairs.push((before, after));
         }
     }
@@ -118,14 +119,14 @@ fn diff_object(
     let text_before = document_before.as_ref().map(to_yaml).transpose()?.unwrap_or_default();
     let text_after = to_yaml(&document_after)?;
     let name = Name::of(after.kind(), &after.key());
-    let colors = context.colors();
-    let difference = output::unified(&name.to_string(), &text_before, &text_after, colors);
+    let colors = context.uses_colors();
+    let difference = output::unified_diff(&name.to_string(), &text_before, &text_after, colors);
     let document = json!({"before": document_before, "after": document_after});
     Ok(Some(Answer::text(difference).with_name(name).with_list([document])))
 }
 
 fn to_yaml(document: &Value) -> Result<String, Refusal> {
-    yaml::text(document).map_err(|error| Refusal::invalid(error.to_string()))
+    yaml::to_text(document).map_err(|error| Refusal::invalid(error.to_string()))
 }
 
 /// The part of an object that is the user's, without what poolctl writes. Of a Secret it has the
@@ -138,7 +139,7 @@ fn user_document(object: &Object) -> Value {
             let mut data = Map::new();
             for (key, value) in &secret.values {
                 let shown = match value {
-                    Stored::New(_) => "(another value)",
+                    StoredValue::New(_) => "(another value)",
                     _ => "(hidden)",
                 };
                 data.insert(key.clone(), shown.into());

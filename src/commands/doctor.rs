@@ -72,20 +72,20 @@ impl Verb for Doctor {
     const EXAMPLE: &'static str = "poolctl doctor --fix";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
-        let door = Door { store: &store, world: &context.world, pass: false };
+        let store = context.open_existing_state()?;
+        let door = Door { store: &store, world: &context.world, plans_changes: false };
         let mut checks = Checks { context, fixes: self.fix, findings: Vec::new() };
-        checks.run("constraints", &|| store.constraints(), None);
-        checks.run("journal", &|| store.journal(), Some(&|| store.fix_journal()));
-        checks.run("addresses", &|| store.addresses(), Some(&|| store.fix_addresses()));
+        checks.run("constraints", &|| store.check_constraints(), None);
+        checks.run("journal", &|| store.check_journal(), Some(&|| store.fix_journal()));
+        checks.run("addresses", &|| store.check_addresses(), Some(&|| store.fix_addresses()));
         checks.run("links", &|| find_broken_links(&door), Some(&|| mend_links(&door)));
-        checks.run("claims", &|| orphaned(&store), None);
+        checks.run("claims", &|| find_orphaned_claims(&store), None);
         checks.run("agents", &|| agents::find_problems(context, &door), None);
         checks.run(
             "files",
             &|| Ok(find_open_files(&store)),
             Some(&|| {
-                store.close_to_others();
+                store.close_files_to_others();
                 Ok(())
             }),
         );
@@ -144,7 +144,7 @@ fn in_a_line(refusal: &Refusal) -> String {
 /// Files of the state that other accounts may read or write.
 fn find_open_files(store: &Store) -> Vec<String> {
     let mut problems = Vec::new();
-    for (path, problem) in store.open_to_others() {
+    for (path, problem) in store.find_files_open_to_others() {
         problems.push(format!("`{}` {problem}", path.display()));
     }
     problems
@@ -153,7 +153,7 @@ fn find_open_files(store: &Store) -> Vec<String> {
 /// Files beside the state that belong to no object.
 fn find_orphans(store: &Store) -> Problems {
     let mut problems = Vec::new();
-    for path in store.orphans()? {
+    for path in store.find_orphans()? {
         problems.push(format!("`{}` belongs to nothing", path.display()));
     }
     Ok(problems)
@@ -161,9 +161,9 @@ fn find_orphans(store: &Store) -> Problems {
 
 /// Links between objects of which only one end is written.
 fn find_broken_links(door: &Door<'_>) -> Problems {
-    let (mut state, tick) = door.imagine(&Scope::Whole, &[])?;
+    let (mut state, tick) = door.load_for_dry_run(&Scope::Whole, &[])?;
     // Each link that is mended leaves an event, which describes it.
-    plan::mend(&mut state, &tick);
+    plan::repair_links(&mut state, &tick);
     let mut problems = Vec::new();
     for (event, _) in &state.events {
         problems.push(format!("{} {}: {}", event.kind, event.object, event.message));
@@ -173,7 +173,7 @@ fn find_broken_links(door: &Door<'_>) -> Problems {
 
 fn mend_links(door: &Door<'_>) -> Result<(), Refusal> {
     door.change(&Scope::Whole, &[], |state, tick| {
-        plan::mend(state, tick);
+        plan::repair_links(state, tick);
         Ok(())
     })?;
     Ok(())
@@ -181,8 +181,8 @@ fn mend_links(door: &Door<'_>) -> Result<(), Refusal> {
 
 /// Claims whose cluster does not exist, which get no other one; and clusters whose claim does not
 /// exist, which nobody will release.
-pub fn orphaned(store: &Store) -> Problems {
-    let claims = store.all::<Claim>()?;
+pub fn find_orphaned_claims(store: &Store) -> Problems {
+    let claims = store.list_all::<Claim>()?;
     let mut problems = Vec::new();
     for claim in &claims {
         if claim.running == ClusterRunning::Deleted && claim.deleting.is_none() {
@@ -194,7 +194,7 @@ pub fn orphaned(store: &Store) -> Problems {
         }
     }
     let claim_keys: HashSet<Key> = claims.iter().map(Claim::key).collect();
-    for cluster in store.all::<Cluster>()? {
+    for cluster in store.list_all::<Cluster>()? {
         if let Some(claim) = cluster.claim_key()
             && !claim_keys.contains(&claim)
         {
@@ -211,7 +211,7 @@ pub fn orphaned(store: &Store) -> Problems {
 /// Folders of jobs that the state does not know.
 fn find_stray_folders(store: &Store) -> Problems {
     let mut problems = Vec::new();
-    for path in store.strays()? {
+    for path in store.find_unknown_job_folders()? {
         problems.push(format!(
             "`{}` belongs to no job: look at what it made, then remove it",
             path.display()
@@ -223,7 +223,7 @@ fn find_stray_folders(store: &Store) -> Problems {
 /// Images that no InfraEnv names. They are not removed here: a host may run from one.
 fn find_orphaned_images(door: &Door<'_>) -> Problems {
     let mut problems = Vec::new();
-    for path in images::find_orphaned_images(door.store, &door.settings()?)? {
+    for path in images::find_orphaned_images(door.store, &door.read_settings()?)? {
         problems.push(format!(
             "`{}` belongs to no InfraEnv and no job: remove it once no host runs from it",
             path.display()
@@ -256,15 +256,15 @@ fn report(context: &Context, findings: &[Finding]) -> anyhow::Result<()> {
 /// Clusters and pools that no driver serves.
 fn find_missing_drivers(store: &Store) -> Problems {
     let mut problems = Vec::new();
-    let hosts = store.all::<BareMetalHost>()?;
-    for cluster in store.all::<Cluster>()? {
+    let hosts = store.list_all::<BareMetalHost>()?;
+    for cluster in store.list_all::<Cluster>()? {
         let name = &*cluster.name;
         let is_missing = cluster.driver == Driver::Missing;
         if is_missing && !hosts.iter().any(|host| host.cluster() == Some(name)) {
             problems.push(format!("cluster `{name}`: no driver of this build serves it"));
         }
     }
-    for pool in store.all::<ClusterPool>()? {
+    for pool in store.list_all::<ClusterPool>()? {
         if pool.driver() == Driver::Missing {
             let name = &pool.metadata.name;
             let platform = pool.spec.platform.name();
@@ -277,10 +277,13 @@ fn find_missing_drivers(store: &Store) -> Problems {
 
 /// Work that has been due for long.
 fn find_overdue_work(context: &Context, door: &Door<'_>) -> Problems {
-    let (state, _) = door.imagine(&Scope::Whole, &[])?;
+    let (state, _) = door.load_for_dry_run(&Scope::Whole, &[])?;
     // What was due before the last pass was done by it.
-    let last_pass = door.store.mark()?.1.now;
-    let due = [plan::due(&state, last_pass), door.in_flight(None)?.due].into_iter().flatten().min();
+    let last_pass = door.store.read_mark()?.1.now;
+    let due = [plan::next_due_at(&state, last_pass), door.find_live_jobs(None)?.due]
+        .into_iter()
+        .flatten()
+        .min();
     let mut problems = Vec::new();
     if let Some(due) = due
         && due.plus(OVERDUE) < context.world.now()

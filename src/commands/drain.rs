@@ -17,11 +17,11 @@ pub struct Drain {
 }
 
 impl Verb for Drain {
-    const NAME: &'static str = stream::DRAIN;
+    const NAME: &'static str = stream::DRAIN_COMMAND;
     const ABOUT: &'static str = "Read what the driver of this folder prints when nobody else does";
     const EXAMPLE: &'static str = "poolctl __drain DIR";
 
     fn run(self, _: &Context) -> anyhow::Result<()> {
-        Ok(stream::drain(&self.folder)?)
+        Ok(stream::drain_output(&self.folder)?)
     }
 }

@@ -10,11 +10,11 @@ use rustix::fs::Access;
 use serde_json::json;
 
 use crate::drivers::programs;
-use crate::model::agent::INFRA_ENV;
+use crate::model::agent::INFRA_ENV_LABEL;
 use crate::model::documents::SettingsSpec;
-use crate::model::driver::{DRIVER, Driver, EXEC, POWER};
+use crate::model::driver::{DRIVER, Driver, POWER, PROGRAM_PREFIX};
 use crate::model::host::BareMetalHost;
-use crate::model::host::wipe::{WIPE, wiper};
+use crate::model::host::wipe::{WIPE, wipe_program};
 use crate::model::infra_env::InfraEnv;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
@@ -37,7 +37,10 @@ impl Verb for List {
         // Each `exec:NAME` that is used stands for `exec`.
         names.retain(|name| *name != "exec");
         names.extend(
-            users_by_driver.keys().map(|name| &**name).filter(|name| name.starts_with(EXEC)),
+            users_by_driver
+                .keys()
+                .map(|name| &**name)
+                .filter(|name| name.starts_with(PROGRAM_PREFIX)),
         );
         let mut entries = Vec::new();
         for name in names {
@@ -74,40 +77,40 @@ impl Users {
 /// The users of each driver by its name, also of drivers that power clusters or wipe hosts.
 fn find_users(context: &Context) -> anyhow::Result<BTreeMap<String, Users>> {
     let mut users_by_driver: BTreeMap<String, Users> = BTreeMap::new();
-    let store = match context.look() {
+    let store = match context.open_existing_state() {
         Err(refusal) if refusal.exit == Exit::NotFound => return Ok(users_by_driver),
         store => store?,
     };
-    for pool in store.all::<ClusterPool>()? {
+    for pool in store.list_all::<ClusterPool>()? {
         let annotations = &pool.spec.annotations;
         let driver = match pool.driver() {
             Driver::Exec => annotations.get(DRIVER).cloned().unwrap_or_default(),
             builtin => builtin.name().to_owned(),
         };
-        let power_driver = annotations.get(POWER).filter(|name| name.starts_with(EXEC));
+        let power_driver = annotations.get(POWER).filter(|name| name.starts_with(PROGRAM_PREFIX));
         for name in power_driver.cloned().into_iter().chain([driver]) {
             users_by_driver.entry(name).or_default().pools.push(pool.key().to_string());
         }
     }
     let mut infra_envs = BTreeMap::new();
-    for infra_env in store.all::<InfraEnv>()? {
+    for infra_env in store.list_all::<InfraEnv>()? {
         // A driver that wipes is used as soon as an InfraEnv names it: its hosts may come later.
         if let Some(name) = infra_env.metadata.annotation(WIPE)
-            && name.starts_with(EXEC)
+            && name.starts_with(PROGRAM_PREFIX)
         {
             users_by_driver.entry(name.to_owned()).or_default();
         }
         infra_envs.insert(infra_env.key(), infra_env);
     }
-    for host in store.all::<BareMetalHost>()? {
-        if let Some(address) = host.address() {
+    for host in store.list_all::<BareMetalHost>()? {
+        if let Some(address) = host.bmc_address() {
             let name = address.driver().name().to_owned();
             users_by_driver.entry(name).or_default().hosts.push(host.key().to_string());
         }
-        let label = host.metadata.labels.get(INFRA_ENV);
+        let label = host.metadata.labels.get(INFRA_ENV_LABEL);
         let infra_env_key = label.map(|name| Key::new(&*host.metadata.namespace, &**name));
         let infra_env = infra_env_key.and_then(|key| infra_envs.get(&key));
-        if let Some(name) = wiper(&host, infra_env) {
+        if let Some(name) = wipe_program(&host, infra_env) {
             let users = users_by_driver.entry(name.to_owned()).or_default();
             users.hosts.push(host.key().to_string());
         }
@@ -129,9 +132,9 @@ impl Verb for Check {
     const EXAMPLE: &'static str = "poolctl driver check";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let settings = match context.look() {
+        let settings = match context.open_existing_state() {
             Err(refusal) if refusal.exit == Exit::NotFound => SettingsSpec::default(),
-            store => context.door(&store?).settings()?,
+            store => context.door(&store?).read_settings()?,
         };
         let mut names = self.names;
         if names.is_empty() {
@@ -219,10 +222,10 @@ impl Program {
             Ok(path) => {
                 let arguments =
                     VERSION_ARGUMENTS.into_iter().find(|(program_name, _)| *program_name == name);
-                let version = arguments.and_then(|(_, words)| programs::version(&path, words));
+                let version = arguments.and_then(|(_, words)| programs::read_version(&path, words));
                 program.version = version.unwrap_or_default();
                 if let Ok(metadata) = std::fs::metadata(&path) {
-                    program.owner = crate::world::name_of(metadata.uid());
+                    program.owner = crate::world::user_name(metadata.uid());
                     program.mode = format!("{:o}", metadata.mode() & 0o7777);
                 }
                 program.path = path.display().to_string();
@@ -255,13 +258,13 @@ impl Program {
 
 /// The programs that a driver needs or uses, and what else it needs of the system.
 fn find_programs(settings: &SettingsSpec, driver: &str) -> Result<Vec<Program>, Refusal> {
-    if let Some(name) = driver.strip_prefix(EXEC) {
+    if let Some(name) = driver.strip_prefix(PROGRAM_PREFIX) {
         let program = format!("poolctl-driver-{name}");
-        let search_result = programs::find_driver(settings, name);
+        let search_result = programs::find_driver_program(settings, name);
         return Ok(vec![Program::new(driver, &program, true, search_result)]);
     }
     if driver == Driver::Ipmi.name() {
-        let search_result = programs::find(settings, "ipmitool");
+        let search_result = programs::find_program(settings, "ipmitool");
         return Ok(vec![Program::new(driver, "ipmitool", true, search_result)]);
     }
     let is_agent = driver == Driver::Agent.name();
@@ -269,9 +272,9 @@ fn find_programs(settings: &SettingsSpec, driver: &str) -> Result<Vec<Program>, 
         return Err(Refusal::usage(format!("there is no driver `{driver}` with programs"))
             .next("poolctl driver list"));
     }
-    let installer = programs::find(settings, "openshift-install");
-    let oc = programs::find(settings, "oc");
-    let kubectl = programs::find(settings, "kubectl");
+    let installer = programs::find_program(settings, "openshift-install");
+    let oc = programs::find_program(settings, "oc");
+    let kubectl = programs::find_program(settings, "kubectl");
     // `oc` can extract the installer from a release image.
     let needs_installer = oc.is_err();
     let mut found_programs = vec![

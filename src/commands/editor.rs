@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
-use crate::drivers::process::Foreground;
+use crate::drivers::process::ForegroundProgram;
 use crate::model::kinds::Kind;
 use crate::model::refusal::{Exit, Refusal};
 use crate::store::Store;
@@ -37,10 +37,10 @@ impl Verb for Edit {
     const EXAMPLE: &'static str = "EDITOR='sed -i s/size:.*/size:\\ 3/' poolctl edit pool lab";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let (kind, name) = target::one(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;
-        let store = context.look()?;
+        let (kind, name) = target::parse_object(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;
+        let store = context.open_existing_state()?;
         let document = context.find_object(&store, kind, &name)?.to_wire();
-        let original = yaml::text(&user_part(&document))
+        let original = yaml::to_text(&user_part(&document))
             .map_err(|error| Refusal::invalid(error.to_string()))?;
         let (file, path) = write_temporary(&format!("{}-{name}-", kind.word()), &original)?;
         let mut last_text = original;
@@ -60,7 +60,7 @@ impl Verb for Edit {
                 },
             };
             // Saving the same text again means to give up.
-            if is_same || refusal.exit != Exit::Failed || !context.at_terminal() {
+            if is_same || refusal.exit != Exit::Failed || !context.is_at_terminal() {
                 let place = match file.into_temp_path().keep() {
                     Ok(path) => format!("your text is in {}", path.display()),
                     Err(_) => String::new(),
@@ -90,8 +90,8 @@ fn write_temporary(prefix: &str, content: &str) -> Result<(NamedTempFile, PathBu
 /// The edited text below the refusal in comments, instead of those of an earlier refusal.
 fn explain_in_comments(refusal: &Refusal, edited: &str) -> String {
     let message = refusal.to_string();
-    let comments = message.lines().map(|line| format!("# {}", output::clean(line)));
-    let mut content = output::joined(&comments.collect::<Vec<_>>());
+    let comments = message.lines().map(|line| format!("# {}", output::clean_line(line)));
+    let mut content = output::join_lines(&comments.collect::<Vec<_>>());
     for line in edited.lines().skip_while(|line| line.starts_with('#')) {
         content += line;
         content.push('\n');
@@ -122,7 +122,7 @@ fn run_editor(context: &Context, path: &Path) -> Result<String, Refusal> {
     // The shell splits an editor that is named with arguments.
     let script = format!("{editor} \"$1\"");
     let arguments: Vec<OsString> = vec!["-c".into(), script.into(), "sh".into(), path.into()];
-    let shell = Foreground {
+    let shell = ForegroundProgram {
         program: "/bin/sh".into(),
         arguments,
         variables: Vec::new(),
@@ -131,15 +131,16 @@ fn run_editor(context: &Context, path: &Path) -> Result<String, Refusal> {
     // Ctrl-C is for the editor: here it is caught and forgotten.
     context.world.catch_signals();
     let exit_code = shell
-        .attend(|| {
-            context.world.interrupted();
+        .run_to_end(|| {
+            context.world.take_signal();
             None
         })
         .map_err(|error| refuse_editor(editor, &error.to_string()))?;
     if exit_code != 0 {
         return Err(refuse_editor(editor, &format!("exit code {exit_code}")));
     }
-    std::fs::read_to_string(path).map_err(|error| manifest::io("a temporary file", &error))
+    std::fs::read_to_string(path)
+        .map_err(|error| manifest::refuse_unreadable("a temporary file", &error))
 }
 
 fn refuse_editor(editor: &str, why: &str) -> Refusal {
@@ -156,9 +157,9 @@ fn write_back(
     document: &Value,
     edited: &str,
 ) -> Result<(), Refusal> {
-    let edited = yaml::value(edited)
+    let edited = yaml::parse_value(edited)
         .map_err(|error| Refusal::invalid("the text cannot be read").because(error.to_string()))?;
-    let changed = patch::change(context, store, kind, name, "edited", |current| {
+    let changed = patch::change_object(context, store, kind, name, "edited", |current| {
         if user_part(current) != user_part(document)
             || is_being_deleted(current) != is_being_deleted(document)
         {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::model::event::Event;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
-use crate::model::object::wired;
+use crate::model::object::document_with_kind;
 use crate::model::time::{Span, Time};
 use crate::output::{self, Answer, Entry, Name, event_row};
 use crate::store::Store;
@@ -35,24 +35,25 @@ impl Verb for Events {
     const FOR_GUESTS: bool = true;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
-        let named_object = match self.object.as_deref().map(target::slashed).transpose()? {
-            Some((kind, name)) => Some((kind, context.key(kind, &name)?)),
-            None => None,
-        };
+        let store = context.open_existing_state()?;
+        let named_object =
+            match self.object.as_deref().map(target::parse_kind_and_name).transpose()? {
+                Some((kind, name)) => Some((kind, context.key(kind, &name)?)),
+                None => None,
+            };
         let object = named_object.as_ref().map(|(kind, key)| (*kind, key));
         if self.follow || object.is_none() {
-            context.admit("events", false)?;
+            context.check_command_access("events", false)?;
         }
         let mut since = Time::default();
         if context.guest().is_some()
             && let Some((kind, key)) = object
         {
-            since = context.since(&context.find_object(&store, kind, &key.name)?);
+            since = context.visible_since(&context.find_object(&store, kind, &key.name)?);
         }
         store.begin_read()?;
-        let mut events = store.events(object, MAX_EVENTS)?;
-        let last_id = store.last_event()?;
+        let mut events = store.list_events(object, MAX_EVENTS)?;
+        let last_id = store.last_event_number()?;
         store.rollback();
         if events.len() == MAX_EVENTS {
             context.hint(&format!("only the last {MAX_EVENTS} are shown"));
@@ -62,12 +63,12 @@ impl Verb for Events {
         if events.is_empty() && context.is_for_people() {
             context.hint("no events");
         }
-        context.answer(Answer::list(entries(context, &events)))?;
+        context.answer(Answer::list(event_entries(context, &events)))?;
         if !self.follow {
             return Ok(());
         }
         // The list ends here: new events are documents of their own.
-        context.conclude()?;
+        context.print_documents()?;
         follow_events(context, &store, object, last_id)
     }
 }
@@ -80,11 +81,11 @@ fn follow_events(
     mut last_id: i64,
 ) -> anyhow::Result<()> {
     loop {
-        context.world.pause(FOLLOW_INTERVAL);
+        context.world.sleep(FOLLOW_INTERVAL);
         let mut events;
         (events, last_id) = store.events_after(last_id)?;
         events.retain(|event| object.is_none_or(|(kind, key)| is_about(event, kind, key)));
-        let answer = Answer::list(entries(context, &events));
+        let answer = Answer::list(event_entries(context, &events));
         context.answer(answer.with_headers(false).streamed())?;
     }
 }
@@ -107,23 +108,23 @@ fn is_same_object(kind: Kind, left: &Key, right: &Key) -> bool {
 }
 
 /// Events as they are listed, each with the name of its object.
-pub fn entries(context: &Context, events: &[Event]) -> Vec<Entry> {
+pub fn event_entries(context: &Context, events: &[Event]) -> Vec<Entry> {
     let now = context.world.now();
     let mut entries = Vec::new();
     for event in events {
         let name = Kind::from_name(event.kind).map(|kind| Name::of(kind, &event.object));
-        entries.push(context.entry(name, || row(event, now), || document(event)));
+        entries.push(context.entry(name, || event_table_row(event, now), || event_document(event)));
     }
     entries
 }
 
 /// An event for people.
-pub fn row(event: &Event, now: Time) -> output::Row {
+pub fn event_table_row(event: &Event, now: Time) -> output::Row {
     let word = Kind::from_name(event.kind).map_or("object", Kind::word);
     event_row(event, now, word)
 }
 
 /// An event for programs, as the wire has it.
-pub fn document(event: &Event) -> Value {
-    wired(Kind::Event, &event.to_wire())
+pub fn event_document(event: &Event) -> Value {
+    document_with_kind(Kind::Event, &event.to_wire())
 }

@@ -7,12 +7,12 @@ use serde_json::Value;
 use crate::model::annotations::Annotation;
 use crate::model::event_reason::EventReason;
 use crate::model::kinds::Kind;
-use crate::model::object::schema;
+use crate::model::object::schema_of_kind;
 use crate::model::refusal::Refusal;
-use crate::output::{Answer, Name, joined};
+use crate::output::{Answer, Name, join_lines};
 
 use crate::commands::{Context, Verb, target};
-use crate::manifest::schema::{choices, nearest_field, not_null, types};
+use crate::manifest::schema::{allowed_words, nearest_field, type_names, without_null};
 
 #[derive(Args)]
 pub struct Explain {
@@ -32,7 +32,7 @@ impl Verb for Explain {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let (word, path) = split_kind_and_path(&self.kind_and_field);
-        let kind = target::kind_of(word)?;
+        let kind = target::parse_kind(word)?;
         let field = find_field(kind, path)?;
         let mut lines = vec![
             format!("KIND:     {}", kind.name()),
@@ -46,7 +46,7 @@ impl Verb for Explain {
         let about = if path.is_empty() { kind.about() } else { description(field) };
         lines.push("DESCRIPTION:".into());
         lines.push(format!("  {about}"));
-        let mut words = choices(not_null(field));
+        let mut words = allowed_words(without_null(field));
         words.retain(|word| !word.is_empty());
         if !words.is_empty() {
             lines.push(format!("  One of {}.", words.join(", ")));
@@ -59,7 +59,7 @@ impl Verb for Explain {
             list_fields(field, 1, self.recursive, &mut lines);
         }
         let names = fields.into_iter().map(|(name, _)| Name::plain(name.as_str()));
-        let answer = Answer::text(joined(&lines)).with_names(names);
+        let answer = Answer::text(join_lines(&lines)).with_names(names);
         context.answer(answer.with_document(field.clone()))
     }
 }
@@ -74,8 +74,8 @@ fn split_kind_and_path(kind_and_field: &str) -> (&str, &str) {
 }
 
 /// Names of the fields below a path, for completion; empty if there is no such kind or field.
-pub fn field_names(kind: &str, path: &str) -> Vec<String> {
-    let Ok(field) = target::kind_of(kind).and_then(|kind| find_field(kind, path)) else {
+pub fn names_of_fields_below(kind: &str, path: &str) -> Vec<String> {
+    let Ok(field) = target::parse_kind(kind).and_then(|kind| find_field(kind, path)) else {
         return Vec::new();
     };
     fields_below(field).into_iter().map(|(name, _)| name.clone()).collect()
@@ -83,7 +83,7 @@ pub fn field_names(kind: &str, path: &str) -> Vec<String> {
 
 /// The schema of the field at a path. Lists and mappings on the way count as their items.
 fn find_field(kind: Kind, path: &str) -> Result<&'static Value, Refusal> {
-    let mut field = schema(kind);
+    let mut field = schema_of_kind(kind);
     let mut parent = kind.word().to_owned();
     for part in path.split('.').filter(|part| !part.is_empty()) {
         // `conditions[0]` is an item of `conditions`.
@@ -105,9 +105,9 @@ fn find_field(kind: Kind, path: &str) -> Result<&'static Value, Refusal> {
 
 /// The fields of an object; of a list or a mapping those of its items.
 fn fields_below(schema: &'static Value) -> Vec<(&'static String, &'static Value)> {
-    let mut object = not_null(schema);
+    let mut object = without_null(schema);
     while let Some(items) = object.get("items").or_else(|| mapping_values(object)) {
-        object = not_null(items);
+        object = without_null(items);
     }
     let properties = object.get("properties").and_then(Value::as_object);
     properties.into_iter().flatten().collect()
@@ -146,7 +146,7 @@ fn annotation_lines(kind: Kind, path: &str) -> Vec<String> {
     }
     let mut lines = vec![String::new(), "ANNOTATIONS:".to_owned()];
     for annotation in Annotation::of_kind(carrier) {
-        let expected = annotation.value.expected();
+        let expected = annotation.value.describe();
         let default = match annotation.default {
             Some(value) => format!(", default {value}"),
             None => String::new(),
@@ -172,26 +172,26 @@ fn reason_lines(kind: Kind, path: &str) -> Vec<String> {
 }
 
 fn is_required(schema: &Value, name: &str) -> bool {
-    let mut object = not_null(schema);
+    let mut object = without_null(schema);
     while let Some(items) = object.get("items") {
-        object = not_null(items);
+        object = without_null(items);
     }
     object["required"].as_array().is_some_and(|names| names.iter().any(|required| required == name))
 }
 
 fn description(schema: &Value) -> &str {
-    let description = schema.get("description").or_else(|| not_null(schema).get("description"));
+    let description = schema.get("description").or_else(|| without_null(schema).get("description"));
     description.and_then(Value::as_str).unwrap_or_default()
 }
 
 /// As kubectl writes types: `string`, `[]Object`, `map[string]string`.
 fn type_name(schema: &Value) -> String {
-    let schema = not_null(schema);
+    let schema = without_null(schema);
     let format = schema.get("format").and_then(Value::as_str);
     if let Some(format @ ("duration" | "date-time")) = format {
         return format.into();
     }
-    match types(schema).first() {
+    match type_names(schema).first() {
         Some(&"array") => {
             let items = schema.get("items");
             format!("[]{}", items.map_or("any".into(), type_name))
@@ -202,7 +202,7 @@ fn type_name(schema: &Value) -> String {
         }
         Some(&"object") => "Object".into(),
         Some(name) => (*name).to_owned(),
-        None if !choices(schema).is_empty() => "string".into(),
+        None if !allowed_words(schema).is_empty() => "string".into(),
         None => "any".into(),
     }
 }

@@ -15,7 +15,7 @@ use crate::model::ip_pool::{IpPool, Tenant};
 use crate::model::job::{Job, Verb as JobVerb};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
-use crate::model::object::{Object, wired};
+use crate::model::object::{Object, document_with_kind};
 use crate::model::refusal::Refusal;
 use crate::model::time::Time;
 use crate::output;
@@ -39,9 +39,9 @@ impl Verb for Export {
     const EXAMPLE: &'static str = "poolctl export > \"$HOME/state.yaml\"";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         store.begin_read()?;
-        let mut items = documents(&store, context.world.now())?;
+        let mut items = export_documents(&store, context.world.now())?;
         if self.include_secrets {
             add_secret_values(&store, &mut items)?;
             add_credentials_of_hosts(&store, &mut items)?;
@@ -56,13 +56,13 @@ impl Verb for Export {
         let list_text = output::document_text(&context.globals.output, &list)?;
         match self.file {
             Some(path) if path.as_os_str() != "-" => {
-                if copies::is_ours(store.path(), &path) {
+                if copies::is_file_of_state(store.path(), &path) {
                     let problem = format!("`{}` belongs to the state", path.display());
                     return Err(Refusal::conflict(problem)
                         .next("poolctl export OTHER-FILE")
                         .into());
                 }
-                copies::place(&path, list_text.as_bytes(), true)?;
+                copies::write_private_file(&path, list_text.as_bytes(), true)?;
                 let kinds = items.iter().map(|item| &item["kind"]);
                 let count = kinds.filter(|kind| **kind != "Job" && **kind != "Event").count();
                 context.hint(&format!("{count} objects exported to {}", path.display()));
@@ -78,12 +78,12 @@ impl Verb for Export {
 
 /// Every object, job and event, as another state would have them. Processes do not move: live jobs
 /// are shown as interrupted.
-pub fn documents(store: &Store, now: Time) -> Result<Vec<Value>, Refusal> {
+pub fn export_documents(store: &Store, now: Time) -> Result<Vec<Value>, Refusal> {
     let mut jobs = store.all_jobs()?;
     let mut documents = Vec::new();
     for kind in Kind::OBJECTS {
-        for mut object in store.objects(*kind, &Filter { whole: true, ..Filter::default() })? {
-            break_off(&mut object, &jobs);
+        for mut object in store.list_objects(*kind, &Filter { whole: true, ..Filter::default() })? {
+            mark_interrupted(&mut object, &jobs);
             let mut document = object.to_wire();
             if let Object::IpPool(pool) = &object {
                 add_lease_history(store, pool, &mut document)?;
@@ -93,15 +93,16 @@ pub fn documents(store: &Store, now: Time) -> Result<Vec<Value>, Refusal> {
     }
     for job in &mut jobs {
         job.interrupt(now);
-        documents.push(wired(Kind::Job, &job.to_wire()));
+        documents.push(document_with_kind(Kind::Job, &job.to_wire()));
     }
-    let events = store.events(None, usize::MAX)?;
-    documents.extend(events.iter().rev().map(|event| wired(Kind::Event, &event.to_wire())));
+    let events = store.list_events(None, usize::MAX)?;
+    documents
+        .extend(events.iter().rev().map(|event| document_with_kind(Kind::Event, &event.to_wire())));
     Ok(documents)
 }
 
 /// Marks a cluster as interrupted if a live job is installing it.
-pub fn break_off(object: &mut Object, jobs: &[Job]) {
+pub fn mark_interrupted(object: &mut Object, jobs: &[Job]) {
     let Object::ClusterDeployment(cluster) = object else { return };
     for job in jobs {
         if job.ended.is_none() && job.verb == JobVerb::Provision && job.object == cluster.name {
@@ -113,9 +114,9 @@ pub fn break_off(object: &mut Object, jobs: &[Job]) {
 /// Adds to a pool of addresses who had them in which order: by that they are leased again.
 fn add_lease_history(store: &Store, pool: &IpPool, document: &mut Value) -> Result<(), Refusal> {
     let mut history = Vec::new();
-    for Tenant { address, pool, claim, since, until, .. } in store.past(pool)? {
+    for Tenant { address, pool, claim, since, until, .. } in store.list_past_tenants(pool)? {
         history.push(json!({"address": address, "pool": pool, "claim": claim,
-            "since": since.exact(), "until": until.map(Time::exact)}));
+            "since": since.to_exact_text(), "until": until.map(Time::to_exact_text)}));
     }
     if !history.is_empty() {
         document["status"]["history"] = history.into();
@@ -125,19 +126,19 @@ fn add_lease_history(store: &Store, pool: &IpPool, document: &mut Value) -> Resu
 
 /// Whether an image admits hosts, or a host has a secret.
 fn has_credentials_of_hosts(store: &Store) -> Result<bool, Refusal> {
-    let infra_envs = store.all::<InfraEnv>()?;
+    let infra_envs = store.list_all::<InfraEnv>()?;
     Ok(infra_envs.iter().any(|infra_env| !infra_env.tokens.is_empty())
-        || store.all::<Agent>()?.iter().any(|agent| agent.secret.is_some()))
+        || store.list_all::<Agent>()?.iter().any(|agent| agent.secret.is_some()))
 }
 
 /// Adds the hashes by which hosts are admitted.
 fn add_credentials_of_hosts(store: &Store, items: &mut [Value]) -> Result<(), Refusal> {
-    for infra_env in store.all::<InfraEnv>()? {
+    for infra_env in store.list_all::<InfraEnv>()? {
         if let Some(item) = find_item(items, Kind::InfraEnv, &infra_env.key()) {
             item["status"]["tokens"] = json!(infra_env.tokens);
         }
     }
-    for agent in store.all::<Agent>()? {
+    for agent in store.list_all::<Agent>()? {
         if let Some(item) = find_item(items, Kind::Agent, &agent.key()) {
             item["status"]["secret_hash"] = json!(agent.secret);
         }
@@ -156,10 +157,10 @@ fn find_item<'a>(items: &'a mut [Value], kind: Kind, key: &Key) -> Option<&'a mu
 fn add_secret_values(store: &Store, items: &mut [Value]) -> Result<(), Refusal> {
     // Both are in the order of the state.
     let secret_items = items.iter_mut().filter(|item| item["kind"] == "Secret");
-    for (item, secret) in secret_items.zip(store.all::<Secret>()?) {
+    for (item, secret) in secret_items.zip(store.list_all::<Secret>()?) {
         let mut data = Map::new();
         for key in secret.values.keys() {
-            if let Some(value) = store.secret_value(&secret.metadata.key(), key)? {
+            if let Some(value) = store.read_secret_value(&secret.metadata.key(), key)? {
                 data.insert(key.clone(), STANDARD.encode(value.reveal()).into());
             }
         }

@@ -10,7 +10,7 @@ use crate::model::kinds::Kind;
 use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
-use crate::output::{self, Answer, Entry, Name, Row, View};
+use crate::output::{self, Answer, Entry, Name, Row, RowContext};
 use crate::store::{Filter, Store};
 
 use crate::commands::agent::fit;
@@ -60,9 +60,9 @@ impl Verb for Get {
         for (kind, _) in &wanted {
             let is_for_guests =
                 matches!(kind, Kind::ClusterPool | Kind::ClusterClaim | Kind::ClusterDeployment);
-            context.admit(&format!("get {}", kind.word()), is_for_guests)?;
+            context.check_command_access(&format!("get {}", kind.word()), is_for_guests)?;
         }
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         if self.watch {
             return watch::watch_objects(context, &store, &self, &wanted);
         }
@@ -91,7 +91,7 @@ impl Verb for Get {
             is_below_table |= !objects.is_empty();
             context.answer(answer)?;
             if !context.wants_documents() {
-                infraenv_iso::hint_stale(context, &store, &objects)?;
+                infraenv_iso::hint_stale_images(context, &store, &objects)?;
             }
         }
         if context.wants_documents() && wanted.iter().any(|(kind, _)| *kind == Kind::Secret) {
@@ -106,7 +106,7 @@ fn hint_none(context: &Context, kind: Kind) -> Result<(), Refusal> {
     if context.is_for_people() && kind.is_record() {
         context.hint(&format!("no {}s", kind.word()));
     } else if context.is_for_people() {
-        let namespace = if kind.namespaced() { context.namespaces()? } else { None };
+        let namespace = if kind.is_namespaced() { context.namespaces()? } else { None };
         let place = namespace.map(|name| format!(" in namespace {name}")).unwrap_or_default();
         context.hint(&format!("no {} found{place}", kind.name()));
     }
@@ -117,11 +117,11 @@ impl Get {
     /// The kinds that are asked for, each with the names of its objects; no names mean all.
     fn wanted(&self) -> Result<Vec<(Kind, Vec<String>)>, Refusal> {
         if !self.kinds.contains('/') {
-            let kinds = self.kinds.split(',').map(target::kind_of);
+            let kinds = self.kinds.split(',').map(target::parse_kind);
             return kinds.map(|kind| Ok((kind?, self.names.clone()))).collect();
         }
         let mut wanted: Vec<(Kind, Vec<String>)> = Vec::new();
-        for (kind, name) in target::several(&self.kinds, &self.names)? {
+        for (kind, name) in target::parse_objects(&self.kinds, &self.names)? {
             match wanted.iter_mut().find(|(wanted_kind, _)| *wanted_kind == kind) {
                 Some((_, names)) => names.push(name),
                 None => wanted.push((kind, vec![name])),
@@ -153,7 +153,7 @@ impl Get {
             }
             listed => listed?,
         };
-        let mut objects = context.visible(store, listed)?;
+        let mut objects = context.filter_visible(store, listed)?;
         if let Some(selector) = &self.selector {
             objects.retain(|object| selector.matches(&object.labels()));
         }
@@ -162,7 +162,7 @@ impl Get {
             sort::sort_by(
                 &mut objects,
                 column,
-                |object| output::row(object, &view),
+                |object| output::object_row(object, &view),
                 Object::to_wire,
             )?;
         }
@@ -213,16 +213,21 @@ impl Get {
     ) -> Result<Vec<Entry>, Refusal> {
         let now = context.world.now();
         let namespace = context.globals.namespace.as_ref();
-        let mut events = store.events(None, usize::MAX)?;
+        let mut events = store.list_events(None, usize::MAX)?;
         events.retain(|event| {
             is_asked_for(names, &event.object.name)
                 && namespace.is_none_or(|name| event.object.namespace == *name)
         });
         events.reverse();
         if let Some(column) = &self.sort_by {
-            sort::sort_by(&mut events, column, |event| events::row(event, now), events::document)?;
+            sort::sort_by(
+                &mut events,
+                column,
+                |event| events::event_table_row(event, now),
+                events::event_document,
+            )?;
         }
-        Ok(events::entries(context, &events))
+        Ok(events::event_entries(context, &events))
     }
 
     /// Several objects are a List; one that was named is a document of its own. With
@@ -244,7 +249,7 @@ impl Get {
         let view = if context.is_for_people() {
             gather_view(context, store, kind, objects)?
         } else {
-            View::default()
+            RowContext::default()
         };
         let mut entries = Vec::new();
         for object in objects {
@@ -258,8 +263,8 @@ impl Get {
         Ok(entries)
     }
 
-    fn labeled_row(&self, object: &Object, view: &View) -> Row {
-        let mut row = output::row(object, view);
+    fn labeled_row(&self, object: &Object, view: &RowContext) -> Row {
+        let mut row = output::object_row(object, view);
         if self.show_labels {
             let labels = object.labels().into_iter();
             let pairs: Vec<String> =
@@ -284,12 +289,12 @@ fn list_objects(
     names: &[String],
     whole: bool,
 ) -> Result<Vec<Object>, Refusal> {
-    let lists_all = names.is_empty() || (context.globals.all_namespaces && kind.namespaced());
+    let lists_all = names.is_empty() || (context.globals.all_namespaces && kind.is_namespaced());
     if !lists_all {
         return names.iter().map(|name| find_named(context, store, kind, name)).collect();
     }
-    let namespace = if kind.namespaced() { context.namespaces()? } else { None };
-    let mut objects = store.objects(kind, &Filter { namespace, name: None, whole })?;
+    let namespace = if kind.is_namespaced() { context.namespaces()? } else { None };
+    let mut objects = store.list_objects(kind, &Filter { namespace, name: None, whole })?;
     objects.retain(|object| is_asked_for(names, &object.key().name));
     for name in names {
         if !objects.iter().any(|object| object.key().name == *name) {
@@ -302,7 +307,7 @@ fn list_objects(
 /// An object by its name. Guests may name every pool, but of other kinds only what is theirs.
 fn find_named(context: &Context, store: &Store, kind: Kind, name: &str) -> Result<Object, Refusal> {
     if kind == Kind::ClusterPool {
-        context.there(store, kind, name)
+        context.load_object(store, kind, name)
     } else {
         context.find_object(store, kind, name)
     }
@@ -315,30 +320,33 @@ fn gather_view(
     store: &Store,
     kind: Kind,
     objects: &[Object],
-) -> Result<View, Refusal> {
-    let mut view = View {
-        now: context.world.now().max(store.mark()?.1.now),
-        wide: context.globals.output.is_wide(),
-        namespaces: context.globals.all_namespaces && kind.namespaced(),
-        ..View::default()
+) -> Result<RowContext, Refusal> {
+    let mut view = RowContext {
+        now: context.world.now().max(store.read_mark()?.1.now),
+        is_wide: context.globals.output.is_wide(),
+        shows_namespaces: context.globals.all_namespaces && kind.is_namespaced(),
+        ..RowContext::default()
     };
-    if objects.iter().any(|object| matches!(object, Object::ClusterClaim(claim) if claim.waits())) {
-        view.queue = queue::places(store, view.now)?;
+    if objects
+        .iter()
+        .any(|object| matches!(object, Object::ClusterClaim(claim) if claim.is_waiting()))
+    {
+        view.queue_positions = queue::queue_positions(store, view.now)?;
     }
-    if view.wide && kind == Kind::ClusterDeployment {
-        view.credentials = rotate::states(store, objects)?;
+    if view.is_wide && kind == Kind::ClusterDeployment {
+        view.credential_states = rotate::credential_states(store, objects)?;
     }
-    if view.wide && kind == Kind::Agent {
+    if view.is_wide && kind == Kind::Agent {
         for object in objects {
             if let Object::Agent(agent) = object
-                && let Some(roles) = fit::roles(agent)
+                && let Some(roles) = fit::suitable_roles(agent)
             {
-                view.fits.insert(agent.key(), roles);
+                view.suitable_roles.insert(agent.key(), roles);
             }
         }
     }
     if kind == Kind::Customization {
-        view.pools = store.all::<ClusterPool>()?;
+        view.pools = store.list_all::<ClusterPool>()?;
     }
     Ok(view)
 }

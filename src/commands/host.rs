@@ -8,7 +8,7 @@ pub mod import;
 use clap::{Args, ValueEnum};
 
 use crate::edits;
-use crate::model::bmc::Address;
+use crate::model::bmc::BmcAddress;
 use crate::model::event_reason::EventReason;
 use crate::model::host::{AS_FOUND, BOOT, BareMetalHost, Image, REBOOT};
 use crate::model::kinds::Kind;
@@ -16,11 +16,11 @@ use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::time::Span;
-use crate::store::{Filter, Need, Store};
+use crate::store::{Filter, NeededObject, Store};
 use crate::{output, rules};
 
 use crate::commands::selector::Selector;
-use crate::commands::waiting::{Ended, Look, Waiting};
+use crate::commands::waiting::{Observation, WaitOutcome, Waiting};
 use crate::commands::{Context, Verb, scope};
 
 /// How long `power status` waits for the answers of the management controllers.
@@ -100,7 +100,7 @@ impl Verb for Power {
     const EXAMPLE: &'static str = "poolctl host power on node-1 node-2 --no-reconcile";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let hosts = self.selection.find_hosts(context, &store)?;
         if self.boot.is_some() && !matches!(self.action, PowerAction::On | PowerAction::Cycle) {
             return Err(Refusal::usage("--boot goes with on and cycle").into());
@@ -127,7 +127,7 @@ impl Verb for Power {
             return self.wait_and_report(context, &store, &host_keys);
         }
         for host_key in &host_keys {
-            context.changed(Kind::BareMetalHost, host_key, result)?;
+            context.report_change(Kind::BareMetalHost, host_key, result)?;
         }
         Ok(())
     }
@@ -175,7 +175,7 @@ impl Power {
 
     /// Whether a host is as it is to be, has failed, or has told its power if only that was asked.
     fn is_met(&self, host: &BareMetalHost) -> bool {
-        is_settled(host) || (self.action == PowerAction::Status && host.power().is_some())
+        is_settled(host) || (self.action == PowerAction::Status && host.is_powered_on().is_some())
     }
 
     /// Waits until every host is as it is to be or has failed, and prints the power of each.
@@ -188,57 +188,57 @@ impl Power {
         let door = context.door(store);
         let limit = self.wait.unwrap_or(ANSWER_TIMEOUT);
         let waiting = Waiting { context, door: &door, pool: None, limit };
-        let ended = if door.pass {
-            waiting.until(|_| {
+        let ended = if door.plans_changes {
+            waiting.wait_until(|_| {
                 let hosts = read_hosts(store, host_keys)?;
                 let met = hosts.iter().filter(|host| self.is_met(host)).count();
                 let total = hosts.len();
                 if met == total {
-                    return Ok(Look::Met(()));
+                    return Ok(Observation::Met(()));
                 }
-                Ok(Look::Not(met as u64, total as u64, format!("{met} of {total} hosts")))
+                Ok(Observation::Not(met as u64, total as u64, format!("{met} of {total} hosts")))
             })?
         } else {
-            Ended::Met(())
+            WaitOutcome::Met(())
         };
         let mut failed = 0;
         for host in read_hosts(store, host_keys)? {
             let error = &host.status.error_message;
-            let power = match host.power() {
+            let power = match host.is_powered_on() {
                 Some(true) => "on".to_owned(),
                 Some(false) => "off".to_owned(),
                 None if error.is_empty() => "unknown".to_owned(),
                 None => format!("unknown: {error}"),
             };
             failed += usize::from(host.status.error_count > 0 || !self.is_met(&host));
-            context.changed(Kind::BareMetalHost, &host.key(), &power)?;
+            context.report_change(Kind::BareMetalHost, &host.key(), &power)?;
         }
         match ended {
-            Ended::Interrupted(exit) => Err(Refusal::new(exit, "interrupted").into()),
-            Ended::Late => {
-                let problem = format!("{failed} hosts are not so after {}", limit.short());
+            WaitOutcome::Interrupted(exit) => Err(Refusal::new(exit, "interrupted").into()),
+            WaitOutcome::Late => {
+                let problem = format!("{failed} hosts are not so after {}", limit.to_short_text());
                 Err(Refusal::new(Exit::Timeout, problem).next("poolctl job list").into())
             }
-            Ended::Met(()) if failed > 0 && door.pass => {
+            WaitOutcome::Met(()) if failed > 0 && door.plans_changes => {
                 let problem = format!("{failed} of {} hosts failed", host_keys.len());
                 Err(Refusal::new(Exit::Failed, problem).next("poolctl describe host NAME").into())
             }
-            Ended::Met(()) => Ok(()),
+            WaitOutcome::Met(()) => Ok(()),
         }
     }
 }
 
 /// The hosts of these keys that still exist.
 fn read_hosts(store: &Store, host_keys: &[Key]) -> Result<Vec<BareMetalHost>, Refusal> {
-    let hosts = host_keys.iter().map(|key| store.one::<BareMetalHost>(key));
+    let hosts = host_keys.iter().map(|key| store.find::<BareMetalHost>(key));
     hosts.filter_map(Result::transpose).collect()
 }
 
 /// Whether the power of a host is as it is to be, or nothing will change it: the host has failed,
 /// has no credentials, or is left alone.
 fn is_settled(host: &BareMetalHost) -> bool {
-    let reboots = host.metadata.annotated_at_all(REBOOT);
-    let has_power = host.power() == Some(host.spec.online) && !reboots;
+    let reboots = host.metadata.has_annotation(REBOOT);
+    let has_power = host.is_powered_on() == Some(host.spec.online) && !reboots;
     let lacks_credentials =
         host.status.good_credentials.is_none() && !host.status.error_message.is_empty();
     has_power || lacks_credentials || host.status.error_count > 0 || host.is_left_alone()
@@ -280,7 +280,7 @@ pub fn change_hosts_with(
     context: &Context,
     store: &Store,
     host_keys: &[Key],
-    other_needs: Vec<Need>,
+    other_needs: Vec<NeededObject>,
     message: &str,
     edit: impl Fn(&mut BareMetalHost),
 ) -> Result<(), Refusal> {
@@ -305,12 +305,12 @@ pub fn change_hosts_with(
                 host.metadata.generation += i64::from(spec_before != host.spec);
             });
             if let Some(host) = state.hosts.get(host_id) {
-                rules::check(&Object::BareMetalHost(Box::new(host.clone())))?;
+                rules::check_object(&Object::BareMetalHost(Box::new(host.clone())))?;
             }
         }
         Ok(())
     })?;
-    context.finish(&passed)
+    context.report_pass(&passed)
 }
 
 #[derive(Args)]
@@ -329,12 +329,12 @@ impl Verb for Boot {
         "poolctl host boot node-1 --iso http://192.0.2.1/discovery.iso --no-reconcile";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let hosts = self.selection.find_hosts(context, &store)?;
         for host in &hosts {
             refuse_unreachable(host)?;
             let name = &host.metadata.name;
-            if matches!(host.address(), Some(Address::Ipmi { .. })) {
+            if matches!(host.bmc_address(), Some(BmcAddress::Ipmi { .. })) {
                 let problem = format!("host `{name}`: IPMI attaches no images");
                 let next = format!("poolctl host power cycle {name} --boot pxe");
                 return Err(Refusal::conflict(problem).next(next).into());
@@ -345,7 +345,7 @@ impl Verb for Boot {
             }
         }
         let host_keys: Vec<Key> = hosts.iter().map(BareMetalHost::key).collect();
-        let url = output::clean(&self.iso);
+        let url = output::clean_line(&self.iso);
         let message = format!("It is to boot from {url}");
         change_hosts(context, &store, &host_keys, &message, |host| {
             host.spec.image = Some(Image::live(&self.iso));
@@ -356,7 +356,7 @@ impl Verb for Boot {
         })?;
         for host_key in host_keys {
             let result = format!("is to boot from {url}");
-            context.changed(Kind::BareMetalHost, &host_key, &result)?;
+            context.report_change(Kind::BareMetalHost, &host_key, &result)?;
         }
         Ok(())
     }
@@ -374,7 +374,7 @@ impl Verb for Eject {
     const EXAMPLE: &'static str = "poolctl host eject node-1 --no-reconcile";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let hosts = self.selection.find_hosts(context, &store)?;
         let host_keys: Vec<Key> = hosts.iter().map(BareMetalHost::key).collect();
         change_hosts(context, &store, &host_keys, "It is to be without image", |host| {
@@ -385,7 +385,7 @@ impl Verb for Eject {
             host.status.error_count = 0;
         })?;
         for host_key in host_keys {
-            context.changed(Kind::BareMetalHost, &host_key, "is to be without image")?;
+            context.report_change(Kind::BareMetalHost, &host_key, "is to be without image")?;
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::edits;
 use crate::model::cluster::{Cluster, Power};
-use crate::model::documents::Stored;
+use crate::model::documents::StoredValue;
 use crate::model::job::Job;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
@@ -26,9 +26,9 @@ use crate::reconcile::Door;
 use crate::store::{Filter, Store};
 use crate::{plan, rules};
 
-use crate::commands::export::break_off;
+use crate::commands::export::mark_interrupted;
 use crate::commands::{Context, Verb};
-use crate::manifest::{self, Manifests, Reading};
+use crate::manifest::{self, Manifests, ReadOptions};
 
 #[derive(Args)]
 pub struct Import {
@@ -63,7 +63,8 @@ impl Verb for Import {
     /// No pass follows: people look at what was imported before anything is decided about it.
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let namespace = context.namespace()?;
-        let reading = Reading { namespace: &namespace, lenient: self.lenient, moved: true };
+        let reading =
+            ReadOptions { namespace: &namespace, is_lenient: self.lenient, moves_state: true };
         let mut manifests = manifest::read(std::slice::from_ref(&self.file), &reading)?;
         if !self.settings {
             leave_out_settings(&mut manifests);
@@ -76,11 +77,11 @@ impl Verb for Import {
         {
             return Err(Refusal::invalid("there is nothing to import").into());
         }
-        rules::one_holder_each(&manifests.objects)?;
+        rules::check_single_holders(&manifests.objects)?;
         rehearse(context, manifests.clone())?;
         let object_count = manifests.objects.len();
-        let store = context.open()?;
-        let door = Door { store: &store, world: &context.world, pass: false };
+        let store = context.open_or_create_state()?;
+        let door = Door { store: &store, world: &context.world, plans_changes: false };
         let (outcome, _) = door.change(&Scope::Whole, &[], |state, tick| {
             import_into(&store, state, manifests, self.settings, tick)
         })?;
@@ -117,7 +118,7 @@ fn rehearse(context: &Context, manifests: Manifests) -> Result<(), Refusal> {
     let tick = Tick { now: context.world.now(), ..Tick::default() };
     let mut state = State::default();
     fill_state(&mut state, manifests, &tick)?;
-    rules::invariants(&state)
+    rules::check_invariants(&state)
 }
 
 /// Fills an empty state. A state that has the same objects already is left alone, any other is
@@ -133,15 +134,15 @@ fn import_into(
     for kind in Kind::OBJECTS {
         if with_settings || *kind != Kind::Settings {
             let filter = Filter { whole: true, ..Filter::default() };
-            stored_objects.extend(store.objects(*kind, &filter)?);
+            stored_objects.extend(store.list_objects(*kind, &filter)?);
         }
     }
     let stored_jobs = store.all_jobs()?;
-    if stored_objects.is_empty() && stored_jobs.is_empty() && store.last_event()? == 0 {
+    if stored_objects.is_empty() && stored_jobs.is_empty() && store.last_event_number()? == 0 {
         return Ok(ImportOutcome::Imported { repairs: fill_state(state, manifests, tick)? });
     }
     for stored_object in &mut stored_objects {
-        break_off(stored_object, &stored_jobs);
+        mark_interrupted(stored_object, &stored_jobs);
     }
     match first_difference(store, &stored_objects, manifests, tick)? {
         None => Ok(ImportOutcome::Unchanged),
@@ -172,7 +173,7 @@ fn first_difference(
     fill_state(&mut imported, manifests, tick)?;
     for stored_object in stored_objects {
         let name = format!("{} `{}`", stored_object.kind().word(), stored_object.key());
-        let Some(imported_object) = imported.object(stored_object) else {
+        let Some(imported_object) = imported.find_object(stored_object) else {
             return Ok(Some(format!("the file has no {name}")));
         };
         if comparable_document(&imported_object) != comparable_document(stored_object) {
@@ -210,8 +211,8 @@ fn different_secret_value(store: &Store, imported: &State) -> Result<Option<Stri
     for secret in imported.secrets.rows() {
         let secret_key = secret.metadata.key();
         for (key, value) in &secret.values {
-            let Stored::New(value) = value else { continue };
-            if store.secret_value(&secret_key, key)?.as_ref() != Some(value) {
+            let StoredValue::New(value) = value else { continue };
+            if store.read_secret_value(&secret_key, key)?.as_ref() != Some(value) {
                 return Ok(Some(format!("secret `{secret_key}` has another {key}")));
             }
         }
@@ -231,8 +232,8 @@ fn fill_state(
     let last_known = starts.chain(events.iter().map(|event| event.time)).max();
     let interrupted_at = last_known.unwrap_or_default().max(tick.now);
     for mut object in objects {
-        break_off(&mut object, &jobs);
-        if state.object(&object).is_some() {
+        mark_interrupted(&mut object, &jobs);
+        if state.find_object(&object).is_some() {
             let name = format!("{} `{}`", object.kind().word(), object.key());
             return Err(Refusal::invalid(format!("the file has {name} twice")));
         }
@@ -251,10 +252,10 @@ fn fill_state(
         state.jobs.insert(job);
     }
     for event in events {
-        state.event(event);
+        state.record_event(event);
     }
     let imported_count = state.events.len();
-    plan::mend(state, tick);
+    plan::repair_links(state, tick);
     let mut repairs = Vec::new();
     for (event, _) in &state.events[imported_count..] {
         repairs.push(format!("{} {}: {}", event.kind, event.object, event.message));
@@ -272,7 +273,7 @@ fn insert_object(
     if let Object::ClusterDeployment(cluster) = &mut object {
         take_over_cluster(cluster, jobs, tick);
     }
-    edits::import(state, object, tick)
+    edits::import_object(state, object, tick)
 }
 
 /// Completes the facts of a cluster that was installed, or was being installed, somewhere else, so
@@ -288,7 +289,7 @@ fn take_over_cluster(cluster: &mut Cluster, jobs: &[Job], tick: &Tick) {
             cluster.started_at.get_or_insert(installed_at);
         }
         if cluster.power == Power::Unset {
-            cluster.power = cluster.wants();
+            cluster.power = cluster.wanted_power();
             cluster.power_since.get_or_insert(tick.now);
             cluster.awake_since.get_or_insert(tick.now);
         }
@@ -296,7 +297,7 @@ fn take_over_cluster(cluster: &mut Cluster, jobs: &[Job], tick: &Tick) {
         cluster.started_at.get_or_insert(cluster.created);
     }
     let was_installing = cluster.started_at.is_some()
-        && !(cluster.installed() || cluster.stopped || job_count > 0)
+        && !(cluster.is_installed() || cluster.stopped || job_count > 0)
         && cluster.failed_at.is_none()
         && cluster.deleting.is_none();
     // The program that was installing it, wherever that ran, does not go on here.

@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use crate::causes::command_to_make_image;
-use crate::edits::{self, put};
+use crate::edits::{self, put_object};
 use crate::model::agent::{ClusterReference, OWNER};
 use crate::model::event_reason::EventReason;
 use crate::model::hash::sha256;
@@ -28,7 +28,7 @@ use crate::model::time::{Span, Time};
 use crate::output::{Answer, Name};
 use crate::reconcile::Door;
 use crate::rules;
-use crate::store::Need;
+use crate::store::NeededObject;
 
 use crate::commands::{Context, Verb, scope};
 
@@ -75,9 +75,9 @@ impl Verb for Create {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let key = context.key(Kind::InfraEnv, &self.name)?;
         let object = Object::InfraEnv(Box::new(self.make_infra_env(&key)?));
-        rules::check(&object)?;
+        rules::check_object(&object)?;
         let edited = [(Kind::InfraEnv, key.clone(), None)];
-        let store = context.open()?;
+        let store = context.open_or_create_state()?;
         let scope = scope::scope_of(&store, &edited)?;
         let needs = scope::needs_of(&edited);
         let (_, passed) = context.door(&store).change(&scope, &needs, |state, tick| {
@@ -86,13 +86,13 @@ impl Verb for Create {
                 let next = format!("poolctl edit infraenv {}", key.name);
                 return Err(Refusal::conflict(problem).next(next));
             }
-            put(state, object, true, tick)
+            put_object(state, object, true, tick)
         })?;
-        context.changed(Kind::InfraEnv, &key, "created")?;
-        let namespace_option = context.in_namespace(&key.namespace);
+        context.report_change(Kind::InfraEnv, &key, "created")?;
+        let namespace_option = context.namespace_option(&key.namespace);
         let command = command_to_make_image(&key.name, &namespace_option);
         context.hint(&format!("{command} makes its image"));
-        Ok(context.finish(&passed)?)
+        Ok(context.report_pass(&passed)?)
     }
 }
 
@@ -124,7 +124,7 @@ impl Create {
                 ..Meta::default()
             },
             spec: InfraEnvSpec {
-                pull_secret_ref: LocalRef::to(&*self.pull_secret),
+                pull_secret_ref: LocalRef::to_name(&*self.pull_secret),
                 cluster_ref: self.cluster.as_ref().map(|name| ClusterReference {
                     name: name.clone(),
                     namespace: key.namespace.clone(),
@@ -176,7 +176,7 @@ impl Verb for Token {
     const EXAMPLE: &'static str = "poolctl infraenv token create rack --expires 30d";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let infra_env = context.find::<InfraEnv>(&store, &self.name)?;
         let key = infra_env.key();
         let door = context.door(&store);
@@ -203,7 +203,7 @@ impl Verb for Token {
             }
             TokenAction::Revoke => {
                 let count = revoke_tokens(&door, &key, self.id.as_deref())?;
-                context.changed(Kind::InfraEnv, &key, &format!("{count} tokens revoked"))
+                context.report_change(Kind::InfraEnv, &key, &format!("{count} tokens revoked"))
             }
         }
     }
@@ -236,8 +236,8 @@ fn time_or_empty(time: Option<Time>) -> String {
     time.map(|time| time.to_string()).unwrap_or_default()
 }
 
-fn infra_env_need(key: &Key) -> [Need; 1] {
-    [Need { kind: Kind::InfraEnv, key: key.clone() }]
+fn infra_env_need(key: &Key) -> [NeededObject; 1] {
+    [NeededObject { kind: Kind::InfraEnv, key: key.clone() }]
 }
 
 /// Refuses a token that would never admit a host.
@@ -257,12 +257,12 @@ pub fn create_token(
     rotates: bool,
 ) -> Result<(String, StoredToken), Refusal> {
     check_token_lifetime(lifetime)?;
-    let token = context.world.secret()?;
+    let token = context.world.random_secret()?;
     let scope = Scope::Pools(Vec::new());
     let (stored_token, _) =
         door.change(&scope, &infra_env_need(infra_env_key), |state, tick| {
             let stored_token = StoredToken {
-                id: tick.suffix("token", &infra_env_key.to_string(), tick.revision),
+                id: tick.random_suffix("token", &infra_env_key.to_string(), tick.revision),
                 hash: sha256(token.as_bytes()),
                 created: tick.now,
                 expires: lifetime.map(|lifetime| tick.now.plus(lifetime)),

@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::edits;
-use crate::model::address::{Addr, Stretch};
+use crate::model::address::{Addr, IpRange};
 use crate::model::event_reason::EventReason;
 use crate::model::ip_pool::{EXCLUDE, IpPool, RESERVED, Tenant};
 use crate::model::kinds::Kind;
@@ -17,8 +17,8 @@ use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
-use crate::output::{Answer, Entry, Name, Row, clean};
-use crate::store::{Filter, Need, Store};
+use crate::output::{Answer, Entry, Name, Row, clean_line};
+use crate::store::{Filter, NeededObject, Store};
 
 use crate::commands::{Context, Verb, delete};
 
@@ -35,7 +35,7 @@ impl Verb for Release {
     const EXAMPLE: &'static str = "poolctl ip release db-1";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let mut claims = Vec::new();
         for name in &self.names {
             claims.push(context.find_object(&store, Kind::IpClaim, name)?);
@@ -76,17 +76,17 @@ impl Verb for Reserve {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let key = context.key(Kind::IpPool, &self.pool)?;
-        let range: Stretch = self.range.parse().map_err(Refusal::usage)?;
-        let store = context.look()?;
+        let range: IpRange = self.range.parse().map_err(Refusal::usage)?;
+        let store = context.open_existing_state()?;
         context.find_object(&store, Kind::IpPool, &self.pool)?;
-        let needs = [Need { kind: Kind::IpPool, key: key.clone() }];
+        let needs = [NeededObject { kind: Kind::IpPool, key: key.clone() }];
         let scope = Scope::Pools(Vec::new());
         let ((), passed) = context
             .door(&store)
             .change(&scope, &needs, |state, tick| self.change_range(state, &key, range, tick))?;
         let result = if self.remove { "opened" } else { "reserved" };
-        context.changed(Kind::IpPool, &key, &format!("{range} {result}"))?;
-        Ok(context.finish(&passed)?)
+        context.report_change(Kind::IpPool, &key, &format!("{range} {result}"))?;
+        Ok(context.report_pass(&passed)?)
     }
 }
 
@@ -96,24 +96,24 @@ impl Reserve {
         &self,
         state: &mut State,
         pool_key: &Key,
-        range: Stretch,
+        range: IpRange,
         tick: &Tick,
     ) -> Result<(), Refusal> {
         let Some(pool_id) = state.ip_pools.find(pool_key) else { return Ok(()) };
         let Some(pool) = state.ip_pools.get(pool_id) else { return Ok(()) };
         let name = &pool_key.name;
-        if !self.remove && !pool.ranges().any(|(_, pool_range)| pool_range.meets(range)) {
+        if !self.remove && !pool.ranges().any(|(_, pool_range)| pool_range.overlaps(range)) {
             let problem = format!("{range} is in no range of IPPool `{name}`");
             return Err(Refusal::usage(problem).next(format!("poolctl ippool map {name}")));
         }
-        let mut reserved = pool.reserved();
+        let mut reserved = pool.reserved_ranges();
         let count_before = reserved.len();
         reserved.retain(|(reserved_range, _)| *reserved_range != range);
         if self.remove && reserved.len() == count_before {
             return Err(Refusal::not_found(format!("{range} is not reserved in `{name}`")));
         }
         if !self.remove {
-            reserved.push((range, clean(&self.comment).replace('\n', " ")));
+            reserved.push((range, clean_line(&self.comment).replace('\n', " ")));
         }
         let mut lines = Vec::new();
         for (range, comment) in &reserved {
@@ -150,9 +150,9 @@ impl Verb for Who {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let address: Addr = self.address.parse().map_err(Refusal::usage)?;
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let namespace = context.namespaces()?;
-        let tenants = store.tenants(namespace.as_deref(), address)?;
+        let tenants = store.list_tenants(namespace.as_deref(), address)?;
         let kept = find_kept(&store, namespace.as_deref(), &tenants, address)?;
         if kept.is_empty() && tenants.is_empty() && !context.wants_documents() {
             let (place, next) = match &namespace {
@@ -235,7 +235,7 @@ fn find_kept(
         if is_leased {
             continue;
         }
-        for (claim, pre_allocated) in pool.pre_allocated() {
+        for (claim, pre_allocated) in pool.pre_allocated_addresses() {
             if pre_allocated == address {
                 let why = "pre-allocated".to_owned();
                 kept.push(KeptAddress {
@@ -245,8 +245,8 @@ fn find_kept(
                 });
             }
         }
-        for (range, comment) in pool.reserved() {
-            if range.has(address) {
+        for (range, comment) in pool.reserved_ranges() {
+            if range.contains(address) {
                 let why = match comment.as_str() {
                     "" => "reserved".to_owned(),
                     comment => format!("reserved: {comment}"),

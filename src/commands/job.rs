@@ -4,12 +4,12 @@
 use clap::Args;
 use serde_json::Value;
 
-use crate::drivers::place::{Place, Standing};
+use crate::drivers::place::{JobFolder, JobState};
 use crate::drivers::{log, supervise};
 use crate::model::job::Job;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
-use crate::model::object::wired;
+use crate::model::object::document_with_kind;
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
 use crate::output::{Answer, Entry, Name, job_row};
@@ -30,7 +30,7 @@ impl Verb for List {
     const EXAMPLE: &'static str = "poolctl job list --all";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let jobs = if self.all { store.all_jobs()? } else { store.live_jobs()? };
         if jobs.is_empty() && context.is_for_people() {
             context.hint("no jobs");
@@ -56,7 +56,7 @@ pub fn name(job: &Job) -> Name {
 
 /// A job as `-o json` and `export` show it.
 pub fn document(job: &Job) -> Value {
-    wired(Kind::Job, &job.to_wire())
+    document_with_kind(Kind::Job, &job.to_wire())
 }
 
 #[derive(Args)]
@@ -72,7 +72,7 @@ impl Verb for Show {
     const EXAMPLE: &'static str = "poolctl job show CLUSTER";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let jobs = find_jobs(context, &store, &self.name)?;
         let answer = Answer::list(entries(context, &jobs));
         context.answer(if jobs.len() == 1 { answer.single() } else { answer })
@@ -83,12 +83,12 @@ impl Verb for Show {
 /// as in `cluster/lab-x`, is passed over.
 fn find_jobs(context: &Context, store: &Store, typed_name: &str) -> Result<Vec<Job>, Refusal> {
     let name = typed_name.rsplit('/').next().unwrap_or(typed_name);
-    let mut jobs = store.jobs_of(name)?;
+    let mut jobs = store.jobs_of_object(name)?;
     if jobs.is_empty() {
         jobs = store.jobs_on_host(&Key::new(context.namespace()?, name).to_string())?;
     }
     if jobs.is_empty() {
-        jobs.extend(store.job(name)?);
+        jobs.extend(store.find_job(name)?);
     }
     if jobs.is_empty() {
         let what = format!("there is no job `{name}`, nor a cluster or host that had one");
@@ -113,20 +113,20 @@ impl Verb for Logs {
     const EXAMPLE: &'static str = "poolctl job logs CLUSTER";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let jobs = find_jobs(context, &store, &self.name)?;
         let Some(job) = jobs.last() else { return Ok(()) };
-        if !job.driver.supervised() {
+        if !job.driver.is_supervised() {
             let message = job.message.as_deref().unwrap_or("a simulated job says nothing");
             return context.print(&format!("{message}\n"));
         }
-        let place = Place::of(&context.door(&store).jobs(), &job.id.to_string());
+        let place = JobFolder::for_job(&context.door(&store).jobs_folder(), &job.id.to_string());
         context.world.catch_signals();
         let mut position = 0;
         loop {
             // Asked before the log is read: the log of a job that has ended by now is complete.
-            let is_over = place.standing() != Standing::Running;
-            for piece in log::pieces(place.path(), position) {
+            let is_over = place.read_state() != JobState::Running;
+            for piece in log::read_pieces(place.path(), position) {
                 if piece.left_out > 0 {
                     let bytes = piece.left_out;
                     context.print(&format!(
@@ -136,10 +136,10 @@ impl Verb for Logs {
                 context.print_value(&piece.text)?;
                 position = piece.end;
             }
-            if is_over || !self.follow || context.world.interrupted().is_some() {
+            if is_over || !self.follow || context.world.take_signal().is_some() {
                 return Ok(());
             }
-            context.world.pause(Span::seconds(1));
+            context.world.sleep(Span::seconds(1));
         }
     }
 }
@@ -157,20 +157,20 @@ impl Verb for Kill {
     const EXAMPLE: &'static str = "poolctl job kill CLUSTER";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let jobs = find_jobs(context, &store, &self.name)?;
         let Some(job) = jobs.iter().rev().find(|job| job.ended.is_none()) else {
             context.hint(&format!("no job of `{}` is running", self.name));
             return Ok(());
         };
-        if !job.driver.supervised() {
+        if !job.driver.is_supervised() {
             return Err(Refusal::conflict("a simulated job has no process")
                 .next(format!("poolctl delete cluster {}", job.object))
                 .into());
         }
-        let place = Place::of(&context.door(&store).jobs(), &job.id.to_string());
-        supervise::cancel(&place, false);
-        context.changed(Kind::Job, &Key::new("", job.id.to_string()), "is told to end")?;
+        let place = JobFolder::for_job(&context.door(&store).jobs_folder(), &job.id.to_string());
+        supervise::cancel_job(&place, false);
+        context.report_change(Kind::Job, &Key::new("", job.id.to_string()), "is told to end")?;
         context.hint("next: poolctl reconcile");
         Ok(())
     }

@@ -73,7 +73,7 @@ impl Change {
         }
         let kind = object_words.first().map_or("", String::as_str);
         let names = object_words.get(1..).unwrap_or_default();
-        let objects = target::several(kind, names)?;
+        let objects = target::parse_objects(kind, names)?;
         if changes.iter().any(|(key, _)| key.is_empty()) {
             return Err(Refusal::usage("a key is empty").next(example).into());
         }
@@ -82,9 +82,9 @@ impl Change {
                 .next(example)
                 .into());
         }
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         for (kind, name) in objects {
-            patch::change(context, &store, kind, &name, result, |document| {
+            patch::change_object(context, &store, kind, &name, result, |document| {
                 self.change_document(document, field, &changes, kind, &name)
             })?;
         }

@@ -9,7 +9,7 @@ use clap::Args;
 
 use crate::model::claim::Claim;
 use crate::model::meta::Key;
-use crate::model::pool::{ClusterPool, DELAYS, PoolStatus};
+use crate::model::pool::{CLAIM_DELAY_BOUNDS, ClusterPool, PoolStatus};
 use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
 use crate::store::{Store, copies};
@@ -29,13 +29,13 @@ impl Verb for Metrics {
     const EXAMPLE: &'static str = "poolctl metrics --textfile \"$HOME/poolctl.prom\"";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         store.begin_read()?;
         let exposition = write_metrics(&store, context.world.now());
         store.rollback();
         let exposition = exposition?;
         match self.textfile {
-            Some(path) => Ok(copies::publish(&path, exposition.as_bytes())?),
+            Some(path) => Ok(copies::write_public_file(&path, exposition.as_bytes())?),
             None => context.print(&exposition),
         }
     }
@@ -110,7 +110,7 @@ const METRICS: [Metric; 14] = [
         status.free_customizations
     }),
     gauge("poolctl_customizations_broken", "Customizations that cannot be used", |status| {
-        let broken = status.inventory.values().filter(|entry| entry.status.broken());
+        let broken = status.inventory.values().filter(|entry| entry.status.is_broken());
         u32::try_from(broken.count()).unwrap_or(u32::MAX)
     }),
     Metric {
@@ -135,8 +135,8 @@ const METRICS: [Metric; 14] = [
 
 /// All metrics of all pools as OpenMetrics text.
 fn write_metrics(store: &Store, now: Time) -> Result<String, Refusal> {
-    let pools = store.all::<ClusterPool>()?;
-    let claims = store.all::<Claim>()?;
+    let pools = store.list_all::<ClusterPool>()?;
+    let claims = store.list_all::<Claim>()?;
     let mut out = String::new();
     for Metric { name, kind, help, values } in METRICS {
         let _ = writeln!(out, "# TYPE {name} {kind}\n# HELP {name} {help}.");
@@ -168,7 +168,7 @@ fn write_oldest_claims(
     now: Time,
 ) {
     let mut earliest_claims: HashMap<Key, Time> = HashMap::new();
-    for claim in claims.iter().filter(|claim| claim.waits()) {
+    for claim in claims.iter().filter(|claim| claim.is_waiting()) {
         let earliest = earliest_claims.entry(claim.pool_key()).or_insert(claim.created);
         *earliest = claim.created.min(*earliest);
     }
@@ -185,7 +185,8 @@ fn write_assignment_delays(out: &mut String, name: &str, pools: &[ClusterPool]) 
     for pool in pools {
         let labels = labels(pool);
         let history = &pool.status.history;
-        let bounds = DELAYS.iter().map(|bound| format!("{bound}.0")).chain(["+Inf".into()]);
+        let bounds =
+            CLAIM_DELAY_BOUNDS.iter().map(|bound| format!("{bound}.0")).chain(["+Inf".into()]);
         let mut total = 0;
         for (bound, count) in bounds.zip(history.assigned) {
             total += count;

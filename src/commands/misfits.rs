@@ -13,11 +13,11 @@ use crate::commands::Context;
 
 /// Warns about customizations that do not fit. `applied` are the objects that a command has put
 /// into the state; only what they touch is warned about. `state` is the state with them.
-pub fn warn(context: &Context, state: &State, applied: &[(Kind, Key)]) {
+pub fn warn_about_customizations(context: &Context, state: &State, applied: &[(Kind, Key)]) {
     let applied: HashSet<&(Kind, Key)> = applied.iter().collect();
     for pool in state.pools.rows() {
         // If the template alone is unusable, the conditions of the pool say so.
-        if plan::trial(state, pool, None).is_ok() {
+        if plan::render_next_cluster(state, pool, None).is_ok() {
             warn_about_inventory(context, state, pool, &applied);
             warn_about_customization_ref(context, state, pool, &applied);
         }
@@ -39,7 +39,7 @@ fn warn_about_inventory(
         let key = Key::new(&*pool.metadata.namespace, &*entry.name);
         let Some(customization) = state.customizations.by_key(&key) else { continue };
         let subject = format!("customization `{}` on pool `{}`", entry.name, pool.metadata.name);
-        match plan::trial(state, pool, Some(&customization.spec)) {
+        match plan::render_next_cluster(state, pool, Some(&customization.spec)) {
             Err(problem) => context.warn(&format!("{subject}: {problem}")),
             Ok(rendered) if is_customization_applied => {
                 for note in &rendered.notes {

@@ -55,7 +55,7 @@ use clap::{ArgMatches, Args, FromArgMatches};
 
 use crate::commands::context::{Context, Globals};
 pub use crate::commands::tree::tree;
-use crate::model::refusal::{Exit, NextStep, Refusal, nearest};
+use crate::model::refusal::{Exit, NextStep, Refusal, nearest_name};
 
 /// One command: what it is called, what it does, an example that works, and its arguments.
 trait Verb: Args + FromArgMatches {
@@ -91,7 +91,7 @@ fn run_command(matches: &ArgMatches) -> anyhow::Result<()> {
     let context = Context::new(Globals::from_arg_matches(matches)?)?;
     let outcome = tree::dispatch(matches, &context);
     // A command may have changed objects before it failed; those changes are answered too.
-    let concluded = context.conclude();
+    let concluded = context.print_documents();
     outcome.and(concluded)
 }
 
@@ -119,12 +119,12 @@ fn report_failure(error: &anyhow::Error, namespace: Option<&String>) -> u8 {
         *command = format!("{command} -n {namespace}");
     }
     let message = refusal.as_ref().map_or_else(|| format!("{error:#}"), Refusal::to_string);
-    let lines: Vec<_> = message.lines().map(crate::output::clean).collect();
+    let lines: Vec<_> = message.lines().map(crate::output::clean_line).collect();
     drop(writeln!(std::io::stderr(), "error: {}", lines.join("\n")));
     refusal.map_or(Exit::Failed, |refusal| refusal.exit) as u8
 }
 
 /// ``did you mean `pool`?``, if one of the valid words is spelled like the wrong one.
 fn suggest<'a>(wrong_word: &str, words: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    nearest(wrong_word, words).map(|word| format!("did you mean `{word}`?"))
+    nearest_name(wrong_word, words).map(|word| format!("did you mean `{word}`?"))
 }

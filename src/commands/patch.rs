@@ -4,7 +4,7 @@
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
-use crate::edits::{Verdict, put};
+use crate::edits::{EditOutcome, put_object};
 use crate::model::agent::{Agent, ClusterReference};
 use crate::model::claim::OWNER;
 use crate::model::customization;
@@ -13,12 +13,12 @@ use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
-use crate::render::patch::{self, Rules};
+use crate::render::patch::{self, PatchRules};
 use crate::rules;
 use crate::store::Store;
 use crate::yaml;
 
-use crate::commands::agent::ask_to_leave;
+use crate::commands::agent::confirm_leaving_cluster;
 use crate::commands::misfits;
 use crate::commands::{Context, Verb, scope, target};
 use crate::manifest;
@@ -54,12 +54,12 @@ impl Verb for Patch {
         "poolctl patch pool lab --type merge -p '{\"spec\": {\"maxSize\": 5}}'";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let (kind, name) = target::one(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;
-        let changes = yaml::value(&self.changes).map_err(|error| {
+        let (kind, name) = target::parse_object(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;
+        let changes = yaml::parse_value(&self.changes).map_err(|error| {
             Refusal::usage("the patch cannot be read").because(error.to_string())
         })?;
-        let store = context.look()?;
-        change(context, &store, kind, &name, "patched", |document| {
+        let store = context.open_existing_state()?;
+        change_object(context, &store, kind, &name, "patched", |document| {
             self.apply_to(document, &changes)
         })
     }
@@ -79,8 +79,12 @@ impl Patch {
                         Refusal::usage("the patch is not a list of operations")
                             .because(error.to_string())
                     })?;
-                patch::apply(document, &operations, Rules { strict: true, allowed: None })
-                    .map_err(|cause| Refusal::invalid("the patch does not apply").because(cause))?;
+                patch::apply_patches(
+                    document,
+                    &operations,
+                    PatchRules { strict: true, allowed: None },
+                )
+                .map_err(|cause| Refusal::invalid("the patch does not apply").because(cause))?;
                 Ok(())
             }
         }
@@ -89,7 +93,7 @@ impl Patch {
 
 /// Edits an object as a document and puts it back. `edit_document` is called more than once, and
 /// changes the document as it is then. `result` is what the answer says of the object.
-pub fn change(
+pub fn change_object(
     context: &Context,
     store: &Store,
     kind: Kind,
@@ -106,26 +110,26 @@ pub fn change(
     let needs = scope::needs_of(&edited_objects);
     let ((verdict, warnings), passed) =
         context.door(store).change(&scope, &needs, |state: &mut State, tick: &Tick| {
-            let Some(current) = state.object(&object) else {
+            let Some(current) = state.find_object(&object) else {
                 return Err(Refusal::not_found(format!(
                     "there is no {} `{name}` any more",
                     kind.word()
                 )));
             };
             let edited = edit_object(&current, &edit_document)?;
-            let warnings = rules::warnings(&edited);
-            Ok((put(state, edited, false, tick)?, warnings))
+            let warnings = rules::object_warnings(&edited);
+            Ok((put_object(state, edited, false, tick)?, warnings))
         })?;
     let result = match verdict {
-        Verdict::Unchanged => format!("{result} (no change)"),
+        EditOutcome::Unchanged => format!("{result} (no change)"),
         _ => result.to_owned(),
     };
-    context.changed(kind, &object.key(), &result)?;
+    context.report_change(kind, &object.key(), &result)?;
     for warning in &warnings {
         context.warn(warning);
     }
-    misfits::warn(context, &passed.state, &[(kind, object.key())]);
-    Ok(context.finish(&passed)?)
+    misfits::warn_about_customizations(context, &passed.state, &[(kind, object.key())]);
+    Ok(context.report_pass(&passed)?)
 }
 
 /// The object that an edit of its document makes, with its status as it was: only the spec and the
@@ -144,7 +148,7 @@ fn edit_object(
     if let (Some(fields), Some(status)) = (document.as_object_mut(), status) {
         fields.insert("status".into(), status);
     }
-    let edited = manifest::recheck(object.kind(), &document)?;
+    let edited = manifest::check_edited_document(object.kind(), &document)?;
     if edited.key() != object.key() {
         return Err(Refusal::conflict("name and namespace of an object cannot be changed"));
     }
@@ -170,7 +174,7 @@ fn confirm_leaving(
         return Ok(());
     };
     let wanted_cluster = reference.as_ref().map(ClusterReference::key);
-    if wanted_cluster == agent.wanted() {
+    if wanted_cluster == agent.requested_cluster() {
         return Ok(());
     }
     let name = &agent.metadata.name;
@@ -178,5 +182,5 @@ fn confirm_leaving(
         None => format!("poolctl agent unbind {name}"),
         Some(_) => format!("poolctl patch agent {name} -p PATCH"),
     };
-    ask_to_leave(context, agent, wanted_cluster.as_ref(), &command)
+    confirm_leaving_cluster(context, agent, wanted_cluster.as_ref(), &command)
 }

@@ -7,10 +7,10 @@ use serde_json::json;
 
 use crate::causes::describe_shortage;
 use crate::model::kinds::Kind;
-use crate::model::pool::{ClusterPool, PAUSED, REFRESH};
+use crate::model::pool::{ClusterPool, RECONCILE_PAUSE, REFRESH};
 use crate::model::refusal::Exit;
 use crate::model::state::{Scope, State};
-use crate::output::{self, Answer, DifferenceLine, Name, joined};
+use crate::output::{self, Answer, DifferenceLine, Name, join_lines};
 use crate::plan;
 
 use crate::commands::{Context, Quit, Verb};
@@ -28,12 +28,12 @@ impl Verb for Plan {
     const EXAMPLE: &'static str = "poolctl plan";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let scope = match &self.pool {
             Some(name) => Scope::pool(context.find::<ClusterPool>(&store, name)?.key()),
             None => Scope::Whole,
         };
-        let state = context.door(&store).preview(&scope)?;
+        let state = context.door(&store).preview_pass(&scope)?;
         let mut notes: Vec<DifferenceLine> =
             state.pools.rows().filter_map(|pool| note_stale_clusters(&state, pool)).collect();
         notes.extend(state.pools.rows().filter_map(note_shortage));
@@ -58,20 +58,23 @@ pub fn changes_answer(changes: Vec<DifferenceLine>, notes: Vec<DifferenceLine>) 
     let notes: Vec<String> = notes.into_iter().map(|note| note.text).collect();
     let document = json!({"changes": texts, "notes": notes});
     let lines = [texts, notes].concat();
-    Answer::text(joined(&lines)).with_names(names).with_document(document)
+    Answer::text(join_lines(&lines)).with_names(names).with_document(document)
 }
 
 /// Why a pool lacks clusters that it should have: `1 of 2 clusters: needs 3 agents; 2 free`. A pool
 /// that is paused or deleted makes none.
 fn note_shortage(pool: &ClusterPool) -> Option<DifferenceLine> {
-    if pool.metadata.deletion_timestamp.is_some() || pool.metadata.annotated(PAUSED) {
+    if pool.metadata.deletion_timestamp.is_some()
+        || pool.metadata.has_true_annotation(RECONCILE_PAUSE)
+    {
         return None;
     }
     let shortage = describe_shortage(pool)?;
     let wanted_count = pool.spec.size.saturating_add(pool.status.pending);
     let count = pool.status.size;
     let name = Name::of(Kind::ClusterPool, &pool.key());
-    let line = format!("{name}: {count} of {wanted_count} clusters: {}", output::clean(&shortage));
+    let line =
+        format!("{name}: {count} of {wanted_count} clusters: {}", output::clean_line(&shortage));
     Some(DifferenceLine::new(name, line))
 }
 
@@ -81,7 +84,7 @@ fn note_stale_clusters(state: &State, pool: &ClusterPool) -> Option<DifferenceLi
     let status = &pool.status;
     let mut replaced: Vec<&str> = Vec::new();
     for (event, owner) in &state.events {
-        if owner.as_deref() == Some(&key) && event.reason == plan::STALE {
+        if owner.as_deref() == Some(&key) && event.reason == plan::STALE_CLUSTER {
             replaced.push(event.object.name.as_str());
         }
     }

@@ -9,7 +9,7 @@ pub mod scale;
 
 use clap::Args;
 
-use crate::edits::{describe_sizes, record_event};
+use crate::edits::{describe_size_changes, record_event};
 use crate::model::event_reason::EventReason;
 use crate::model::kinds::Kind;
 use crate::model::pool::ClusterPool;
@@ -49,7 +49,7 @@ pub fn scale_pool(
     size: Option<u32>,
     running_count: Option<u32>,
 ) -> anyhow::Result<()> {
-    let store = context.look()?;
+    let store = context.open_existing_state()?;
     let key = context.find::<ClusterPool>(&store, name)?.key();
     let scope = Scope::pool(key.clone());
     let ((), passed) = context.door(&store).change(&scope, &[], |state, tick| {
@@ -63,7 +63,7 @@ pub fn scale_pool(
         state.pools.update(pool_id, |pool| {
             (pool.spec.size, pool.spec.running_count) = after;
             pool.metadata.generation += 1;
-            pool.scaled_by_hand(tick.now);
+            pool.skip_past_ticks(tick.now);
         });
         record_event(
             state,
@@ -71,12 +71,12 @@ pub fn scale_pool(
             Kind::ClusterPool,
             key.clone(),
             EventReason::Scaled,
-            &describe_sizes(before, after),
+            &describe_size_changes(before, after),
         );
         Ok(())
     })?;
-    context.changed(Kind::ClusterPool, &key, "scaled")?;
-    Ok(context.finish(&passed)?)
+    context.report_change(Kind::ClusterPool, &key, "scaled")?;
+    Ok(context.report_pass(&passed)?)
 }
 
 /// Why a pool that was there when the command began is not found by its edit.

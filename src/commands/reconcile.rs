@@ -42,15 +42,15 @@ impl Verb for Reconcile {
     const EXAMPLE: &'static str = "poolctl reconcile --wait=10m";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
-        let door = Door { store: &store, world: &context.world, pass: true };
+        let store = context.open_existing_state()?;
+        let door = Door { store: &store, world: &context.world, plans_changes: true };
         let pool = match &self.pool {
             Some(name) => Some(context.find::<ClusterPool>(&store, name)?.key()),
             None => None,
         };
         let scope = pool.clone().map_or(Scope::Whole, Scope::pool);
         if self.dry_run {
-            let state = door.preview(&scope)?;
+            let state = door.preview_pass(&scope)?;
             let changes = output::difference_lines(&state);
             return context.answer(plan::changes_answer(changes, Vec::new()));
         }
@@ -65,6 +65,6 @@ impl Verb for Reconcile {
             context.hint("another pass is running; this one left it to that");
             return Ok(());
         };
-        Ok(context.finish(&door.pass(&scope)?)?)
+        Ok(context.report_pass(&door.run_pass(&scope)?)?)
     }
 }

@@ -7,13 +7,13 @@ use std::io::{self, ErrorKind};
 use anyhow::bail;
 use clap::Args;
 
-use crate::drivers::process::{self, Foreground};
+use crate::drivers::process::{self, ForegroundProgram};
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::time::Span;
 use crate::store::Store;
 use crate::world;
 
-use crate::commands::claim::{Made, Terms};
+use crate::commands::claim::{NewClaim, Terms};
 use crate::commands::cluster::credentials;
 use crate::commands::{Context, Quit, Verb, claim};
 
@@ -52,15 +52,16 @@ impl Verb for Run {
         // Looked up before anything is claimed: a cluster is destroyed after its claim, which a
         // mistyped command is not worth.
         if let Some(program) = self.command.first() {
-            process::look_up(program, &world::program_folders())
+            process::check_program_exists(program, &world::program_folders())
                 .map_err(|error| cannot_run(program, &error))?;
         }
         context.world.catch_signals();
-        let store = context.look().map_err(as_failure_of_run)?;
-        let created_claim = claim::take(context, &store, &self.pool, None, &self.terms)
+        let store = context.open_existing_state().map_err(as_failure_of_run)?;
+        let created_claim = claim::make_new_claim(context, &store, &self.pool, None, &self.terms)
             .map_err(as_failure_of_run)?;
         let ran = self.run_with_cluster(context, &store, &created_claim);
-        let released = claim::give_back(context, &store, &created_claim).map_err(as_failure_of_run);
+        let released =
+            claim::release_new_claim(context, &store, &created_claim).map_err(as_failure_of_run);
         if released.is_ok() {
             context.hint(&format!("claim/{} released", created_claim.key.name));
         }
@@ -88,7 +89,7 @@ fn as_failure_of_run(refusal: Refusal) -> Refusal {
 
 fn refuse_behind_sudo(context: &Context, pool: &str) -> Refusal {
     Refusal::new(Exit::Denied, "`poolctl run` is for the account's owner, not behind sudo")
-        .because(format!("its command would run as {}", context.world.account()))
+        .because(format!("its command would run as {}", context.world.account_name()))
         .next(format!("poolctl claim --wait {pool}"))
 }
 
@@ -99,19 +100,20 @@ impl Run {
         &self,
         context: &Context,
         store: &Store,
-        created_claim: &Made,
+        created_claim: &NewClaim,
     ) -> Result<u8, Refusal> {
         let key = &created_claim.key;
-        claim::wait(context, store, created_claim, self.wait)?;
-        if let Some(caught) = context.world.interrupted() {
+        claim::wait_for_running_cluster(context, store, created_claim, self.wait)?;
+        if let Some(caught) = context.world.take_signal() {
             return Err(Refusal::new(Exit::by_signal(caught.signal), "interrupted"));
         }
-        let claim = created_claim.look(store)?.ok_or_else(|| claim_is_gone(created_claim))?;
-        if claim.expires().is_none() {
+        let claim =
+            created_claim.read_live_claim(store)?.ok_or_else(|| claim_is_gone(created_claim))?;
+        if claim.expires_at().is_none() {
             context.hint("the claim has no lifetime: if this poolctl is killed, it stays");
         }
         let cluster = claim.cluster.clone().ok_or_else(|| claim_is_gone(created_claim))?;
-        let kubeconfig = credentials::kubeconfig_of(context, store, &key.name)?;
+        let kubeconfig = credentials::write_kubeconfig_of(context, store, &key.name)?;
         let variables = vec![
             ("KUBECONFIG", kubeconfig.into()),
             ("POOLCTL_CLAIM", key.name.clone().into()),
@@ -123,7 +125,7 @@ impl Run {
         let Some((program, arguments)) = self.command.split_first() else {
             return Err(claim_is_gone(created_claim));
         };
-        let command = Foreground {
+        let command = ForegroundProgram {
             program: program.clone(),
             arguments: arguments.to_vec(),
             variables,
@@ -132,7 +134,7 @@ impl Run {
         let signals_sent = Cell::new(0);
         let next_signal = || {
             // A signal that was typed at the terminal has reached the command by itself.
-            let caught = context.world.interrupted().filter(|caught| !caught.typed)?;
+            let caught = context.world.take_signal().filter(|caught| !caught.is_typed)?;
             signals_sent.set(signals_sent.get() + 1);
             // A signal that is repeated means that the last one was not enough.
             Some(match signals_sent.get() {
@@ -141,14 +143,14 @@ impl Run {
                 _ => SIGKILL,
             })
         };
-        command.attend(next_signal).or_else(|error| {
+        command.run_to_end(next_signal).or_else(|error| {
             context.warn(&format!("`{}` cannot be run: {error}", program.to_string_lossy()));
             Ok(start_failure_exit(&error) as u8)
         })
     }
 }
 
-fn claim_is_gone(created_claim: &Made) -> Refusal {
+fn claim_is_gone(created_claim: &NewClaim) -> Refusal {
     Refusal::not_found(format!("claim `{}` is gone", created_claim.key.name))
 }
 

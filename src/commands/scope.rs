@@ -6,7 +6,7 @@ use crate::model::meta::{Key, LocalRef};
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::state::Scope;
-use crate::store::{Need, Store};
+use crate::store::{NeededObject, Store};
 
 /// The scope in which objects are edited: the pools that they are, belong to, or are named by. It
 /// is the whole state for a cluster without a pool, and for a host of such a cluster. A new claim
@@ -19,15 +19,15 @@ pub fn scope_of(store: &Store, objects: &[(Kind, Key, Option<String>)]) -> Resul
             Kind::ClusterPool => pools.push(key.clone()),
             Kind::ClusterClaim => {
                 pools.extend(pool.as_ref().map(|pool| Key::new(&*key.namespace, &**pool)));
-                pools.extend(store.pool_of(Kind::ClusterClaim, key)?);
+                pools.extend(store.find_pool_of(Kind::ClusterClaim, key)?);
             }
-            Kind::ClusterDeployment => match store.pool_of(Kind::ClusterDeployment, key)? {
+            Kind::ClusterDeployment => match store.find_pool_of(Kind::ClusterDeployment, key)? {
                 Some(pool) => pools.push(pool),
                 None => return Ok(Scope::Whole),
             },
             Kind::BareMetalHost => {
-                let Some(cluster) = store.consumer_of(key)? else { continue };
-                match store.pool_of(Kind::ClusterDeployment, &cluster)? {
+                let Some(cluster) = store.find_cluster_of_host(key)? else { continue };
+                match store.find_pool_of(Kind::ClusterDeployment, &cluster)? {
                     Some(pool) => pools.push(pool),
                     None => return Ok(Scope::Whole),
                 }
@@ -36,7 +36,7 @@ pub fn scope_of(store: &Store, objects: &[(Kind, Key, Option<String>)]) -> Resul
                 // All pools are read at most once, and only if such an object is edited.
                 let candidates = match stored_pools.take() {
                     Some(candidates) => candidates,
-                    None => store.all::<ClusterPool>()?,
+                    None => store.list_all::<ClusterPool>()?,
                 };
                 for candidate in &candidates {
                     if refers_to(candidate, *kind, key) {
@@ -67,7 +67,7 @@ fn refers_to(pool: &ClusterPool, kind: Kind, key: &Key) -> bool {
     if kind == Kind::Secret {
         return is_reference_to(spec.pull_secret_ref.as_ref(), name)
             || is_reference_to(spec.install_config_secret_template_ref.as_ref(), name)
-            || pool.credentials() == Some(name.as_str());
+            || pool.credentials_secret() == Some(name.as_str());
     }
     spec.inventory.iter().flatten().any(|entry| entry.name == *name)
         || is_reference_to(spec.customization_ref.as_ref(), name)
@@ -78,6 +78,6 @@ fn is_reference_to(reference: Option<&LocalRef>, name: &str) -> bool {
 }
 
 /// The objects themselves: an edit needs them also where they are outside of the scope.
-pub fn needs_of(objects: &[(Kind, Key, Option<String>)]) -> Vec<Need> {
-    objects.iter().map(|(kind, key, _)| Need { kind: *kind, key: key.clone() }).collect()
+pub fn needs_of(objects: &[(Kind, Key, Option<String>)]) -> Vec<NeededObject> {
+    objects.iter().map(|(kind, key, _)| NeededObject { kind: *kind, key: key.clone() }).collect()
 }

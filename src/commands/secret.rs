@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::edits::{Verdict, put};
+use crate::edits::{EditOutcome, put_object};
 use crate::model::documents::{Secret, SecretValue};
 use crate::model::kinds::Kind;
 use crate::model::meta::Meta;
 use crate::model::object::Resource;
 use crate::model::refusal::{Exit, Refusal};
 use crate::rules;
-use crate::yaml::LARGEST;
+use crate::yaml::MAX_BYTES;
 
 use crate::commands::{Context, Verb, scope};
 use crate::manifest;
@@ -59,9 +59,9 @@ impl Verb for Create {
             ..Secret::default()
         };
         let object = secret.into_object();
-        rules::check(&object)?;
+        rules::check_object(&object)?;
         let edited_objects = [(Kind::Secret, key.clone(), None)];
-        let store = context.open()?;
+        let store = context.open_or_create_state()?;
         let scope = scope::scope_of(&store, &edited_objects)?;
         let needs = scope::needs_of(&edited_objects);
         let (verdict, passed) = context.door(&store).change(&scope, &needs, |state, tick| {
@@ -69,11 +69,11 @@ impl Verb for Create {
                 return Err(Refusal::conflict(format!("there is a secret `{}` already", key.name))
                     .because("--overwrite replaces it"));
             }
-            put(state, object, true, tick)
+            put_object(state, object, true, tick)
         })?;
-        let result = if verdict == Verdict::Created { "created" } else { "replaced" };
-        context.changed(Kind::Secret, &key, result)?;
-        Ok(context.finish(&passed)?)
+        let result = if verdict == EditOutcome::Created { "created" } else { "replaced" };
+        context.report_change(Kind::Secret, &key, result)?;
+        Ok(context.report_pass(&passed)?)
     }
 }
 
@@ -88,7 +88,7 @@ impl Create {
         }
         for argument in &self.from_file {
             let (key, path) = parse_from_file(argument);
-            insert_value(&mut values, &key, content(&path)?)?;
+            insert_value(&mut values, &key, read_secret_value(&path)?)?;
         }
         for key in &self.prompt {
             let value = context.ask_hidden(&format!("{key}: "), "--from-file=KEY=-")?;
@@ -144,19 +144,19 @@ fn insert_value(
 
 /// The content of a file, or of stdin if its path is `-`. More bytes than a manifest may have, and
 /// what is no UTF-8 text, are refused.
-pub fn content(path: &Path) -> Result<SecretValue, Refusal> {
+pub fn read_secret_value(path: &Path) -> Result<SecretValue, Refusal> {
     let name = path.display().to_string();
     let mut bytes = Vec::new();
     // A byte more than allowed is read, to see that there are too many.
-    let limit = LARGEST as u64 + 1;
+    let limit = MAX_BYTES as u64 + 1;
     let read = if name == "-" {
         std::io::stdin().lock().take(limit).read_to_end(&mut bytes)
     } else {
         std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes))
     };
-    read.map_err(|error| manifest::io(&name, &error))?;
-    if bytes.len() > LARGEST {
-        return Err(Refusal::invalid(format!("{name}: more than {LARGEST} bytes")));
+    read.map_err(|error| manifest::refuse_unreadable(&name, &error))?;
+    if bytes.len() > MAX_BYTES {
+        return Err(Refusal::invalid(format!("{name}: more than {MAX_BYTES} bytes")));
     }
     String::from_utf8(bytes)
         .map(SecretValue::new)

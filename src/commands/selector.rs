@@ -25,8 +25,8 @@ impl Requirement {
         let name = name.trim().to_owned();
         let values: Option<Vec<String>> =
             values.map(|values| values.iter().map(|value| value.trim().to_owned()).collect());
-        let are_values_valid = values.iter().flatten().all(|value| rules::label_value(value));
-        let is_valid = are_values_valid && rules::label_key(&name);
+        let are_values_valid = values.iter().flatten().all(|value| rules::is_label_value(value));
+        let is_valid = are_values_valid && rules::is_label_key(&name);
         is_valid.then_some(Self { name, values, must_hold })
     }
 

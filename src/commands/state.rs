@@ -16,7 +16,7 @@ impl Verb for Path {
     const EXAMPLE: &'static str = "poolctl state path";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let path = context.path()?.display().to_string();
+        let path = context.state_path()?.display().to_string();
         let answer = Answer::text(format!("{path}\n")).with_document(json!({"path": path}));
         context.answer(answer.with_name(Name::plain(path)))
     }

@@ -16,13 +16,13 @@ use crate::model::condition::{Condition, ConditionType};
 use crate::model::host::{BareMetalHost, HOLD};
 use crate::model::kinds::Kind;
 use crate::model::object::Object;
-use crate::model::pool::{ClusterPool, PAUSED};
+use crate::model::pool::{ClusterPool, RECONCILE_PAUSE};
 use crate::model::refusal::Refusal;
-use crate::output::{Answer, Name, clean};
+use crate::output::{Answer, Name, clean_line};
 use crate::plan;
 use crate::store::{Filter, Store};
 
-use crate::commands::doctor::orphaned;
+use crate::commands::doctor::find_orphaned_claims;
 use crate::commands::{Context, Verb};
 
 #[derive(Args)]
@@ -35,11 +35,11 @@ impl Verb for Status {
     const FOR_GUESTS: bool = true;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let filter = Filter { namespace: context.globals.namespace.clone(), ..Filter::default() };
         let mut pools = Vec::new();
         for pool in store.list::<ClusterPool>(&filter)? {
-            pools.push(context.visible_pool(pool));
+            pools.push(context.redact_pool(pool));
         }
         if !context.is_for_people() {
             let names = pools.iter().map(|pool| Name::of(Kind::ClusterPool, &pool.key()));
@@ -72,16 +72,16 @@ fn show_to_owner(
     for pool in pools {
         let _ = writeln!(lines, "{}", pool_line(pool));
         for problem in pool_problems(pool) {
-            let _ = writeln!(lines, "  ! {}", clean(&problem));
+            let _ = writeln!(lines, "  ! {}", clean_line(&problem));
         }
     }
     let hosts = store.list::<BareMetalHost>(filter)?;
-    let mut problems = orphaned(store)?;
+    let mut problems = find_orphaned_claims(store)?;
     problems.extend(cluster_problems(store, &agents)?);
     problems.extend(hosts.iter().filter_map(|host| host_problem(context, host)));
     problems.extend(agents::waiting_lines(context, store, &agents)?);
     for problem in problems {
-        let _ = writeln!(lines, "! {}", clean(&problem));
+        let _ = writeln!(lines, "! {}", clean_line(&problem));
     }
     let _ = write!(lines, "{} pools, ", pools.len());
     if !hosts.is_empty() {
@@ -101,14 +101,14 @@ fn show_to_guest(
     filter: &Filter,
     pools: &[ClusterPool],
 ) -> anyhow::Result<()> {
-    let claims = context.visible(store, store.objects(Kind::ClusterClaim, filter)?)?;
+    let claims = context.filter_visible(store, store.list_objects(Kind::ClusterClaim, filter)?)?;
     let mut lines = String::new();
     for pool in pools {
         let _ = writeln!(lines, "{}", pool_line(pool));
     }
     for object in &claims {
         if let Object::ClusterClaim(claim) = object {
-            let _ = writeln!(lines, "{}", clean(&claim_line(claim)));
+            let _ = writeln!(lines, "{}", clean_line(&claim_line(claim)));
         }
     }
     let _ = writeln!(lines, "{} pools, {} claims", pools.len(), claims.len());
@@ -116,7 +116,7 @@ fn show_to_guest(
 }
 
 fn claim_line(claim: &Claim) -> String {
-    let state = match (&claim.cluster, claim.expires()) {
+    let state = match (&claim.cluster, claim.expires_at()) {
         _ if claim.deleting.is_some() => "is being released".to_owned(),
         (None, _) => format!("waits for a cluster of pool {}", claim.pool),
         (Some(cluster), None) => format!("has cluster {cluster}"),
@@ -133,7 +133,7 @@ fn host_problem(context: &Context, host: &BareMetalHost) -> Option<String> {
         return Some(format!("host `{name}`: {error}"));
     }
     let reason = host.metadata.annotation(HOLD)?;
-    let namespace_option = context.in_namespace(&host.metadata.namespace);
+    let namespace_option = context.namespace_option(&host.metadata.namespace);
     Some(format!("host `{name}` is held: {reason}; poolctl host unhold {name}{namespace_option}"))
 }
 
@@ -141,20 +141,20 @@ fn host_problem(context: &Context, host: &BareMetalHost) -> Option<String> {
 fn cluster_problems(store: &Store, agents: &[Agent]) -> Result<Vec<String>, Refusal> {
     let mut clusters_with_lost_hosts: HashSet<String> = HashSet::new();
     for agent in agents {
-        if agent.state().is_lost() {
-            clusters_with_lost_hosts.extend(agent.bound_to().map(|cluster| cluster.name));
+        if agent.state().has_become_unfit() {
+            clusters_with_lost_hosts.extend(agent.bound_cluster().map(|cluster| cluster.name));
         }
     }
     let mut problems = Vec::new();
-    for cluster in store.all::<Cluster>()? {
+    for cluster in store.list_all::<Cluster>()? {
         let name = &cluster.name;
         let failures = cluster.restarts;
-        if failures >= plan::WORRYING && cluster.phase() == Phase::Retrying {
+        if failures >= plan::FAILURES_WORTH_A_WARNING && cluster.phase() == Phase::Retrying {
             problems.push(format!(
                 "cluster `{name}` failed to install {failures} times: poolctl cluster logs {name}"
             ));
         }
-        if let Some(end) = plan::waits_until(&cluster)
+        if let Some(end) = plan::waits_for_hosts_until(&cluster)
             && clusters_with_lost_hosts.contains(name)
         {
             problems.push(format!(
@@ -216,7 +216,7 @@ fn pool_problems(pool: &ClusterPool) -> Vec<String> {
     }
     if pool.metadata.deletion_timestamp.is_some() {
         problems.push("being deleted".into());
-    } else if pool.metadata.annotated(PAUSED) {
+    } else if pool.metadata.has_true_annotation(RECONCILE_PAUSE) {
         problems.push(format!("paused: poolctl pool resume {}", pool.metadata.name));
     }
     problems

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::drivers;
-use crate::reconcile::SUPERVISE;
+use crate::reconcile::SUPERVISE_COMMAND;
 
 use crate::commands::{Context, Verb};
 
@@ -17,11 +17,11 @@ pub struct Supervise {
 }
 
 impl Verb for Supervise {
-    const NAME: &'static str = SUPERVISE;
+    const NAME: &'static str = SUPERVISE_COMMAND;
     const ABOUT: &'static str = "Do the job in this folder, once";
     const EXAMPLE: &'static str = "poolctl __supervise DIR";
 
     fn run(self, _: &Context) -> anyhow::Result<()> {
-        Ok(drivers::supervise::run(&self.folder)?)
+        Ok(drivers::supervise::supervise_job(&self.folder)?)
     }
 }

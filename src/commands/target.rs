@@ -7,7 +7,7 @@ use crate::model::refusal::Refusal;
 use crate::commands::suggest;
 
 /// The kind of a word: its name, its plural or a short name of it.
-pub fn kind_of(word: &str) -> Result<Kind, Refusal> {
+pub fn parse_kind(word: &str) -> Result<Kind, Refusal> {
     Kind::from_word(word).ok_or_else(|| {
         let refusal = Refusal::usage(format!("there is no kind `{word}`"));
         if let Some(hint) = suggest(word, Kind::all_words()) {
@@ -20,34 +20,40 @@ pub fn kind_of(word: &str) -> Result<Kind, Refusal> {
 }
 
 /// The kind and the name of `pool/lab`.
-pub fn slashed(word: &str) -> Result<(Kind, String), Refusal> {
+pub fn parse_kind_and_name(word: &str) -> Result<(Kind, String), Refusal> {
     let Some((kind, name)) = word.split_once('/') else {
         return Err(Refusal::usage(format!("`{word}` is not KIND/NAME")).advise("like pool/lab"));
     };
-    Ok((kind_of(kind)?, name.to_owned()))
+    Ok((parse_kind(kind)?, name.to_owned()))
 }
 
 /// One object: `pool lab` or `pool/lab`. A refusal shows the example of the command.
-pub fn one(kind: &str, name: Option<&str>, example: &str) -> Result<(Kind, String), Refusal> {
+pub fn parse_object(
+    kind: &str,
+    name: Option<&str>,
+    example: &str,
+) -> Result<(Kind, String), Refusal> {
     match name {
-        None if kind.contains('/') => slashed(kind),
-        Some(name) if !kind.contains('/') => Ok((kind_of(kind)?, bare(kind_of(kind)?, name))),
+        None if kind.contains('/') => parse_kind_and_name(kind),
+        Some(name) if !kind.contains('/') => {
+            Ok((parse_kind(kind)?, without_kind(parse_kind(kind)?, name)))
+        }
         _ => Err(Refusal::usage("a kind and a name are needed").next(example)),
     }
 }
 
 /// Several objects: `pool lab office`, or `pool/lab claim/ci-17`.
-pub fn several(kind: &str, names: &[String]) -> Result<Vec<(Kind, String)>, Refusal> {
+pub fn parse_objects(kind: &str, names: &[String]) -> Result<Vec<(Kind, String)>, Refusal> {
     if kind.contains('/') {
         let words = std::iter::once(kind).chain(names.iter().map(String::as_str));
-        return words.map(slashed).collect();
+        return words.map(parse_kind_and_name).collect();
     }
-    let kind = kind_of(kind)?;
-    Ok(names.iter().map(|name| (kind, bare(kind, name))).collect())
+    let kind = parse_kind(kind)?;
+    Ok(names.iter().map(|name| (kind, without_kind(kind, name))).collect())
 }
 
 /// A name without its kind, which stands before it where `get -o name` printed it.
-pub fn bare(kind: Kind, name: &str) -> String {
+pub fn without_kind(kind: Kind, name: &str) -> String {
     match name.split_once('/') {
         Some((word, bare_name)) if Kind::from_word(word) == Some(kind) => bare_name.to_owned(),
         _ => name.to_owned(),

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use crate::edits::{self, put};
+use crate::edits::{self, put_object};
 use crate::model::data_template::Metal3DataTemplate;
 use crate::model::host::BareMetalHost;
 use crate::model::ip_lease::{IpClaim, IpClaimSpec, Reference};
@@ -22,8 +22,10 @@ use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
 use crate::output::{Answer, Name};
 use crate::reconcile::Door;
-use crate::render::host_data::{Facts, Leased, meta_data, network_data, nmstate};
-use crate::store::{Filter, Need, Store};
+use crate::render::host_data::{
+    LeasedAddress, TemplateContext, render_meta_data, render_network_data, render_nmstate,
+};
+use crate::store::{Filter, NeededObject, Store};
 
 use crate::commands::{Context, Verb, target};
 
@@ -55,13 +57,13 @@ impl Verb for Render {
     const EXAMPLE: &'static str = "poolctl template render nodes --host node-1";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let template = context.find::<Metal3DataTemplate>(&store, &self.name)?;
         let host = context.find::<BareMetalHost>(&store, &self.host)?;
         let pools: Vec<String> =
-            template.pools(host.annotations()).into_iter().map(str::to_owned).collect();
+            template.pool_names(host.annotations()).into_iter().map(str::to_owned).collect();
         let (index, leases) = lease_addresses(context, &store, &template, &host, &pools)?;
-        let facts = Facts {
+        let facts = TemplateContext {
             template: &template,
             index,
             host: &host,
@@ -77,12 +79,12 @@ impl Verb for Render {
 }
 
 impl Render {
-    fn make_document(&self, facts: &Facts<'_>, data_name: &str) -> Result<Value, String> {
-        let networks = network_data(facts)?;
+    fn make_document(&self, facts: &TemplateContext<'_>, data_name: &str) -> Result<Value, String> {
+        let networks = render_network_data(facts)?;
         Ok(match self.format {
-            RenderFormat::Nmstate => nmstate(&networks),
+            RenderFormat::Nmstate => render_nmstate(&networks),
             RenderFormat::Metal3 => {
-                let metadata = meta_data(facts)?;
+                let metadata = render_meta_data(facts)?;
                 let mut document = json!({"name": data_name, "index": facts.index});
                 if !metadata.is_empty() {
                     document["metaData"] = json!(metadata);
@@ -104,7 +106,7 @@ fn lease_addresses(
     template: &Metal3DataTemplate,
     host: &BareMetalHost,
     pools: &[String],
-) -> Result<(u64, BTreeMap<String, Leased>), Refusal> {
+) -> Result<(u64, BTreeMap<String, LeasedAddress>), Refusal> {
     let template_key = template.metadata.key();
     let host_name = host.metadata.name.as_str();
     // A template that was moved without its status has forgotten which number its hosts have.
@@ -112,13 +114,13 @@ fn lease_addresses(
         Some(_) => Vec::new(),
         None => find_numbered_claims(store, &template_key)?,
     };
-    let mut needs = vec![Need { kind: Kind::DataTemplate, key: template_key.clone() }];
+    let mut needs = vec![NeededObject { kind: Kind::DataTemplate, key: template_key.clone() }];
     for pool in pools {
         let pool_key = Key::new(&*template_key.namespace, &**pool);
-        needs.push(Need { kind: Kind::IpPool, key: pool_key });
+        needs.push(NeededObject { kind: Kind::IpPool, key: pool_key });
     }
-    let door = Door { pass: true, ..context.door(store) };
-    let (leased, _) = door.change_if(
+    let door = Door { plans_changes: true, ..context.door(store) };
+    let (leased, _) = door.change_if_accepted(
         &Scope::Pools(Vec::new()),
         &needs,
         |state, tick| {
@@ -148,11 +150,11 @@ fn put_claim(
             Refusal::not_found(format!("there is no IPPool `{pool}`")).next("poolctl get ippool")
         );
     }
-    match store.lease_of(claim_key)? {
+    match store.find_lease_of_claim(claim_key)? {
         None => {
-            put(state, make_claim(claim_key, pool, host_name), true, tick)?;
+            put_object(state, make_claim(claim_key, pool, host_name), true, tick)?;
         }
-        Some(lease) if !state.ip_leases.knows(claim_key) => {
+        Some(lease) if !state.ip_leases.has_or_had(claim_key) => {
             state.ip_leases.load(lease);
         }
         Some(_) => {}
@@ -177,10 +179,10 @@ impl Verb for Release {
     const EXAMPLE: &'static str = "poolctl template release nodes --host node-1";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let template = context.find::<Metal3DataTemplate>(&store, &self.name)?;
         let template_key = template.key();
-        let host_name = target::bare(Kind::BareMetalHost, &self.host);
+        let host_name = target::without_kind(Kind::BareMetalHost, &self.host);
         let index = template.index_of(&host_name);
         let mut claim_keys = Vec::new();
         for claim in find_numbered_claims(&store, &template_key)? {
@@ -199,23 +201,25 @@ impl Verb for Release {
             context.hint(&format!("host `{host_name}` has nothing of template `{template_name}`"));
             return Ok(());
         }
-        let mut needs = vec![Need { kind: Kind::DataTemplate, key: template_key.clone() }];
+        let mut needs = vec![NeededObject { kind: Kind::DataTemplate, key: template_key.clone() }];
         for claim_key in &claim_keys {
-            needs.push(Need { kind: Kind::IpClaim, key: claim_key.clone() });
+            needs.push(NeededObject { kind: Kind::IpClaim, key: claim_key.clone() });
         }
         let scope = Scope::Pools(Vec::new());
         let ((), passed) = context.door(&store).change(&scope, &needs, |state, tick| {
             for claim_key in &claim_keys {
-                edits::delete(state, Kind::IpClaim, claim_key, tick);
+                edits::delete_object(state, Kind::IpClaim, claim_key, tick);
             }
             if let Some(template_id) = state.data_templates.find(&template_key) {
-                state.data_templates.update(template_id, |template| template.forget(&host_name));
+                state
+                    .data_templates
+                    .update(template_id, |template| template.release_index(&host_name));
             }
             Ok(())
         })?;
         let result = format!("given back by {host_name}");
-        context.changed(Kind::DataTemplate, &template_key, &result)?;
-        Ok(context.finish(&passed)?)
+        context.report_change(Kind::DataTemplate, &template_key, &result)?;
+        Ok(context.report_pass(&passed)?)
     }
 }
 
@@ -269,7 +273,7 @@ impl Numbering<'_> {
             None => self.find_free_number(template, numbered_claims)?,
         };
         state.data_templates.update(template_id, |template| {
-            template.give(host_name, number, tick.now);
+            template.assign_index(host_name, number, tick.now);
         });
         Ok(number)
     }
@@ -305,9 +309,9 @@ impl Numbering<'_> {
     fn number_obstacle(&self, number: u64) -> Result<Option<String>, Refusal> {
         let claim_keys = claim_keys_of(self.template_key, number, self.pools);
         for (claim_key, pool) in claim_keys.iter().zip(self.pools) {
-            let Some(lease) = self.store.lease_of(claim_key)? else { continue };
+            let Some(lease) = self.store.find_lease_of_claim(claim_key)? else { continue };
             let name = &claim_key.name;
-            if let Some(owner) = lease.claim_meta().and_then(owner_host)
+            if let Some(owner) = lease.stored_claim_meta().and_then(owner_host)
                 && owner != self.host_name
             {
                 return Ok(Some(format!("claim `{name}` is of host `{owner}`")));
@@ -379,7 +383,7 @@ fn read_leases(
     state: &State,
     claim_keys: &[Key],
     pools: &[String],
-) -> Result<BTreeMap<String, Leased>, Refusal> {
+) -> Result<BTreeMap<String, LeasedAddress>, Refusal> {
     let mut leases = BTreeMap::new();
     for (claim_key, pool) in claim_keys.iter().zip(pools) {
         let Some(lease) = state.ip_leases.by_key(claim_key) else { continue };
@@ -389,7 +393,7 @@ fn read_leases(
             return Err(Refusal::new(Exit::Exhausted, problem).next(next));
         };
         let network = lease.network.clone();
-        let leased = Leased {
+        let leased = LeasedAddress {
             address: address.to_string(),
             prefix: network.prefix,
             gateway: network.gateway.unwrap_or_default(),

@@ -284,7 +284,7 @@ fn clap_group(name: &'static str, about: &'static str, entries: &[Entry]) -> Com
 }
 
 /// Whether guests may run the command of a line like `poolctl get claim`.
-pub fn for_guests(line: &str) -> bool {
+pub fn is_for_guests(line: &str) -> bool {
     let mut words = line.split(' ').skip_while(|word| *word != "poolctl").skip(1);
     let first = words.next().unwrap_or_default();
     let second = words.next().unwrap_or_default();
@@ -300,19 +300,19 @@ pub fn for_guests(line: &str) -> bool {
 pub fn dispatch(matches: &ArgMatches, context: &Context) -> anyhow::Result<()> {
     let (name, matches) = matches.subcommand().unwrap_or(("", matches));
     if let Some(hidden) = hidden_entries().into_iter().find(|entry| entry.name == name) {
-        context.admit(hidden.name, hidden.for_guests)?;
+        context.check_command_access(hidden.name, hidden.for_guests)?;
         return (hidden.run)(matches, context);
     }
     for node in sections().into_iter().flat_map(|(_, nodes)| nodes) {
         match node {
             Node::Command(entry) if entry.name == name => {
-                context.admit(name, entry.for_guests)?;
+                context.check_command_access(name, entry.for_guests)?;
                 return (entry.run)(matches, context);
             }
             Node::Group { name: group, entries, .. } if group == name => {
                 let Some((verb, matches)) = matches.subcommand() else { continue };
                 if let Some(entry) = entries.iter().find(|entry| entry.name == verb) {
-                    context.admit(&format!("{name} {verb}"), entry.for_guests)?;
+                    context.check_command_access(&format!("{name} {verb}"), entry.for_guests)?;
                     return (entry.run)(matches, context);
                 }
             }

@@ -14,7 +14,7 @@ use crate::output;
 use crate::store::{Filter, Store};
 
 use crate::commands::selector::Selector;
-use crate::commands::waiting::{Ended, Look, Waiting};
+use crate::commands::waiting::{Observation, WaitOutcome, Waiting};
 use crate::commands::{Context, Verb, target};
 
 #[derive(Args)]
@@ -118,10 +118,11 @@ impl Goal {
             Self::Created => true,
             Self::Condition { name, status } => has_condition(&document, name, status),
             Self::Path { path, value } => {
-                let values = output::find(path, &document)?;
+                let values = output::select_values(path, &document)?;
                 match value {
                     Some(wanted) => {
-                        let shown: Vec<String> = values.into_iter().map(output::shown).collect();
+                        let shown: Vec<String> =
+                            values.into_iter().map(output::print_value).collect();
                         shown.join(" ") == *wanted
                     }
                     None => !values.is_empty(),
@@ -161,7 +162,7 @@ impl Verb for Wait {
         "poolctl wait claim/ci-17 --for=condition=ClusterRunning --timeout=30m";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let mut waiting_objects = self.objects(context, &store)?;
         if waiting_objects.is_empty() {
             bail!(Refusal::not_found("there is nothing to wait for").next(Self::EXAMPLE));
@@ -171,11 +172,11 @@ impl Verb for Wait {
         context.world.catch_signals();
         let total = waiting_objects.len() as u64;
         let mut printed = Ok(());
-        let ended = waiting.until(|_| {
+        let ended = waiting.wait_until(|_| {
             let mut remaining = Vec::new();
             for (kind, key) in waiting_objects.drain(..) {
                 if self.is_met(context, &store, kind, &key)? {
-                    let answered = context.changed(kind, &key, "condition met");
+                    let answered = context.report_change(kind, &key, "condition met");
                     printed = std::mem::replace(&mut printed, Ok(())).and(answered);
                 } else {
                     remaining.push((kind, key));
@@ -183,21 +184,21 @@ impl Verb for Wait {
             }
             waiting_objects = remaining;
             let Some((kind, key)) = waiting_objects.first() else {
-                return Ok(Look::Met(()));
+                return Ok(Observation::Met(()));
             };
             let met_count = total - waiting_objects.len() as u64;
             let description = format!("{}/{}: {}", kind.word(), key.name, self.goal.description());
-            Ok(Look::Not(met_count, total, description))
+            Ok(Observation::Not(met_count, total, description))
         })?;
         printed?;
         let Some((kind, key)) = waiting_objects.first() else { return Ok(()) };
         match ended {
-            Ended::Met(()) => Ok(()),
-            Ended::Late => {
+            WaitOutcome::Met(()) => Ok(()),
+            WaitOutcome::Late => {
                 let problem = "timed out waiting for";
                 Err(self.refuse_wait(context, Exit::Timeout, problem, *kind, key).into())
             }
-            Ended::Interrupted(exit) => {
+            WaitOutcome::Interrupted(exit) => {
                 let problem = "interrupted waiting for";
                 Err(self.refuse_wait(context, exit, problem, *kind, key).into())
             }
@@ -209,10 +210,10 @@ impl Wait {
     /// The objects to wait for. Those that are named need not exist yet.
     fn objects(&self, context: &Context, store: &Store) -> Result<Vec<(Kind, Key)>, Refusal> {
         if self.all || self.selector.is_some() {
-            let kind = target::kind_of(&self.kind)?;
-            let namespace = if kind.namespaced() { context.namespaces()? } else { None };
+            let kind = target::parse_kind(&self.kind)?;
+            let namespace = if kind.is_namespaced() { context.namespaces()? } else { None };
             let mut objects =
-                store.objects(kind, &Filter { namespace, name: None, whole: true })?;
+                store.list_objects(kind, &Filter { namespace, name: None, whole: true })?;
             if let Some(selector) = &self.selector {
                 objects.retain(|object| selector.matches(&object.labels()));
             }
@@ -222,7 +223,7 @@ impl Wait {
             return Err(Refusal::usage("-A needs --all or -l; a name is in one namespace"));
         }
         let mut objects = Vec::new();
-        for (kind, name) in target::several(&self.kind, &self.names)? {
+        for (kind, name) in target::parse_objects(&self.kind, &self.names)? {
             objects.push((kind, context.key(kind, &name)?));
         }
         Ok(objects)
@@ -238,7 +239,7 @@ impl Wait {
         key: &Key,
     ) -> Result<bool, Refusal> {
         let filter = Filter { whole: true, ..Filter::named(key) };
-        let object = store.objects(kind, &filter)?.into_iter().next();
+        let object = store.list_objects(kind, &filter)?.into_iter().next();
         if object.is_none() && !matches!(self.goal, Goal::Deleted | Goal::Created) {
             context.find_object(store, kind, &key.name)?;
         }
@@ -255,7 +256,7 @@ impl Wait {
     ) -> Refusal {
         let word = kind.word();
         let Key { name, namespace } = key;
-        let namespace_option = context.in_namespace(namespace);
+        let namespace_option = context.namespace_option(namespace);
         let goal = self.goal.description();
         Refusal::new(exit, format!("{problem} {goal} of {word} `{name}`"))
             .advise(format!("poolctl why {word}/{name}{namespace_option}"))

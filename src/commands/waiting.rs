@@ -19,7 +19,7 @@ const LOOK_INTERVAL: Span = Span::seconds(1);
 const BAR_FRAME: Span = Span(100_000);
 
 /// What a look at the state found.
-pub enum Look<T> {
+pub enum Observation<T> {
     /// What is waited for is there.
     Met(T),
     /// It is not there yet: how many are done, of how many, and the same in words.
@@ -27,7 +27,7 @@ pub enum Look<T> {
 }
 
 /// How the waiting ended.
-pub enum Ended<T> {
+pub enum WaitOutcome<T> {
     Met(T),
     /// The limit has passed.
     Late,
@@ -48,36 +48,36 @@ pub struct Waiting<'a> {
 impl Waiting<'_> {
     /// Runs a pass and looks, again and again. `look` is told whether a pass was run: it is not
     /// while another process runs one, and never with `--no-reconcile`.
-    pub fn until<T>(
+    pub fn wait_until<T>(
         &self,
-        mut look: impl FnMut(bool) -> Result<Look<T>, Refusal>,
-    ) -> Result<Ended<T>, Refusal> {
+        mut look: impl FnMut(bool) -> Result<Observation<T>, Refusal>,
+    ) -> Result<WaitOutcome<T>, Refusal> {
         let world = &self.context.world;
         let mut progress = Progress::new(self.context.can_redraw(), self.context.globals.quiet);
         let end = world.now().plus(self.limit);
         loop {
             let (has_passed, due) = self.try_pass()?;
             let (count, total, description) = match look(has_passed)? {
-                Look::Met(value) => {
+                Observation::Met(value) => {
                     progress.finish();
-                    return Ok(Ended::Met(value));
+                    return Ok(WaitOutcome::Met(value));
                 }
-                Look::Not(count, total, description) => (count, total, description),
+                Observation::Not(count, total, description) => (count, total, description),
             };
-            if let Some(caught) = world.interrupted() {
+            if let Some(caught) = world.take_signal() {
                 progress.finish();
-                return Ok(Ended::Interrupted(Exit::by_signal(caught.signal)));
+                return Ok(WaitOutcome::Interrupted(Exit::by_signal(caught.signal)));
             }
             if world.now() >= end {
                 progress.finish();
-                return Ok(Ended::Late);
+                return Ok(WaitOutcome::Late);
             }
-            if let Some(line) = progress.tell(count, total, &description, world.now()) {
+            if let Some(line) = progress.update(count, total, &description, world.now()) {
                 self.context.hint(&line);
             }
             // While the clock stands, nothing happens before something is due.
             let next_look = due.unwrap_or_else(|| {
-                if world.stands() { end } else { world.now().plus(LOOK_INTERVAL) }
+                if world.is_clock_standing() { end } else { world.now().plus(LOOK_INTERVAL) }
             });
             self.sleep_until(&mut progress, next_look.min(end));
         }
@@ -87,7 +87,7 @@ impl Waiting<'_> {
     /// will have something to do, as far as that is known.
     fn try_pass(&self) -> Result<(bool, Option<Time>), Refusal> {
         let soon = Some(self.context.world.now().plus(LOOK_INTERVAL));
-        if !self.door.pass {
+        if !self.door.plans_changes {
             return Ok((false, soon));
         }
         // The lock is held for one pass only, so that other processes run theirs between ours.
@@ -95,12 +95,12 @@ impl Waiting<'_> {
             return Ok((false, soon));
         };
         let scope = self.pool.cloned().map_or(Scope::Whole, Scope::pool);
-        let passed = self.door.pass(&scope)?;
+        let passed = self.door.run_pass(&scope)?;
         drop(lock);
-        self.context.finish(&passed)?;
+        self.context.report_pass(&passed)?;
         let now = self.context.world.now();
-        let plan_due = plan::due(&passed.state, now);
-        let in_flight = self.door.in_flight(self.pool)?;
+        let plan_due = plan::next_due_at(&passed.state, now);
+        let in_flight = self.door.find_live_jobs(self.pool)?;
         // Some drivers cannot say when their jobs will be done: these are looked at again soon.
         let is_end_unknown = !in_flight.jobs.is_empty() && in_flight.due.is_none();
         let next_look = if is_end_unknown { soon } else { None };
@@ -110,37 +110,37 @@ impl Waiting<'_> {
     /// Sleeps until then, but not longer than the interval between two looks.
     fn sleep_until(&self, progress: &mut Progress, until: Time) {
         let world = &self.context.world;
-        if world.stands() || !self.context.can_redraw() {
-            return world.wait(until, LOOK_INTERVAL);
+        if world.is_clock_standing() || !self.context.can_redraw() {
+            return world.wait_until(until, LOOK_INTERVAL);
         }
         // On a terminal the bar moves meanwhile.
         let end = until.min(world.now().plus(LOOK_INTERVAL));
         while world.now() < end {
-            progress.turn();
-            world.wait(until, BAR_FRAME);
+            progress.spin();
+            world.wait_until(until, BAR_FRAME);
         }
     }
 
     /// Repeats passes until no job runs.
     pub fn wait_until_idle(&self) -> Result<(), Refusal> {
         let mut job_count = 0;
-        let ended = self.until(|has_passed| {
-            let in_flight = self.door.in_flight(self.pool)?;
+        let ended = self.wait_until(|has_passed| {
+            let in_flight = self.door.find_live_jobs(self.pool)?;
             if has_passed && in_flight.jobs.is_empty() {
-                return Ok(Look::Met(()));
+                return Ok(Observation::Met(()));
             }
             job_count = in_flight.jobs.len();
-            let (installed, size, description) = counts(self.door.store, self.pool)?;
-            Ok(Look::Not(installed, size, format!("{description}; {job_count} jobs")))
+            let (installed, size, description) = count_clusters(self.door.store, self.pool)?;
+            Ok(Observation::Not(installed, size, format!("{description}; {job_count} jobs")))
         })?;
         match ended {
-            Ended::Met(()) => Ok(()),
-            Ended::Interrupted(exit) => Err(Refusal::new(exit, "interrupted")),
-            Ended::Late if job_count == 0 => {
+            WaitOutcome::Met(()) => Ok(()),
+            WaitOutcome::Interrupted(exit) => Err(Refusal::new(exit, "interrupted")),
+            WaitOutcome::Late if job_count == 0 => {
                 Err(Refusal::new(Exit::Timeout, "another pass is running all the time"))
             }
-            Ended::Late => {
-                let waited = self.limit.short();
+            WaitOutcome::Late => {
+                let waited = self.limit.to_short_text();
                 Err(Refusal::new(
                     Exit::Timeout,
                     format!("{job_count} jobs are still in flight after {waited}"),
@@ -153,10 +153,10 @@ impl Waiting<'_> {
 
 /// How many unclaimed clusters a pool, or all pools, have that are installed, how many they keep,
 /// and their counts in words.
-pub fn counts(store: &Store, pool: Option<&Key>) -> Result<(u64, u64, String), Refusal> {
+pub fn count_clusters(store: &Store, pool: Option<&Key>) -> Result<(u64, u64, String), Refusal> {
     let pools: Vec<ClusterPool> = match pool {
-        Some(key) => store.one::<ClusterPool>(key)?.into_iter().collect(),
-        None => store.all::<ClusterPool>()?,
+        Some(key) => store.find::<ClusterPool>(key)?.into_iter().collect(),
+        None => store.list_all::<ClusterPool>()?,
     };
     let ready = sum_of(&pools, |status| status.ready);
     let standby = sum_of(&pools, |status| status.standby);

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::causes;
-use crate::output::{Answer, Name, clean, joined};
+use crate::output::{Answer, Name, clean_line, join_lines};
 
 use crate::commands::{Context, Verb, target};
 
@@ -28,18 +28,18 @@ impl Verb for Why {
     const FOR_GUESTS: bool = true;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let (kind, name) = target::one(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;
-        let store = context.look()?;
+        let (kind, name) = target::parse_object(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;
+        let store = context.open_existing_state()?;
         let object = context.find_object(&store, kind, &name)?;
         let chain = causes::explain(&evidence::gather(context, &store, &object)?, &object);
-        let next = context.step(&chain.next);
+        let next = context.next_for_person(&chain.next);
         let mut lines = Vec::new();
         for (depth, cause) in chain.causes.iter().enumerate() {
-            lines.push(format!("{}{}", "  ".repeat(depth.min(4)), clean(cause)));
+            lines.push(format!("{}{}", "  ".repeat(depth.min(4)), clean_line(cause)));
         }
         lines.push(format!("Next: {next}"));
         let name = Name::of(kind, &object.key());
-        let answer = Answer::text(joined(&lines)).with_name(name);
+        let answer = Answer::text(join_lines(&lines)).with_name(name);
         context.answer(answer.with_document(json!({"causes": chain.causes, "next": next})))
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::model::job::Verb;
-use crate::model::order::{Ending, Verdict};
+use crate::model::order::{JobEnding, Verdict};
 
 use super::certificate_requests::{self, KnownHost};
 use super::files::read_regular_file;
@@ -32,7 +32,7 @@ const SERVING_CERTIFICATE_TIMEOUT: Duration = Duration::from_secs(120);
 const REASON_LETTERS: usize = 300;
 
 /// Makes the image, boots the hosts from it, and waits until all of them are ready nodes.
-pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
+pub fn run(task: &mut Task) -> Result<JobEnding, Stopped> {
     if task.program_path("oc").is_none() {
         let reason = task.order.missing.get("oc").map_or("there is no oc", String::as_str);
         return Ok(try_later(format!(
@@ -72,14 +72,14 @@ pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
     task.job_folder.write_file(BOOT_IMAGE, image_source.as_bytes())?;
     let booted = machines::boot_from_image(task, &image_source)?;
     let ending =
-        if booted.succeeded() { await_joining(task, &client, &hosts)? } else { booted.clone() };
+        if booted.is_success() { await_joining(task, &client, &hosts)? } else { booted.clone() };
     let ejected = machines::run_verb(task, Verb::Eject)?;
-    Ok(Ending { hosts: [booted.hosts, ejected.hosts].concat(), ..ending })
+    Ok(JobEnding { hosts: [booted.hosts, ejected.hosts].concat(), ..ending })
 }
 
 /// Nothing was begun: something is missing that somebody has to bring.
-fn try_later(reason: String) -> Ending {
-    Ending::new(Verdict::Later, reason)
+fn try_later(reason: String) -> JobEnding {
+    JobEnding::new(Verdict::Later, reason)
 }
 
 /// Whether a host is a ready node already. Its name alone does not tell: another host may have it.
@@ -93,7 +93,7 @@ fn has_joined(nodes: &Value, host: &KnownHost) -> bool {
 
 /// How a job ends if another node has the name of this host. Trying again is of use if the job has
 /// several hosts: they are tried one by one then, and the others can join.
-fn refuse_taken_name(task: &Task, host: &KnownHost, host_count: usize) -> Ending {
+fn refuse_taken_name(task: &Task, host: &KnownHost, host_count: usize) -> JobEnding {
     let name = &host.name;
     let cluster = &task.order.cluster;
     let message = format!(
@@ -101,7 +101,7 @@ fn refuse_taken_name(task: &Task, host: &KnownHost, host_count: usize) -> Ending
          rename the host (poolctl agent set AGENT --hostname NAME) or remove that node (oc \
          delete node {name}), then unbind and bind the host"
     );
-    if host_count > 1 { Ending::failed(message) } else { Ending::hopeless(message) }
+    if host_count > 1 { JobEnding::failed(message) } else { JobEnding::hopeless(message) }
 }
 
 /// Makes the image in the folder `work`. Returns how the job ends if it cannot be made.
@@ -109,7 +109,7 @@ fn create_image(
     task: &mut Task,
     client: &ClusterClient,
     work: &Path,
-) -> Result<Option<Ending>, Stopped> {
+) -> Result<Option<JobEnding>, Stopped> {
     fs::copy(task.job_folder.input_path(NODES_CONFIG), work.join(NODES_CONFIG))?;
     let arguments = node_image_arguments(task, client, &["create", "--dir", "."]);
     let environment = BTreeMap::new();
@@ -124,10 +124,10 @@ fn create_image(
                 message.extend(scrubbed.chars().take(REASON_LETTERS));
             }
         }
-        return Ok(Some(Ending::failed(message)));
+        return Ok(Some(JobEnding::failed(message)));
     }
     if image::find_image(work, "node")?.is_none() {
-        return Ok(Some(Ending::failed("oc adm node-image create wrote no image")));
+        return Ok(Some(JobEnding::failed("oc adm node-image create wrote no image")));
     }
     Ok(None)
 }
@@ -169,7 +169,7 @@ fn await_joining(
     task: &mut Task,
     client: &ClusterClient,
     hosts: &[KnownHost],
-) -> Result<Ending, Stopped> {
+) -> Result<JobEnding, Stopped> {
     let monitor = start_monitor(task, client, hosts)?;
     let result = wait_until_ready(task, client, hosts);
     drop(monitor);
@@ -252,8 +252,8 @@ fn with_addresses(hosts: &[KnownHost], nodes: &Value) -> Vec<KnownHost> {
 }
 
 /// Saves the nodes that the cluster has now: they may get new certificates later.
-fn finish(task: &mut Task) -> Result<Ending, Stopped> {
+fn finish(task: &mut Task) -> Result<JobEnding, Stopped> {
     let kubeconfig = task.job_folder.input_path("kubeconfig");
     kube::save_nodes(task, &kubeconfig)?;
-    Ok(Ending::done())
+    Ok(JobEnding::success())
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::model::job::Verb;
-use crate::model::order::{Ending, Verdict};
+use crate::model::order::{JobEnding, Verdict};
 use crate::render::agent_config;
 use crate::yaml;
 
@@ -22,7 +22,7 @@ use super::task::{Stopped, Task};
 use super::{add_nodes, credentials, kube, machines, power, release};
 
 /// Runs the verb of a task on a cluster that its hosts install themselves.
-pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
+pub fn run(task: &mut Task) -> Result<JobEnding, Stopped> {
     match task.order.verb {
         Verb::Provision => provision(task),
         Verb::Deprovision => release_hosts(task),
@@ -35,18 +35,18 @@ pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
     }
 }
 
-fn provision(task: &mut Task) -> Result<Ending, Stopped> {
+fn provision(task: &mut Task) -> Result<JobEnding, Stopped> {
     let work = task.job_folder.file_path("work");
     if let Err(error) = write_documents(task, &work) {
-        return Ok(Ending::hopeless(error));
+        return Ok(JobEnding::hopeless(error));
     }
     let environment = match credentials::installer_environment(task) {
         Ok(environment) => environment,
-        Err(error) => return Ok(Ending::hopeless(error)),
+        Err(error) => return Ok(JobEnding::hopeless(error)),
     };
     let program = match release::find_installer(task)? {
         Ok(path) => path,
-        Err(error) => return Ok(Ending::new(Verdict::Later, error)),
+        Err(error) => return Ok(JobEnding::new(Verdict::Later, error)),
     };
     let installer = Installer { program, work, environment };
     let code = installer.run(task, &["agent", "create", "image"])?;
@@ -60,12 +60,12 @@ fn provision(task: &mut Task) -> Result<Ending, Stopped> {
     // Controllers can fetch the image until the installation is over.
     let published = match publish_image(task, &installer.work, "agent") {
         Ok(published) => published,
-        Err(error) => return Ok(Ending::new(Verdict::Later, error)),
+        Err(error) => return Ok(JobEnding::new(Verdict::Later, error)),
     };
     let mut host_reports = Vec::new();
     if let Some(published) = &published {
         let booted = machines::boot_from_image(task, &published.url)?;
-        if !booted.succeeded() {
+        if !booted.is_success() {
             return Ok(booted);
         }
         host_reports = booted.hosts;
@@ -79,7 +79,7 @@ fn provision(task: &mut Task) -> Result<Ending, Stopped> {
     host_reports.extend(ejected.hosts);
     let kubeconfig = task.job_folder.saved_path("kubeconfig");
     kube::save_nodes(task, &kubeconfig)?;
-    Ok(Ending { infra_id, hosts: host_reports, ..Ending::done() })
+    Ok(JobEnding { infra_id, hosts: host_reports, ..JobEnding::success() })
 }
 
 /// Writes down from which image people are to boot the hosts that have no controller.
@@ -100,13 +100,16 @@ fn name_image_for_people(
 }
 
 /// Waits until the hosts have installed themselves. Returns how the job ends if they have not.
-fn await_installation(task: &mut Task, installer: &Installer) -> Result<Option<Ending>, Stopped> {
+fn await_installation(
+    task: &mut Task,
+    installer: &Installer,
+) -> Result<Option<JobEnding>, Stopped> {
     for step in ["bootstrap-complete", "install-complete"] {
         let code = installer.run(task, &["agent", "wait-for", step])?;
         if code != 0 {
             let ending = ending_of_failed_step(task, &format!("agent wait-for {step}"), code);
             let ejected = machines::run_verb(task, Verb::Eject)?;
-            return Ok(Some(Ending { hosts: ejected.hosts, ..ending }));
+            return Ok(Some(JobEnding { hosts: ejected.hosts, ..ending }));
         }
         // After the bootstrap all hosts have booted: nobody has to boot one any more.
         task.job_folder.write_file(BOOT_IMAGE, b"")?;
@@ -124,17 +127,17 @@ fn write_documents(task: &Task, work: &Path) -> Result<(), String> {
     fs::write(work.join("agent-config.yaml"), &agent_config).map_err(|error| error.to_string())?;
     let install_config =
         fs::read_to_string(work.join("install-config.yaml")).map_err(|error| error.to_string())?;
-    let problems = agent_config::problems(&parse(&install_config)?, &parse(&agent_config)?);
+    let problems = agent_config::find_problems(&parse(&install_config)?, &parse(&agent_config)?);
     if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
 }
 
 fn parse(document: &str) -> Result<Value, String> {
-    yaml::value(document).map_err(|error| error.to_string())
+    yaml::parse_value(document).map_err(|error| error.to_string())
 }
 
 /// Ejects the image from the hosts and powers them off. There is nothing else to destroy: nothing
 /// was made outside of them.
-fn release_hosts(task: &mut Task) -> Result<Ending, Stopped> {
+fn release_hosts(task: &mut Task) -> Result<JobEnding, Stopped> {
     if let Some(folder) = &task.order.iso_directory {
         for job_id in &task.order.before {
             // An image that a crash has left behind.
@@ -142,10 +145,10 @@ fn release_hosts(task: &mut Task) -> Result<Ending, Stopped> {
         }
     }
     if task.order.machines.is_empty() {
-        return Ok(Ending::done());
+        return Ok(JobEnding::success());
     }
     let ejected = machines::run_verb(task, Verb::Eject)?;
     let stopped = machines::run_verb(task, Verb::Stop)?;
     let hosts = [ejected.hosts, stopped.hosts.clone()].concat();
-    Ok(Ending { hosts, ..stopped })
+    Ok(JobEnding { hosts, ..stopped })
 }

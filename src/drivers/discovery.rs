@@ -29,29 +29,29 @@ const OUTPUT_TAIL_BYTES: u64 = 64 << 10;
 const SHOWN_BYTES: usize = 600;
 
 /// A discovery image to be made by coreos-installer.
-pub struct Build<'a> {
+pub struct DiscoveryImage<'a> {
     /// The path of coreos-installer, as `programs::find` returns it.
     pub program: &'a Path,
     /// The live image as the release has it, not customized.
     pub base_iso: &'a Path,
     pub ignition: &'a Path,
     /// The options of `render::discovery::kernel_arguments`.
-    pub kargs: &'a [String],
+    pub kernel_arguments: &'a [String],
     /// Where the image is put, whole and at once; what was there before is replaced.
-    pub out: &'a Path,
+    pub output_path: &'a Path,
 }
 
-impl Build<'_> {
+impl DiscoveryImage<'_> {
     /// Waits until the image is there. The error says for people why it is not. Nothing is left
     /// behind then, also if somebody interrupts it.
-    pub fn run(&self, interrupted: impl Fn() -> bool) -> Result<(), String> {
-        let parent = self.out.parent().unwrap_or(Path::new("/"));
+    pub fn make(&self, interrupted: impl Fn() -> bool) -> Result<(), String> {
+        let parent = self.output_path.parent().unwrap_or(Path::new("/"));
         let folder = private_folder().tempdir_in(parent).map_err(|error| self.describe(&error))?;
         let image = folder.path().join("image.iso");
         let [ignition, output, base_iso] =
             [self.ignition, image.as_path(), self.base_iso].map(|path| path.display().to_string());
         let mut arguments = vec!["iso", "customize", "--live-ignition", &ignition];
-        arguments.extend(self.kargs.iter().map(String::as_str));
+        arguments.extend(self.kernel_arguments.iter().map(String::as_str));
         arguments.extend(["-o", &output, &base_iso]);
         let tool = Tool { name: COREOS_INSTALLER, program: self.program, folder: &folder };
         tool.run(&arguments, &[], interrupted)?;
@@ -59,19 +59,19 @@ impl Build<'_> {
     }
 
     fn describe(&self, error: &io::Error) -> String {
-        format!("{}: {error}", self.out.display())
+        format!("{}: {error}", self.output_path.display())
     }
 
     fn move_into_place(&self, image: &Path) -> io::Result<()> {
         shelf::open_to_group(image)?;
         File::open(image)?.sync_all()?;
-        fs::rename(image, self.out)
+        fs::rename(image, self.output_path)
     }
 }
 
 /// The Ignition of hosts that wait for the configuration of their cluster, to be made by
 /// openshift-install.
-pub struct Unconfigured<'a> {
+pub struct UnconfiguredIgnition<'a> {
     /// The path of openshift-install, as `programs::find` returns it.
     pub program: &'a Path,
     /// The files of `cluster-manifests` by name, as `render::discovery::manifests` returns them.
@@ -80,10 +80,10 @@ pub struct Unconfigured<'a> {
     pub secrets: &'a [String],
 }
 
-impl Unconfigured<'_> {
+impl UnconfiguredIgnition<'_> {
     /// Waits for the Ignition and returns its text. The installer leaves what it was given in its
     /// folder, so it gets a folder of its own, which is removed. The error is for people.
-    pub fn run(&self, interrupted: impl Fn() -> bool) -> Result<String, String> {
+    pub fn make(&self, interrupted: impl Fn() -> bool) -> Result<String, String> {
         let folder =
             self.prepare_folder().map_err(|error| format!("{OPENSHIFT_INSTALL}: {error}"))?;
         let arguments = ["agent", "create", "unconfigured-ignition", "--dir", "."];
@@ -210,14 +210,14 @@ mod tests {
         fs::write(path("program"), format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(path("program"), Permissions::from_mode(0o755)).unwrap();
         fs::write(path("base.iso"), "base").unwrap();
-        let result = Build {
+        let result = DiscoveryImage {
             program: &path("program"),
             base_iso: &path("base.iso"),
             ignition: &path("config.ign"),
-            kargs,
-            out: &path("rack.iso"),
+            kernel_arguments: kargs,
+            output_path: &path("rack.iso"),
         }
-        .run(|| false);
+        .make(|| false);
         (result, folder)
     }
 

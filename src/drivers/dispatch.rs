@@ -3,13 +3,13 @@
 
 use crate::model::driver::Driver;
 use crate::model::job::Verb;
-use crate::model::order::Ending;
+use crate::model::order::JobEnding;
 
 use super::task::{Stopped, Task};
 use super::{agent, exec, installer, kube, machines};
 
 /// Runs the driver of a task to its end.
-pub fn run_driver(task: &mut Task) -> Result<Ending, Stopped> {
+pub fn run_driver(task: &mut Task) -> Result<JobEnding, Stopped> {
     let ending = match task.order.driver {
         Driver::Installer => installer::run(task)?,
         Driver::Agent => agent::run(task)?,
@@ -17,11 +17,11 @@ pub fn run_driver(task: &mut Task) -> Result<Ending, Stopped> {
         Driver::Ipmi | Driver::Redfish => machines::run_job_verb(task)?,
         Driver::Missing | Driver::Fake => {
             let name = task.order.driver.name();
-            Ending::failed(format!("driver `{name}` starts no programs"))
+            JobEnding::failed(format!("driver `{name}` starts no programs"))
         }
     };
-    if task.order.verb == Verb::Provision && ending.succeeded() {
-        return Ok(find_defect(task).map_or(ending, Ending::failed));
+    if task.order.verb == Verb::Provision && ending.is_success() {
+        return Ok(find_defect(task).map_or(ending, JobEnding::failed));
     }
     Ok(ending)
 }

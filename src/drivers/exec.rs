@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::model::order::{Ending, HealthReport, Verdict};
+use crate::model::order::{HealthReport, JobEnding, Verdict};
 
 use super::files::read_regular_file;
 use super::task::{Stopped, Task};
@@ -25,10 +25,10 @@ struct DriverResult {
 }
 
 /// Runs the driver program, and reads how it ended from its exit code and its result.
-pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
+pub fn run(task: &mut Task) -> Result<JobEnding, Stopped> {
     let Some(program) = task.program_path("driver") else {
         let reason = task.order.missing.get("driver").cloned();
-        return Ok(Ending::failed(
+        return Ok(JobEnding::failed(
             reason.unwrap_or_else(|| "the driver program is missing".into()),
         ));
     };
@@ -54,7 +54,7 @@ pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
         Ok(bytes) => match serde_json::from_slice::<DriverResult>(&bytes) {
             Ok(result) => result,
             Err(error) => {
-                return Ok(Ending::failed(format!(
+                return Ok(JobEnding::failed(format!(
                     "the result of the driver cannot be read: {error}"
                 )));
             }
@@ -72,7 +72,7 @@ pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
         (_, true) => Verdict::Hopeless,
         (_, false) => Verdict::Failed,
     };
-    Ok(Ending {
+    Ok(JobEnding {
         verdict,
         message,
         infra_id: result.infra_id,

@@ -8,17 +8,17 @@ use serde_json::json;
 
 use crate::model::annotations::{
     FAKE_DEPROVISION_DURATION, FAKE_FAIL_EVERY, FAKE_HEALTH, FAKE_INSTALL_DURATION,
-    FAKE_RESUME_DURATION, FAKE_STOP_DURATION, duration_of,
+    FAKE_RESUME_DURATION, FAKE_STOP_DURATION, read_duration,
 };
 use crate::model::documents::SecretValue;
-use crate::model::job::{Health, Installation, Outcome, Report, Verb};
-use crate::model::power::SETTLE;
+use crate::model::job::{ClusterHealth, Installation, JobOutcome, JobReport, Verb};
+use crate::model::power::SETTLE_TIME;
 use crate::model::time::{Span, Time};
 
-use super::Work;
+use super::LiveJob;
 
 /// When a job will be done.
-pub fn completion_time(work: &Work<'_>) -> Time {
+pub fn completion_time(work: &LiveJob<'_>) -> Time {
     let annotation = match work.job.verb {
         Verb::Provision | Verb::AddNodes => FAKE_INSTALL_DURATION,
         Verb::Deprovision => FAKE_DEPROVISION_DURATION,
@@ -32,22 +32,22 @@ pub fn completion_time(work: &Work<'_>) -> Time {
         | Verb::Inspect
         | Verb::Wipe => FAKE_STOP_DURATION,
     };
-    let duration = duration_of(&work.annotations, annotation);
+    let duration = read_duration(&work.annotations, annotation);
     // At least a microsecond, so that a job is never done in the pass that started it.
     work.job.started.plus(duration.max(Span(1)))
 }
 
 /// How a job ended, if its duration is over.
-pub fn collect_report(work: &Work<'_>, now: Time) -> Option<Report> {
+pub fn collect_report(work: &LiveJob<'_>, now: Time) -> Option<JobReport> {
     if now < completion_time(work) {
         return None;
     }
     let outcome = match work.job.verb {
-        Verb::Provision if is_made_to_fail(work) => Outcome::failed(format!(
+        Verb::Provision if is_made_to_fail(work) => JobOutcome::failed(format!(
             "simulated failure of provision job {} of its pool",
             work.job.ordinal
         )),
-        Verb::Provision => Outcome::Installed(simulated_installation(work)),
+        Verb::Provision => JobOutcome::Installed(simulated_installation(work)),
         Verb::Start if is_steered_to(&work.annotations, "start-fails") => {
             simulated_failure("start")
         }
@@ -62,13 +62,13 @@ pub fn collect_report(work: &Work<'_>, now: Time) -> Option<Report> {
         | Verb::Eject
         | Verb::Inspect
         | Verb::AddNodes
-        | Verb::Wipe => Outcome::Done,
+        | Verb::Wipe => JobOutcome::Done,
     };
-    Some(Report { job: work.job.id, object: work.job.object.clone(), outcome })
+    Some(JobReport { job: work.job.id, object: work.job.object.clone(), outcome })
 }
 
-fn simulated_failure(verb: &str) -> Outcome {
-    Outcome::failed(format!("simulated failure to {verb} machines"))
+fn simulated_failure(verb: &str) -> JobOutcome {
+    JobOutcome::failed(format!("simulated failure to {verb} machines"))
 }
 
 /// Whether `poolctl.dev/fake-health` has this value.
@@ -78,14 +78,14 @@ fn is_steered_to(annotations: &BTreeMap<String, String>, value: &str) -> bool {
 
 /// The health of a cluster with this name. Simulated machines do at once what they are told, unless
 /// `poolctl.dev/fake-health` names what is to be late: machines, nodes, operators or settle.
-pub fn simulated_health(annotations: &BTreeMap<String, String>, name: &str) -> Health {
+pub fn simulated_health(annotations: &BTreeMap<String, String>, name: &str) -> ClusterHealth {
     let machines = if is_steered_to(annotations, "machines") {
         vec![format!("{name}-master-0"), format!("{name}-worker-1")]
     } else {
         Vec::new()
     };
-    let settle = if is_steered_to(annotations, "settle") { SETTLE } else { Span::default() };
-    Health {
+    let settle = if is_steered_to(annotations, "settle") { SETTLE_TIME } else { Span::default() };
+    ClusterHealth {
         machines,
         nodes_ready: !is_steered_to(annotations, "nodes"),
         operators_ready: !is_steered_to(annotations, "operators"),
@@ -95,14 +95,14 @@ pub fn simulated_health(annotations: &BTreeMap<String, String>, name: &str) -> H
 
 /// Whether this is one of the provision jobs of its pool that are to fail: every n-th, as
 /// `poolctl.dev/fake-fail-every` says.
-fn is_made_to_fail(work: &Work<'_>) -> bool {
+fn is_made_to_fail(work: &LiveJob<'_>) -> bool {
     let annotation = work.annotations.get(FAKE_FAIL_EVERY);
     let interval = annotation.and_then(|value| value.parse::<u32>().ok()).unwrap_or(0);
     interval > 0 && work.job.ordinal > 0 && work.job.ordinal.is_multiple_of(interval)
 }
 
 /// What an installation would leave: a kubeconfig, a password and metadata.json.
-fn simulated_installation(work: &Work<'_>) -> Installation {
+fn simulated_installation(work: &LiveJob<'_>) -> Installation {
     let name = work.cluster_name;
     // 128 random bits as 32 digits: whatever has to differ between clusters is cut from them.
     let id = format!("{:032x}", work.job.id.0);

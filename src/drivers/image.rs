@@ -57,7 +57,7 @@ pub fn publish_image(
     let describe = |error: io::Error| format!("{}: {error}", folder.display());
     let image = find_image(work, kind).map_err(describe)?.ok_or("there is no image")?;
     let job_folder = folder.join(&task.order.job);
-    shelf::folder(&job_folder).map_err(describe)?;
+    shelf::create_image_folder(&job_folder).map_err(describe)?;
     let name = format!("{kind}.iso");
     let published = PublishedImage {
         url: format!("{}/{}/{name}", url.trim_end_matches('/'), task.order.job),

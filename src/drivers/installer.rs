@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::model::job::Verb;
-use crate::model::order::{Ending, Verdict};
+use crate::model::order::{JobEnding, Verdict};
 use crate::render::manifests;
-use crate::render::patch::Rules;
+use crate::render::patch::PatchRules;
 use crate::yaml;
 
 use super::task::{Stopped, Task};
@@ -24,7 +24,7 @@ const AUTH_FILES: [&str; 2] = ["kubeconfig", "kubeadmin-password"];
 const ERROR_LETTERS: usize = 300;
 
 /// Runs the verb of a task on a cluster whose infrastructure the installer makes.
-pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
+pub fn run(task: &mut Task) -> Result<JobEnding, Stopped> {
     match task.order.verb {
         Verb::Provision => provision(task),
         Verb::Deprovision => destroy_cluster(task),
@@ -56,18 +56,18 @@ impl Installer {
     }
 }
 
-fn provision(task: &mut Task) -> Result<Ending, Stopped> {
+fn provision(task: &mut Task) -> Result<JobEnding, Stopped> {
     let work = task.job_folder.file_path("work");
     if let Err(error) = write_install_config(task, &work) {
-        return Ok(Ending::hopeless(error));
+        return Ok(JobEnding::hopeless(error));
     }
     let environment = match credentials::installer_environment(task) {
         Ok(environment) => environment,
-        Err(error) => return Ok(Ending::hopeless(error)),
+        Err(error) => return Ok(JobEnding::hopeless(error)),
     };
     let program = match release::find_installer(task)? {
         Ok(path) => path,
-        Err(error) => return Ok(Ending::new(Verdict::Later, error)),
+        Err(error) => return Ok(JobEnding::new(Verdict::Later, error)),
     };
     let installer = Installer { program, work, environment };
     for document in ["manifests", "ignition-configs"] {
@@ -78,14 +78,14 @@ fn provision(task: &mut Task) -> Result<Ending, Stopped> {
         if document == "manifests"
             && let Err(error) = patch_manifests(task, &installer.work)
         {
-            return Ok(Ending::hopeless(error));
+            return Ok(JobEnding::hopeless(error));
         }
     }
     // From here on the cluster can be destroyed, whatever happens.
     let metadata = save_installation(task, &installer.work)?;
     if metadata["infraID"].as_str().is_none_or(str::is_empty) {
         let message = "the installer wrote no metadata.json; poolctl creates no cluster without it";
-        return Ok(Ending::new(Verdict::NothingMade, message));
+        return Ok(JobEnding::new(Verdict::NothingMade, message));
     }
     let code = installer.run(task, &["create", "cluster"])?;
     // Except where nothing was begun (3): what took too long may be over after all.
@@ -95,10 +95,10 @@ fn provision(task: &mut Task) -> Result<Ending, Stopped> {
     save_installation(task, &installer.work)?;
     let kubeconfig = task.job_folder.saved_path("kubeconfig");
     kube::save_nodes(task, &kubeconfig)?;
-    Ok(Ending {
+    Ok(JobEnding {
         infra_id: metadata["infraID"].as_str().unwrap_or_default().to_owned(),
         cluster_id: metadata["clusterID"].as_str().unwrap_or_default().to_owned(),
-        ..Ending::done()
+        ..JobEnding::success()
     })
 }
 
@@ -116,9 +116,9 @@ pub fn write_install_config(task: &Task, work: &Path) -> Result<(), String> {
 fn read_completed_config(task: &Task) -> Result<String, String> {
     let template = fs::read_to_string(task.job_folder.input_path("install-config.yaml"))
         .map_err(|error| error.to_string())?;
-    let mut document = yaml::value(&template).map_err(|error| error.to_string())?;
+    let mut document = yaml::parse_value(&template).map_err(|error| error.to_string())?;
     credentials::complete_install_config(task, &mut document);
-    yaml::text(&document).map_err(|error| error.to_string())
+    yaml::to_text(&document).map_err(|error| error.to_string())
 }
 
 /// Applies the patches of the order to the manifests that the installer has made. The error is for
@@ -128,11 +128,11 @@ fn patch_manifests(task: &mut Task, work: &Path) -> Result<(), String> {
         return Ok(());
     }
     let original = read_manifests(work).map_err(|error| error.to_string())?;
-    let rules = Rules { strict: task.order.strict_patches, allowed: None };
-    let patched = manifests::patched(&original, &task.order.manifest_patches, rules)?;
+    let rules = PatchRules { strict: task.order.strict_patches, allowed: None };
+    let patched = manifests::patch_manifests(&original, &task.order.manifest_patches, rules)?;
     for (path, document) in &patched {
         if original.get(path) != Some(document) {
-            let manifest = yaml::text(document).map_err(|error| format!("{path}: {error}"))?;
+            let manifest = yaml::to_text(document).map_err(|error| format!("{path}: {error}"))?;
             fs::write(work.join(path), manifest).map_err(|error| format!("{path}: {error}"))?;
         }
     }
@@ -149,7 +149,7 @@ fn read_manifests(work: &Path) -> io::Result<BTreeMap<String, Value>> {
             if entry.file_type()?.is_file() {
                 let path = format!("{folder}/{}", entry.file_name().to_string_lossy());
                 let manifest = fs::read_to_string(entry.path())?;
-                if let Ok(document) = yaml::value(&manifest) {
+                if let Ok(document) = yaml::parse_value(&manifest) {
                     manifests.insert(path, document);
                 }
             }
@@ -176,7 +176,7 @@ pub fn save_installation(task: &mut Task, work: &Path) -> Result<Value, Stopped>
 
 /// Destroys a cluster. The installer needs nothing but its metadata.json; if none was ever written,
 /// nothing was made.
-fn destroy_cluster(task: &mut Task) -> Result<Ending, Stopped> {
+fn destroy_cluster(task: &mut Task) -> Result<JobEnding, Stopped> {
     let work = task.job_folder.file_path("work");
     let json = match fs::read_to_string(task.job_folder.input_path("metadata.json")) {
         Ok(json) => json,
@@ -184,43 +184,43 @@ fn destroy_cluster(task: &mut Task) -> Result<Ending, Stopped> {
             let was_given = task.order.inputs.iter().any(|name| name == "metadata.json");
             let is_missing = error.kind() == io::ErrorKind::NotFound;
             if was_given || !is_missing || !task.order.infra_id.is_empty() {
-                return Ok(Ending::failed(format!("metadata.json: {error}")));
+                return Ok(JobEnding::failed(format!("metadata.json: {error}")));
             }
             task.log_line("no metadata.json was ever written: there is nothing to destroy");
-            return Ok(Ending::done());
+            return Ok(JobEnding::success());
         }
     };
     let mut metadata: Value = match serde_json::from_str(&json) {
         Ok(metadata) => metadata,
-        Err(error) => return Ok(Ending::failed(format!("metadata.json: {error}"))),
+        Err(error) => return Ok(JobEnding::failed(format!("metadata.json: {error}"))),
     };
     credentials::complete_metadata(task, &mut metadata);
     fs::write(work.join("metadata.json"), metadata.to_string())?;
     let environment = match credentials::installer_environment(task) {
         Ok(environment) => environment,
-        Err(error) => return Ok(Ending::failed(error)),
+        Err(error) => return Ok(JobEnding::failed(error)),
     };
     let program = match release::find_installer(task)? {
         Ok(path) => path,
-        Err(error) => return Ok(Ending::failed(error)),
+        Err(error) => return Ok(JobEnding::failed(error)),
     };
     let installer = Installer { program, work, environment };
     let code = installer.run(task, &["destroy", "cluster"])?;
     if code != 0 {
         return Ok(ending_of_failed_step(task, "destroy cluster", code));
     }
-    Ok(Ending::done())
+    Ok(JobEnding::success())
 }
 
 /// How a job ends if a step fails before anything exists, whatever its exit code.
-pub fn ending_before_creation(task: &Task, step: &str, code: i32) -> Ending {
-    Ending { verdict: Verdict::NothingMade, ..ending_of_failed_step(task, step, code) }
+pub fn ending_before_creation(task: &Task, step: &str, code: i32) -> JobEnding {
+    JobEnding { verdict: Verdict::NothingMade, ..ending_of_failed_step(task, step, code) }
 }
 
 /// How a job ends if a step of openshift-install fails. The codes are those that it documents;
 /// others may come. With 3 it has not begun to make anything, because the install-config is not
 /// valid, or because the platform could not be asked whether it is.
-pub fn ending_of_failed_step(task: &Task, step: &str, code: i32) -> Ending {
+pub fn ending_of_failed_step(task: &Task, step: &str, code: i32) -> JobEnding {
     let reason = match code {
         3 => "the install-config is not valid, or the platform could not be reached",
         4 => "the infrastructure could not be created",
@@ -237,13 +237,13 @@ pub fn ending_of_failed_step(task: &Task, step: &str, code: i32) -> Ending {
     }
     let nothing_made = task.order.verb == Verb::Provision && code == 3;
     let verdict = if nothing_made { Verdict::NothingMade } else { Verdict::Failed };
-    Ending::new(verdict, message)
+    JobEnding::new(verdict, message)
 }
 
 /// The message of the last line in a job's log that says what went wrong.
 fn last_logged_error(folder: &Path) -> Option<String> {
     let mut last_line: Option<String> = None;
-    for piece in log::pieces(folder, 0) {
+    for piece in log::read_pieces(folder, 0) {
         let mut lines = piece.text.lines().rev();
         let error = lines.find(|line| line.contains("level=error") || line.contains("level=fatal"));
         if let Some(line) = error {

@@ -8,12 +8,12 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use crate::model::order::Order;
+use crate::model::order::JobOrder;
 use crate::render::redact;
 
 use super::files::read_regular_file;
 use super::log::Log;
-use super::place::Place;
+use super::place::JobFolder;
 use super::process;
 use super::scrub::Secrets;
 use super::stream::Stream;
@@ -26,7 +26,7 @@ type FileVersion = (PathBuf, u64, Option<SystemTime>);
 
 /// What becomes of the output of a job's programs.
 pub struct Journal {
-    job_folder: Place,
+    job_folder: JobFolder,
     log: Log,
     /// What programs print into the log.
     streams: Vec<Stream>,
@@ -41,7 +41,7 @@ pub struct Journal {
 
 impl Journal {
     /// A journal of a job that has printed nothing yet, with the secrets that it was given.
-    pub fn new(job_folder: &Place, order: &Order) -> Self {
+    pub fn new(job_folder: &JobFolder, order: &JobOrder) -> Self {
         let mut secret_values = BTreeSet::new();
         for (name, value) in &order.environment {
             secret_values.extend(redact::secrets_of_variable(name, value));
@@ -136,7 +136,7 @@ impl Journal {
             let Ok(bytes) = read_regular_file(path) else { continue };
             let Ok(content) = String::from_utf8(bytes) else { continue };
             let is_secret = path.file_name().is_none_or(|name| name != "install-config.yaml");
-            self.secret_values.extend(redact::secrets_in(&content, is_secret));
+            self.secret_values.extend(redact::find_secrets(&content, is_secret));
         }
         self.secrets = Secrets::new(self.secret_values.iter().map(String::as_str));
         self.secret_files = files;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::model::order::{Ending, HealthReport};
+use crate::model::order::{HealthReport, JobEnding};
 use crate::yaml;
 
 use super::certificate_requests::{KnownHost, approvable_requests, hosts_of_nodes};
@@ -80,13 +80,13 @@ impl ClusterClient {
 
 /// Looks how far a cluster is that was told to start or stop. It approves certificates on the way:
 /// nodes that were away for long cannot become ready without.
-pub fn check_health(task: &mut Task) -> Result<Ending, Stopped> {
+pub fn check_health(task: &mut Task) -> Result<JobEnding, Stopped> {
     let client = match ClusterClient::new(task, &task.job_folder.input_path("kubeconfig")) {
         Ok(client) => client,
-        Err(error) => return Ok(Ending::failed(error)),
+        Err(error) => return Ok(JobEnding::failed(error)),
     };
     let report = read_health(task, &client)?;
-    Ok(Ending { health: Some(report), ..Ending::done() })
+    Ok(JobEnding { health: Some(report), ..JobEnding::success() })
 }
 
 fn read_health(task: &mut Task, client: &ClusterClient) -> Result<HealthReport, Stopped> {
@@ -152,7 +152,7 @@ pub fn save_nodes(task: &mut Task, kubeconfig: &Path) -> Result<(), Stopped> {
 
 /// Why a kubeconfig must not be used, if so: it is no YAML, or its reader would start a program.
 pub fn kubeconfig_defect(kubeconfig: &str) -> Option<String> {
-    let document = match yaml::value(kubeconfig) {
+    let document = match yaml::parse_value(kubeconfig) {
         Ok(document) => document,
         Err(error) => return Some(error.to_string()),
     };

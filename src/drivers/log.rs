@@ -36,7 +36,7 @@ pub struct Log {
 }
 
 /// A stretch of a log, as one step of reading returns it.
-pub struct Piece {
+pub struct LogPiece {
     /// Bytes that were logged right before it and are not kept any more.
     pub left_out: u64,
     pub text: String,
@@ -117,7 +117,7 @@ pub fn logged_bytes(folder: &Path) -> u64 {
 
 /// What is kept of the log in a job's folder behind a position (in bytes), up to where the log ends
 /// at the time of the call.
-pub fn pieces(folder: &Path, mut position: u64) -> impl Iterator<Item = Piece> {
+pub fn read_pieces(folder: &Path, mut position: u64) -> impl Iterator<Item = LogPiece> {
     let end = logged_bytes(folder);
     std::iter::from_fn(move || {
         if position >= end {
@@ -129,7 +129,7 @@ pub fn pieces(folder: &Path, mut position: u64) -> impl Iterator<Item = Piece> {
     })
 }
 
-fn read_piece_after(folder: &Path, position: u64) -> Option<Piece> {
+fn read_piece_after(folder: &Path, position: u64) -> Option<LogPiece> {
     for part in list_parts(folder) {
         if part.end_position() <= position {
             continue;
@@ -138,7 +138,7 @@ fn read_piece_after(folder: &Path, position: u64) -> Option<Piece> {
         // A file that was removed meanwhile counts as left out.
         let bytes = read_part(&part, start).unwrap_or_default();
         if !bytes.is_empty() {
-            return Some(Piece {
+            return Some(LogPiece {
                 left_out: start - position,
                 text: String::from_utf8_lossy(&bytes).into_owned(),
                 end: start + bytes.len() as u64,
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(logged_bytes(folder.path()), 100 << 20);
         let mut shown = Vec::new();
         let mut left_out = 0;
-        for piece in pieces(folder.path(), 0) {
+        for piece in read_pieces(folder.path(), 0) {
             left_out += piece.left_out;
             shown.push(piece.text);
         }
@@ -221,11 +221,11 @@ mod tests {
                 && shown[shown.len() - 1] == line_of_one_mebibyte(99)
         );
         // A reader that has followed it so far gets the rest.
-        let rest: Vec<Piece> = pieces(folder.path(), 99 << 20).collect();
+        let rest: Vec<LogPiece> = read_pieces(folder.path(), 99 << 20).collect();
         assert!(
             rest.len() == 1 && rest[0].left_out == 0 && rest[0].text == line_of_one_mebibyte(99)
         );
-        assert_eq!(pieces(folder.path(), 100 << 20).count(), 0);
+        assert_eq!(read_pieces(folder.path(), 100 << 20).count(), 0);
     }
 
     #[test]
@@ -238,7 +238,7 @@ mod tests {
         fs::create_dir(&folder).unwrap();
         log.append(b"kept\n");
         log.append(b"kept, too\n");
-        let shown: Vec<Piece> = pieces(&folder, 0).collect();
+        let shown: Vec<LogPiece> = read_pieces(&folder, 0).collect();
         assert!(shown.len() == 1 && shown[0].left_out == 5, "{}", shown.len());
         assert_eq!(shown[0].text, "kept\nkept, too\n");
     }

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
-use crate::model::bmc::Address;
-use crate::model::host::{ErrorReason, pin_of};
+use crate::model::bmc::BmcAddress;
+use crate::model::host::{ErrorReason, parse_certificate_pin};
 use crate::model::job::{HostReport, Verb};
-use crate::model::order::{Ending, HealthReport, Machine, Order};
+use crate::model::order::{HealthReport, JobEnding, JobOrder, Machine};
 
 use super::controller::{self, Controller, ControllerError, JobLink};
 use super::files::read_regular_file;
@@ -25,12 +25,12 @@ use super::trust::Trust;
 const AT_ONCE: usize = 64;
 
 /// Makes all machines of a job do what the job's verb says.
-pub fn run_job_verb(task: &mut Task) -> Result<Ending, Stopped> {
+pub fn run_job_verb(task: &mut Task) -> Result<JobEnding, Stopped> {
     run_verb(task, task.order.verb)
 }
 
 /// Makes all machines of a job do this, whatever the job's verb is.
-pub fn run_verb(task: &mut Task, verb: Verb) -> Result<Ending, Stopped> {
+pub fn run_verb(task: &mut Task, verb: Verb) -> Result<JobEnding, Stopped> {
     let mut reports = Vec::new();
     for stage in stages(&task.order.machines, verb) {
         for indexes in stage.chunks(AT_ONCE) {
@@ -46,9 +46,12 @@ pub fn run_verb(task: &mut Task, verb: Verb) -> Result<Ending, Stopped> {
         .filter(|report| has_failed(report))
         .map(|report| describe_failure(&task.order, report))
         .collect();
-    let ending =
-        if failures.is_empty() { Ending::done() } else { Ending::failed(failures.join("; ")) };
-    Ok(Ending { hosts: reports, ..ending })
+    let ending = if failures.is_empty() {
+        JobEnding::success()
+    } else {
+        JobEnding::failed(failures.join("; "))
+    };
+    Ok(JobEnding { hosts: reports, ..ending })
 }
 
 /// The machines, by their indexes in the order, in groups of which each is begun when the one
@@ -78,7 +81,7 @@ fn stages(machines: &[Machine], verb: Verb) -> [Vec<usize>; 2] {
 /// If one fails, the image is ejected everywhere, and the machines that have booted are switched
 /// off: the installation does not go on without the others, and their next boot would be from their
 /// disks.
-pub fn boot_from_image(task: &mut Task, image_url: &str) -> Result<Ending, Stopped> {
+pub fn boot_from_image(task: &mut Task, image_url: &str) -> Result<JobEnding, Stopped> {
     for machine in &mut task.order.machines {
         machine.image = Some(image_url.to_owned());
         machine.held = true;
@@ -86,17 +89,17 @@ pub fn boot_from_image(task: &mut Task, image_url: &str) -> Result<Ending, Stopp
         machine.soft = false;
     }
     let mut ending = run_verb(task, Verb::Attach)?;
-    if ending.succeeded() {
+    if ending.is_success() {
         let booted = run_verb(task, Verb::Cycle)?;
-        ending = Ending { hosts: [ending.hosts, booted.hosts.clone()].concat(), ..booted };
-        if !ending.succeeded() {
+        ending = JobEnding { hosts: [ending.hosts, booted.hosts.clone()].concat(), ..booted };
+        if !ending.is_success() {
             for machine in &mut task.order.machines {
                 machine.soft_off = 0;
             }
             ending.hosts.extend(run_verb(task, Verb::Stop)?.hosts);
         }
     }
-    if !ending.succeeded() {
+    if !ending.is_success() {
         let ejected = run_verb(task, Verb::Eject)?;
         ending.hosts.extend(ejected.hosts);
     }
@@ -104,7 +107,7 @@ pub fn boot_from_image(task: &mut Task, image_url: &str) -> Result<Ending, Stopp
 }
 
 /// Looks which machines are not switched on or off yet, as they were told to be.
-pub fn check_health(task: &mut Task) -> Result<Ending, Stopped> {
+pub fn check_health(task: &mut Task) -> Result<JobEnding, Stopped> {
     let indexes: Vec<usize> = (0..task.order.machines.len()).collect();
     let mut reports = Vec::new();
     for chunk in indexes.chunks(AT_ONCE) {
@@ -114,7 +117,7 @@ pub fn check_health(task: &mut Task) -> Result<Ending, Stopped> {
     let late_reports = reports.iter().filter(|report| report.powered_on != Some(should_be_on));
     let machines = late_reports.map(|report| short_name(&report.host).to_owned()).collect();
     let health = HealthReport { machines, ..HealthReport::default() };
-    Ok(Ending { hosts: reports, health: Some(health), ..Ending::done() })
+    Ok(JobEnding { hosts: reports, health: Some(health), ..JobEnding::success() })
 }
 
 fn has_failed(report: &HostReport) -> bool {
@@ -122,7 +125,7 @@ fn has_failed(report: &HostReport) -> bool {
 }
 
 /// What went wrong with a machine. The job of a single host needs not say which one it was.
-fn describe_failure(order: &Order, report: &HostReport) -> String {
+fn describe_failure(order: &JobOrder, report: &HostReport) -> String {
     if order.cluster.is_empty() {
         return report.error.clone();
     }
@@ -198,8 +201,8 @@ fn open_controller(
     }
     let user = require_secret(secrets, "username")?;
     let password = require_secret(secrets, "password")?;
-    match machine.address.parse::<Address>()? {
-        Address::Ipmi { host, port, privilege } => {
+    match machine.address.parse::<BmcAddress>()? {
+        BmcAddress::Ipmi { host, port, privilege } => {
             let program = ipmitool.ok_or(
                 "there is no ipmitool; install it, or name it in programs of the Settings",
             )?;
@@ -207,9 +210,9 @@ fn open_controller(
             let folder = folder.to_owned();
             Ok(Box::new(Ipmi::new(program, folder, target, password, machine.cipher)?))
         }
-        Address::Redfish { origin, system } => {
+        BmcAddress::Redfish { origin, system } => {
             let pin = match &machine.pin {
-                Some(pin) => Some(pin_of(pin).ok_or_else(|| {
+                Some(pin) => Some(parse_certificate_pin(pin).ok_or_else(|| {
                     ControllerError::new(
                         ErrorReason::CertificateRefused,
                         "its pin is not a SHA-256",

@@ -46,15 +46,17 @@ use std::path::Path;
 
 use crate::model::documents::SecretValue;
 use crate::model::driver::Driver;
-use crate::model::job::{Failure, Health, Installation, Job, Outcome, Report, Verb};
-use crate::model::meta::{Steering, is_true};
-use crate::model::order::{Ending, Verdict};
+use crate::model::job::{
+    ClusterHealth, FailureKind, Installation, Job, JobOutcome, JobReport, Verb,
+};
+use crate::model::meta::{Steering, is_go_true};
+use crate::model::order::{JobEnding, Verdict};
 use crate::model::time::{Span, Time};
 
-use place::{Place, Standing};
+use place::{JobFolder, JobState};
 
 /// A live job, with what its driver needs to know about its cluster.
-pub struct Work<'a> {
+pub struct LiveJob<'a> {
     pub job: &'a Job,
     /// The cluster in DNS; empty for a job on a host.
     pub cluster_name: &'a str,
@@ -65,15 +67,15 @@ pub struct Work<'a> {
     pub jobs: &'a Path,
 }
 
-impl Work<'_> {
-    fn job_folder(&self) -> Place {
-        Place::of(self.jobs, &self.job.id.to_string())
+impl LiveJob<'_> {
+    fn job_folder(&self) -> JobFolder {
+        JobFolder::for_job(self.jobs, &self.job.id.to_string())
     }
 }
 
 /// What there is to report of a job now: in this order what it has saved, how far it is, what was
 /// found of hosts, and how it ended. Empty if it goes on and there is nothing to tell.
-pub fn collect(work: &Work<'_>, now: Time) -> Vec<Report> {
+pub fn collect_reports(work: &LiveJob<'_>, now: Time) -> Vec<JobReport> {
     match work.job.driver {
         Driver::Fake => fake::collect_report(work, now).into_iter().collect(),
         Driver::Missing => Vec::new(),
@@ -85,8 +87,8 @@ pub fn collect(work: &Work<'_>, now: Time) -> Vec<Report> {
 
 /// Whether only the pass can end this job when its deadline is over. A supervisor ends its job by
 /// itself, unless it is gone or held up.
-pub fn is_unattended(work: &Work<'_>) -> bool {
-    if !work.job.driver.supervised() {
+pub fn must_be_ended_by_pass(work: &LiveJob<'_>) -> bool {
+    if !work.job.driver.is_supervised() {
         return true;
     }
     let job_folder = work.job_folder();
@@ -94,28 +96,28 @@ pub fn is_unattended(work: &Work<'_>) -> bool {
 }
 
 /// Whether a supervisor has begun to work on the job.
-pub fn is_begun(work: &Work<'_>) -> bool {
-    work.job.driver.supervised() && work.job_folder().file_path("started").exists()
+pub fn has_started(work: &LiveJob<'_>) -> bool {
+    work.job.driver.is_supervised() && work.job_folder().file_path("started").exists()
 }
 
-fn collect_supervised_reports(work: &Work<'_>) -> Vec<Report> {
+fn collect_supervised_reports(work: &LiveJob<'_>) -> Vec<JobReport> {
     let job_folder = work.job_folder();
     let mut host_reports = None;
     // Looked at first: what a job saves before it ends must be found below.
-    let final_outcome = match job_folder.standing() {
-        Standing::NotStarted if work.job.begun => Some(broken_off(
+    let final_outcome = match job_folder.read_state() {
+        JobState::NotStarted if work.job.begun => Some(broken_off(
             "the folder of the job is gone; what the job created may still exist".into(),
             false,
         )),
-        Standing::NotStarted => return Vec::new(),
-        Standing::Running => None,
-        Standing::Interrupted => {
+        JobState::NotStarted => return Vec::new(),
+        JobState::Running => None,
+        JobState::Interrupted => {
             Some(broken_off("the supervisor of the job is gone".into(), false))
         }
-        Standing::Over(ending) => {
+        JobState::Over(ending) => {
             let outcome = outcome_of_ending(&job_folder, work.job.verb, &ending);
             if !ending.hosts.is_empty() {
-                host_reports = Some(Outcome::Hosts(ending.hosts));
+                host_reports = Some(JobOutcome::Hosts(ending.hosts));
             }
             Some(outcome)
         }
@@ -129,23 +131,23 @@ fn collect_supervised_reports(work: &Work<'_>) -> Vec<Report> {
     outcomes.extend(final_outcome);
     outcomes
         .into_iter()
-        .map(|outcome| Report { job: work.job.id, object: work.job.object.clone(), outcome })
+        .map(|outcome| JobReport { job: work.job.id, object: work.job.object.clone(), outcome })
         .collect()
 }
 
 /// What a job has saved so far, which must not be lost whatever becomes of the job.
-fn saved_outcome(job_folder: &Place, verb: Verb) -> Option<Outcome> {
+fn saved_outcome(job_folder: &JobFolder, verb: Verb) -> Option<JobOutcome> {
     match verb {
         Verb::Provision => {
-            let installation = saved_installation(job_folder, &Ending::default());
+            let installation = saved_installation(job_folder, &JobEnding::default());
             // Before there is metadata nothing was made that has to be destroyed.
             installation.metadata.as_ref()?;
-            Some(Outcome::Saved(installation))
+            Some(JobOutcome::Saved(installation))
         }
         Verb::AddNodes => {
             let installation = saved_nodes(job_folder);
             installation.nodes.as_ref()?;
-            Some(Outcome::Saved(installation))
+            Some(JobOutcome::Saved(installation))
         }
         Verb::Deprovision
         | Verb::Start
@@ -161,10 +163,10 @@ fn saved_outcome(job_folder: &Place, verb: Verb) -> Option<Outcome> {
 }
 
 /// How far a job is that goes on, and which image people are to boot hosts from.
-fn progress_outcomes(job_folder: &Place, job: &Job) -> Vec<Outcome> {
+fn progress_outcomes(job_folder: &JobFolder, job: &Job) -> Vec<JobOutcome> {
     let mut outcomes = Vec::new();
     if job.verb == Verb::Provision {
-        outcomes.extend(job_folder.last_message().map(Outcome::Progress));
+        outcomes.extend(job_folder.last_message().map(JobOutcome::Progress));
     }
     let installs_hosts = matches!(job.verb, Verb::Provision | Verb::AddNodes);
     if installs_hosts
@@ -172,36 +174,38 @@ fn progress_outcomes(job_folder: &Place, job: &Job) -> Vec<Outcome> {
         && let Some(image) = job_folder.boot_image()
     {
         // An empty name says that the hosts have been booted.
-        outcomes.push(Outcome::Boots(if image.is_empty() { None } else { Some(image) }));
+        outcomes.push(JobOutcome::Boots(if image.is_empty() { None } else { Some(image) }));
     }
     outcomes
 }
 
 /// It failed by nobody's fault. `later`: something is missing that somebody has to bring first.
-fn broken_off(message: String, later: bool) -> Outcome {
-    Outcome::BrokeOff { message, later }
+fn broken_off(message: String, later: bool) -> JobOutcome {
+    JobOutcome::BrokeOff { message, later }
 }
 
-fn outcome_of_ending(job_folder: &Place, verb: Verb, ending: &Ending) -> Outcome {
+fn outcome_of_ending(job_folder: &JobFolder, verb: Verb, ending: &JobEnding) -> JobOutcome {
     let message = ending.message.clone();
     match ending.verdict {
         Verdict::BrokeOff => return broken_off(message, false),
         Verdict::Later => return broken_off(message, true),
-        Verdict::Failed => return Outcome::Failed { message, how: Failure::Usual },
-        Verdict::Hopeless => return Outcome::Failed { message, how: Failure::Hopeless },
-        Verdict::NothingMade => return Outcome::Failed { message, how: Failure::NothingMade },
+        Verdict::Failed => return JobOutcome::Failed { message, how: FailureKind::Usual },
+        Verdict::Hopeless => return JobOutcome::Failed { message, how: FailureKind::Hopeless },
+        Verdict::NothingMade => {
+            return JobOutcome::Failed { message, how: FailureKind::NothingMade };
+        }
         Verdict::Succeeded => {}
     }
     match verb {
-        Verb::Provision => Outcome::Installed(saved_installation(job_folder, ending)),
+        Verb::Provision => JobOutcome::Installed(saved_installation(job_folder, ending)),
         Verb::Health => match &ending.health {
-            Some(health) => Outcome::Healthy(Health {
+            Some(health) => JobOutcome::Healthy(ClusterHealth {
                 machines: health.machines.clone(),
                 nodes_ready: health.nodes_ready,
                 operators_ready: health.operators_ready,
-                settle: crate::model::power::SETTLE,
+                settle: crate::model::power::SETTLE_TIME,
             }),
-            None => Outcome::failed("the driver did not report the cluster's health"),
+            None => JobOutcome::failed("the driver did not report the cluster's health"),
         },
         Verb::Deprovision
         | Verb::Start
@@ -212,17 +216,17 @@ fn outcome_of_ending(job_folder: &Place, verb: Verb, ending: &Ending) -> Outcome
         | Verb::Eject
         | Verb::Inspect
         | Verb::AddNodes
-        | Verb::Wipe => Outcome::Done,
+        | Verb::Wipe => JobOutcome::Done,
     }
 }
 
 /// The nodes of a cluster after hosts have joined it; there is nothing else to save then.
-fn saved_nodes(job_folder: &Place) -> Installation {
+fn saved_nodes(job_folder: &JobFolder) -> Installation {
     Installation { nodes: read_secret(job_folder, "nodes.json"), ..Installation::default() }
 }
 
 /// What an installation has saved so far.
-fn saved_installation(job_folder: &Place, ending: &Ending) -> Installation {
+fn saved_installation(job_folder: &JobFolder, ending: &JobEnding) -> Installation {
     Installation {
         infra_id: ending.infra_id.clone(),
         cluster_id: ending.cluster_id.clone(),
@@ -233,7 +237,7 @@ fn saved_installation(job_folder: &Place, ending: &Ending) -> Installation {
     }
 }
 
-fn read_secret(job_folder: &Place, name: &str) -> Option<SecretValue> {
+fn read_secret(job_folder: &JobFolder, name: &str) -> Option<SecretValue> {
     job_folder.read_saved(name).map(SecretValue::new)
 }
 
@@ -242,22 +246,22 @@ const SKIP_OPERATORS: &str = "hive.openshift.io/resume-skips-cluster-operators";
 
 /// The health of a simulated cluster that was told to start or stop. None for any other: those need
 /// a job to find out.
-pub fn health(driver: Driver, steering: &Steering, name: &str) -> Option<Health> {
+pub fn simulated_health(driver: Driver, steering: &Steering, name: &str) -> Option<ClusterHealth> {
     if driver != Driver::Fake {
         return None;
     }
-    Some(skipping(fake::simulated_health(&steering.annotations, name), steering))
+    Some(apply_resume_label(fake::simulated_health(&steering.annotations, name), steering))
 }
 
 /// Health as far as it matters for this cluster: operators count as ready if its label says so.
-pub fn skipping(health: Health, steering: &Steering) -> Health {
-    if steering.labels.get(SKIP_OPERATORS).is_some_and(|value| is_true(value)) {
-        return Health { operators_ready: true, settle: Span::default(), ..health };
+pub fn apply_resume_label(health: ClusterHealth, steering: &Steering) -> ClusterHealth {
+    if steering.labels.get(SKIP_OPERATORS).is_some_and(|value| is_go_true(value)) {
+        return ClusterHealth { operators_ready: true, settle: Span::default(), ..health };
     }
     health
 }
 
 /// When a job will be done. Only the driver of simulated clusters knows that beforehand.
-pub fn due(work: &Work<'_>) -> Option<Time> {
+pub fn simulated_completion_time(work: &LiveJob<'_>) -> Option<Time> {
     if work.job.driver == Driver::Fake { Some(fake::completion_time(work)) } else { None }
 }

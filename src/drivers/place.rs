@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::model::documents::SecretValue;
-use crate::model::order::{Ending, Order};
+use crate::model::order::{JobEnding, JobOrder};
 
 use super::files::{read_regular_file, sync_folder, write_new_file};
 use super::log;
@@ -29,15 +29,15 @@ pub const BOOT_IMAGE: &str = "boots";
 
 /// `jobs/<id>/` beside the state.
 #[derive(Clone, Debug)]
-pub struct Place(PathBuf);
+pub struct JobFolder(PathBuf);
 
 /// How a job stands, as its folder tells.
 #[derive(Debug, PartialEq)]
-pub enum Standing {
+pub enum JobState {
     /// Nobody has begun it: it may be begun, as often as needed.
     NotStarted,
     Running,
-    Over(Ending),
+    Over(JobEnding),
     /// It was begun, and nobody works on it any more.
     Interrupted,
 }
@@ -53,9 +53,9 @@ pub struct Supervisor {
     pub boot: String,
 }
 
-impl Place {
+impl JobFolder {
     /// The folder of the job with this id, below the folder with those of all jobs.
-    pub fn of(jobs: &Path, job: &str) -> Self {
+    pub fn for_job(jobs: &Path, job: &str) -> Self {
         Self(jobs.join(job))
     }
 
@@ -90,7 +90,7 @@ impl Place {
 
     /// Makes the folder whole, or not at all. It is no error if another process was faster: both
     /// would have made the same.
-    pub fn prepare(&self, order: &Order, inputs: &[(String, SecretValue)]) -> io::Result<()> {
+    pub fn create(&self, order: &JobOrder, inputs: &[(String, SecretValue)]) -> io::Result<()> {
         let jobs = self.0.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(jobs)?;
         let new_folder = tempfile::Builder::new().prefix(".new-").tempdir_in(jobs)?;
@@ -122,7 +122,7 @@ impl Place {
     }
 
     /// What the job was told when it was given.
-    pub fn read_order(&self) -> io::Result<Order> {
+    pub fn read_order(&self) -> io::Result<JobOrder> {
         self.read_json("order.json")
     }
 
@@ -142,30 +142,30 @@ impl Place {
 
     /// How the job stands. The outcome counts as soon as it is there, even if a process still holds
     /// the lock.
-    pub fn standing(&self) -> Standing {
+    pub fn read_state(&self) -> JobState {
         if let Ok(ending) = self.read_json("outcome") {
-            return Standing::Over(ending);
+            return JobState::Over(ending);
         }
         if !self.file_path("started").exists() {
-            return Standing::NotStarted;
+            return JobState::NotStarted;
         }
         match self.try_lock() {
             // The lock file was replaced: the supervisor holds a lock on the one that was removed.
-            Ok(Some(_)) if self.has_live_supervisor() => Standing::Running,
+            Ok(Some(_)) if self.has_live_supervisor() => JobState::Running,
             // The job may have ended since the outcome was looked for. An outcome that is there and
             // cannot be read says nothing: the next pass looks again.
             Ok(Some(_)) => match self.read_json("outcome") {
-                Ok(ending) => Standing::Over(ending),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Standing::Interrupted,
-                Err(_) => Standing::Running,
+                Ok(ending) => JobState::Over(ending),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => JobState::Interrupted,
+                Err(_) => JobState::Running,
             },
-            Ok(None) | Err(_) => Standing::Running,
+            Ok(None) | Err(_) => JobState::Running,
         }
     }
 
     /// Whether programs of the job go on without their supervisor.
     pub fn is_orphaned(&self) -> bool {
-        !self.has_live_supervisor() && self.standing() == Standing::Running
+        !self.has_live_supervisor() && self.read_state() == JobState::Running
     }
 
     fn has_live_supervisor(&self) -> bool {
@@ -175,12 +175,12 @@ impl Place {
     /// Whether the supervisor should have ended the job long ago, so that it must be held up.
     pub fn is_long_overdue(&self) -> bool {
         let limit = self.read_order().map_or(u64::MAX, |order| order.limit);
-        self.age_of("started")
+        self.file_age("started")
             .is_some_and(|age| age.as_secs() > limit.saturating_add(OVERDUE_SECONDS))
     }
 
     /// How long ago a file was written; None if it is not there.
-    pub fn age_of(&self, name: &str) -> Option<Duration> {
+    pub fn file_age(&self, name: &str) -> Option<Duration> {
         fs::metadata(self.file_path(name)).ok()?.modified().ok()?.elapsed().ok()
     }
 
@@ -227,7 +227,7 @@ impl Place {
     /// start of a program. Cut to what fits on a line.
     pub fn last_message(&self) -> Option<String> {
         let end = log::logged_bytes(&self.0);
-        let pieces = log::pieces(&self.0, end.saturating_sub(LOG_TAIL_BYTES));
+        let pieces = log::read_pieces(&self.0, end.saturating_sub(LOG_TAIL_BYTES));
         let tail: String = pieces.map(|piece| piece.text).collect();
         let line = tail
             .lines()
@@ -246,7 +246,7 @@ impl Place {
     /// Removes what the programs were given and what they left, once they are over. The log stays.
     /// What was saved stays until the cluster is gone, for a state that is restored from an older
     /// backup may not know it.
-    pub fn tidy(&self, cluster_is_gone: bool) {
+    pub fn remove_inputs(&self, cluster_is_gone: bool) {
         const KEPT: [&str; 7] = [
             "order.json",
             "started",
@@ -269,8 +269,8 @@ impl Place {
 
     /// Removes the folder of a job that is over. It stays if somebody still works on the job, or if
     /// something that the job saved was not removed by `tidy` before.
-    pub fn forget(&self) {
-        if matches!(self.standing(), Standing::Over(_) | Standing::Interrupted)
+    pub fn remove_if_over(&self) {
+        if matches!(self.read_state(), JobState::Over(_) | JobState::Interrupted)
             && !self.file_path("saved").exists()
         {
             drop(fs::remove_dir_all(&self.0));
@@ -287,7 +287,7 @@ impl Supervisor {
 }
 
 /// The ids of jobs whose folders still have what the jobs were given.
-pub fn untidy(jobs: &Path) -> Vec<String> {
+pub fn jobs_with_inputs(jobs: &Path) -> Vec<String> {
     let mut job_ids = Vec::new();
     for entry in fs::read_dir(jobs).into_iter().flatten().flatten() {
         if entry.path().join("input").exists() {

@@ -2,18 +2,18 @@
 //! controllers of their hosts, by the program that the cluster's power annotation names, or by the
 //! cluster's own API. Never makes or destroys a cluster.
 
-use crate::model::order::Ending;
+use crate::model::order::JobEnding;
 
 use super::task::{Stopped, Task};
 use super::{exec, kube, machines};
 
 /// Starts or stops the machines of a cluster, as the verb says.
-pub fn switch_machines(task: &mut Task) -> Result<Ending, Stopped> {
+pub fn switch_machines(task: &mut Task) -> Result<JobEnding, Stopped> {
     if task.order.machines.is_empty() { exec::run(task) } else { machines::run_job_verb(task) }
 }
 
 /// Looks how far a cluster is that was told to start or stop.
-pub fn check_health(task: &mut Task) -> Result<Ending, Stopped> {
+pub fn check_health(task: &mut Task) -> Result<JobEnding, Stopped> {
     if !task.order.machines.is_empty() {
         let ending = machines::check_health(task)?;
         let machines_are_late =
@@ -22,12 +22,12 @@ pub fn check_health(task: &mut Task) -> Result<Ending, Stopped> {
             return Ok(ending);
         }
         // All machines are on, so the cluster can say how its nodes and operators do.
-        return Ok(Ending { hosts: ending.hosts, ..kube::check_health(task)? });
+        return Ok(JobEnding { hosts: ending.hosts, ..kube::check_health(task)? });
     }
     // The program that stops machines knows best whether they are stopped.
     if task.order.stopping && task.program_path("driver").is_some() {
         let ending = exec::run(task)?;
-        if ending.succeeded() && ending.health.is_some() {
+        if ending.is_success() && ending.health.is_some() {
             return Ok(ending);
         }
     }

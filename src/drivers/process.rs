@@ -31,7 +31,7 @@ pub const GRACE: Duration = Duration::from_secs(10);
 
 /// Looks for a program as execvp(3) does, without starting it: a name with a slash is a path, any
 /// other is looked for in these folders, in their order. The error is the one that execvp gives.
-pub fn look_up(program: &OsStr, folders: &[PathBuf]) -> io::Result<()> {
+pub fn check_program_exists(program: &OsStr, folders: &[PathBuf]) -> io::Result<()> {
     if program.is_empty() || program.as_bytes().contains(&b'/') {
         return check_executable(Path::new(program));
     }
@@ -75,7 +75,7 @@ fn check_interpreter(path: &Path) -> io::Result<()> {
 
 /// A program in the foreground, as an editor is: it has our terminal, our environment and, in
 /// addition, these variables.
-pub struct Foreground<'a> {
+pub struct ForegroundProgram<'a> {
     pub program: OsString,
     pub arguments: Vec<OsString>,
     pub variables: Vec<(&'a str, OsString)>,
@@ -83,11 +83,11 @@ pub struct Foreground<'a> {
     pub umask: Mode,
 }
 
-impl Foreground<'_> {
+impl ForegroundProgram<'_> {
     /// Starts it and waits for its end. `interrupted` says which signal has come to us meanwhile;
     /// it is passed on. Returns the exit code as a shell gives it: 128 plus the signal for a
     /// program that a signal ended.
-    pub fn attend(&self, interrupted: impl Fn() -> Option<i32>) -> io::Result<u8> {
+    pub fn run_to_end(&self, interrupted: impl Fn() -> Option<i32>) -> io::Result<u8> {
         let mut child = self.start_program()?;
         loop {
             if let Some(code) = exit_code_if_ended(&mut child)? {
@@ -135,7 +135,7 @@ impl BackgroundProgram<'_> {
 
 /// Starts poolctl itself, detached, with a hidden command (`word`) and a job's folder as arguments.
 /// The new process makes a session of its own.
-pub fn detach(word: &str, folder: &Path) -> io::Result<()> {
+pub fn start_supervisor(word: &str, folder: &Path) -> io::Result<()> {
     start_ourselves(word, folder, Stdio::null())
 }
 

@@ -22,7 +22,7 @@ const VERSION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The absolute path of a program: the one that the Settings name, or the first in the usual
 /// folders. The error is for people.
-pub fn find(settings: &SettingsSpec, name: &str) -> Result<PathBuf, String> {
+pub fn find_program(settings: &SettingsSpec, name: &str) -> Result<PathBuf, String> {
     if let Some(path) = settings.programs.get(name) {
         check_program(path)?;
         check_ownership(path)?;
@@ -36,7 +36,7 @@ pub fn find(settings: &SettingsSpec, name: &str) -> Result<PathBuf, String> {
 
 /// The absolute path of `poolctl-driver-<name>` in the one folder that the Settings name. The error
 /// is for people.
-pub fn find_driver(settings: &SettingsSpec, name: &str) -> Result<PathBuf, String> {
+pub fn find_driver_program(settings: &SettingsSpec, name: &str) -> Result<PathBuf, String> {
     if !is_driver_name(name) {
         return Err(format!(
             "`{name}` is not a driver name: at most 32 characters of a-z, 0-9 and -"
@@ -54,7 +54,7 @@ pub fn find_driver(settings: &SettingsSpec, name: &str) -> Result<PathBuf, Strin
 
 /// The first line that a program prints when it is asked for its version with these arguments. None
 /// if it cannot be started, or has not ended within five seconds.
-pub fn version(path: &Path, arguments: &[&str]) -> Option<String> {
+pub fn read_version(path: &Path, arguments: &[&str]) -> Option<String> {
     let mut stdout = tempfile::tempfile().ok()?;
     let output = (stdout.try_clone().ok()?, File::create("/dev/null").ok()?);
     let environment = BTreeMap::from([("HOME".to_owned(), "/nonexistent".to_owned())]);

@@ -12,12 +12,12 @@ const IMAGE_MODE: u32 = 0o640;
 
 /// Makes a folder for an image, and the folders above it that are missing, with these modes
 /// whatever the umask says. A folder that exists keeps the mode that somebody gave it.
-pub fn folder(path: &Path) -> io::Result<()> {
+pub fn create_image_folder(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
     if let Some(parent) = path.parent() {
-        folder(parent)?;
+        create_image_folder(parent)?;
     }
     match fs::create_dir(path) {
         // Another process was faster.
@@ -41,8 +41,8 @@ mod tests {
         let existing_folder = tempfile::tempdir().unwrap();
         fs::set_permissions(existing_folder.path(), Permissions::from_mode(0o711)).unwrap();
         let shelf = existing_folder.path().join("images");
-        folder(&shelf.join("job")).unwrap();
-        folder(&shelf.join("job")).unwrap();
+        create_image_folder(&shelf.join("job")).unwrap();
+        create_image_folder(&shelf.join("job")).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(
             [existing_folder.path(), &shelf, &shelf.join("job")].map(mode),

@@ -13,12 +13,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::ioctl_fionbio;
 use rustix::process::setsid;
 
-use super::place::{Place, Supervisor};
+use super::place::{JobFolder, Supervisor};
 use super::process;
 use super::scrub::{Scrubber, Secrets};
 
 /// The hidden command that makes a drain of poolctl.
-pub const DRAIN: &str = "__drain";
+pub const DRAIN_COMMAND: &str = "__drain";
 /// How often a drain looks whether the supervisor is still alive.
 const DRAIN_INTERVAL: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// Bytes that are read at a time, so that a program which prints without end holds up nothing else.
@@ -50,7 +50,7 @@ impl Stream {
     /// is started along with the stream.
     pub fn for_detached_program(folder: &Path) -> io::Result<(Self, PipeWriter)> {
         let (stream, writer) = Self::new()?;
-        process::start_drain(DRAIN, folder, stream.pipe.try_clone()?)?;
+        process::start_drain(DRAIN_COMMAND, folder, stream.pipe.try_clone()?)?;
         Ok((stream, writer))
     }
 
@@ -107,11 +107,11 @@ impl Stream {
 
 /// Waits until the programs that print to our standard input have ended, or their supervisor has;
 /// then reads what else is printed, and throws it away. Prints nothing: nobody would read it.
-pub fn drain(folder: &Path) -> io::Result<()> {
+pub fn drain_output(folder: &Path) -> io::Result<()> {
     // It fails if we are the leader of a session already, which serves as well.
     let _ = setsid();
     let pipe = io::stdin();
-    let supervisor = Place::from_path(folder).read_supervisor();
+    let supervisor = JobFolder::from_path(folder).read_supervisor();
     while supervisor.as_ref().is_some_and(Supervisor::is_alive) {
         // Without any flag `poll` tells only that nobody can write any more. What is printed
         // meanwhile is for the supervisor to read.

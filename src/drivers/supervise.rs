@@ -11,10 +11,10 @@ use rustix::fs::Mode;
 use rustix::process::{Pid, Signal, setsid, umask};
 
 use crate::model::job::Verb;
-use crate::model::order::{Ending, Verdict};
+use crate::model::order::{JobEnding, Verdict};
 
 use super::dispatch;
-use super::place::{Place, Supervisor, process_start_ticks};
+use super::place::{JobFolder, Supervisor, process_start_ticks};
 use super::process::{GRACE, Stopwatch};
 use super::task::{Stopped, Task};
 
@@ -23,11 +23,11 @@ const MESSAGE_LETTERS: usize = 16 << 10;
 
 /// Supervises the job in a folder, unless another process does or did. Prints nothing, for nobody
 /// would read it.
-pub fn run(folder: &Path) -> io::Result<()> {
+pub fn supervise_job(folder: &Path) -> io::Result<()> {
     // It fails if we are the leader of a session already, which serves as well.
     let _ = setsid();
     umask(Mode::from_raw_mode(0o077));
-    let job_folder = Place::from_path(folder);
+    let job_folder = JobFolder::from_path(folder);
     let order = match job_folder.read_order() {
         // This is not the folder of a job: nothing may be written there.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(error),
@@ -42,7 +42,7 @@ pub fn run(folder: &Path) -> io::Result<()> {
         // Another version of poolctl may have written it. Without an outcome the job would never be
         // over.
         Err(error) => {
-            let ending = Ending::failed(format!("order.json cannot be read: {error}"));
+            let ending = JobEnding::failed(format!("order.json cannot be read: {error}"));
             return job_folder.write_file("outcome", &serde_json::to_vec(&ending)?);
         }
     };
@@ -70,14 +70,14 @@ fn our_pid() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
 
-fn run_task(task: &mut Task) -> Ending {
+fn run_task(task: &mut Task) -> JobEnding {
     match end_earlier_jobs(task).and_then(|()| dispatch::run_driver(task)) {
         Ok(ending) => ending,
         Err(Stopped::DeadlineExceeded) => {
-            Ending::failed(format!("not over after {} s", task.order.limit))
+            JobEnding::failed(format!("not over after {} s", task.order.limit))
         }
-        Err(Stopped::Cancelled) => Ending::new(Verdict::BrokeOff, "cancelled"),
-        Err(Stopped::Failed(error)) => Ending::failed(error.to_string()),
+        Err(Stopped::Cancelled) => JobEnding::new(Verdict::BrokeOff, "cancelled"),
+        Err(Stopped::Failed(error)) => JobEnding::failed(error.to_string()),
     }
 }
 
@@ -88,10 +88,10 @@ fn end_earlier_jobs(task: &mut Task) -> Result<(), Stopped> {
     let jobs = task.job_folder.path().parent().map(Path::to_owned).unwrap_or_default();
     let ourselves = describe_ourselves()?;
     for job_id in task.order.before.clone() {
-        let earlier_job = Place::of(&jobs, &job_id);
+        let earlier_job = JobFolder::for_job(&jobs, &job_id);
         let stopwatch = Stopwatch::start();
         while !earlier_job.prevent_start(&ourselves)? {
-            cancel(&earlier_job, stopwatch.elapsed() > GRACE);
+            cancel_job(&earlier_job, stopwatch.elapsed() > GRACE);
             task.wait_unless_stopped()?;
         }
         if task.order.verb == Verb::Provision {
@@ -109,7 +109,7 @@ fn end_earlier_jobs(task: &mut Task) -> Result<(), Stopped> {
 
 /// Hides secrets in what a driver says about its end, and cuts it: the state keeps it, and people
 /// see it.
-fn scrub_ending(task: &mut Task, mut ending: Ending) -> Ending {
+fn scrub_ending(task: &mut Task, mut ending: JobEnding) -> JobEnding {
     ending.message = task.without_secrets(&ending.message).chars().take(MESSAGE_LETTERS).collect();
     for host in &mut ending.hosts {
         host.error = task.without_secrets(&host.error);
@@ -122,7 +122,7 @@ fn scrub_ending(task: &mut Task, mut ending: Ending) -> Ending {
 
 /// Ends another job by asking its supervisor. By force, or if it has no supervisor any more, kills
 /// every process that holds its lock.
-pub fn cancel(job_folder: &Place, by_force: bool) {
+pub fn cancel_job(job_folder: &JobFolder, by_force: bool) {
     // The age of this file tells since when the job is to end, so an existing one stays.
     drop(File::create_new(job_folder.file_path("cancel")));
     if !by_force && !job_folder.is_orphaned() {

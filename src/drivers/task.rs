@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use rustix::io::{FdFlags, fcntl_setfd};
 
-use crate::model::order::{Ending, Order};
+use crate::model::order::{JobEnding, JobOrder};
 
 use super::journal::{Journal, Output};
 use super::log::PROMPT;
-use super::place::Place;
+use super::place::JobFolder;
 use super::process::{self, BackgroundProgram, PATH, Stopwatch};
 
 /// The variable that tells programs which descriptor is the job's lock. Each of them inherits it,
@@ -26,8 +26,8 @@ const LOCK_FD: &str = "POOLCTL_LOCK_FD";
 
 /// A job that this process supervises, as its driver sees it.
 pub struct Task {
-    pub job_folder: Place,
-    pub order: Order,
+    pub job_folder: JobFolder,
+    pub order: JobOrder,
     lock: File,
     /// Runs since the job was begun.
     stopwatch: Stopwatch,
@@ -64,8 +64,8 @@ impl Drop for CompanionProgram {
 impl Task {
     /// A task whose time begins to run now. Its programs inherit the lock.
     pub fn new(
-        job_folder: Place,
-        order: Order,
+        job_folder: JobFolder,
+        order: JobOrder,
         lock: File,
         stop: Arc<AtomicBool>,
     ) -> io::Result<Self> {
@@ -206,9 +206,9 @@ impl Task {
     }
 
     /// How a job ends if its driver does not know its verb.
-    pub fn refuse_verb(&self) -> Ending {
+    pub fn refuse_verb(&self) -> JobEnding {
         let driver = self.order.driver.name();
         let verb = self.order.verb.name();
-        Ending::failed(format!("driver `{driver}` has no verb `{verb}`"))
+        JobEnding::failed(format!("driver `{driver}` has no verb `{verb}`"))
     }
 }

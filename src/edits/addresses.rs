@@ -2,8 +2,8 @@
 //! IPAddress are two views of one lease. Never gives an address to a claim that waits: a pass does.
 
 use crate::model::address::Addr;
-use crate::model::ip_lease::{IpAddress, IpClaim, IpLease, Notes};
-use crate::model::ip_pool::{IpPool, IpPoolStatus, Network};
+use crate::model::ip_lease::{IpAddress, IpClaim, IpLease, LeaseMetadata};
+use crate::model::ip_pool::{AddressNetwork, IpPool, IpPoolStatus};
 use crate::model::kinds::Kind;
 use crate::model::lease::ClusterHolder;
 use crate::model::meta::{Key, Meta};
@@ -13,7 +13,7 @@ use crate::model::tick::Tick;
 
 use super::documents::{EditedDocument, merge_metadata, put_and_finish_deletion};
 use super::edited::Edited;
-use super::verdict::Verdict;
+use super::verdict::EditOutcome;
 
 impl EditedDocument for IpPool {
     fn carry_over(existing: &Self, desired: &mut Self, _: bool, _: &Tick) -> bool {
@@ -25,7 +25,7 @@ impl EditedDocument for IpPool {
         mut pool: Self,
         merge: bool,
         tick: &Tick,
-    ) -> Result<Verdict, Refusal> {
+    ) -> Result<EditOutcome, Refusal> {
         // The status is counted from the leases; a manifest cannot set it.
         pool.status = IpPoolStatus::default();
         put_and_finish_deletion(state, pool, merge, tick)
@@ -39,7 +39,12 @@ impl EditedDocument for IpPool {
 }
 
 impl Edited for IpClaim {
-    fn put(state: &mut State, claim: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
+    fn put(
+        state: &mut State,
+        claim: Self,
+        merge: bool,
+        tick: &Tick,
+    ) -> Result<EditOutcome, Refusal> {
         match state.ip_leases.find(&claim.metadata.key()) {
             Some(lease_id) => change_claim(state, lease_id, claim, merge, tick),
             None => Ok(insert_claim(state, claim, tick)),
@@ -57,13 +62,18 @@ impl Edited for IpClaim {
 }
 
 impl Edited for IpAddress {
-    fn put(state: &mut State, address: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
+    fn put(
+        state: &mut State,
+        address: Self,
+        merge: bool,
+        tick: &Tick,
+    ) -> Result<EditOutcome, Refusal> {
         put_address(state, address, merge, tick)
     }
 
     fn delete(state: &mut State, key: &Key, tick: &Tick) -> Option<bool> {
         let (lease_id, _) =
-            state.ip_leases.iter().find(|(_, lease)| state.name_of(lease) == key.name)?;
+            state.ip_leases.iter().find(|(_, lease)| state.address_name_of(lease) == key.name)?;
         Some(release(state, lease_id, tick))
     }
 
@@ -80,7 +90,7 @@ fn release(state: &mut State, lease_id: IpLeaseId, tick: &Tick) -> bool {
     })
 }
 
-fn insert_claim(state: &mut State, claim: IpClaim, tick: &Tick) -> Verdict {
+fn insert_claim(state: &mut State, claim: IpClaim, tick: &Tick) -> EditOutcome {
     let Key { namespace, name } = claim.metadata.key();
     let created = claim.metadata.creation_timestamp.unwrap_or(tick.now);
     let deleting = claim.metadata.deletion_timestamp;
@@ -95,10 +105,13 @@ fn insert_claim(state: &mut State, claim: IpClaim, tick: &Tick) -> Verdict {
         claimed: true,
         deleting,
         error: claim.status.error_message,
-        notes: none_if_empty(Box::new(Notes { claim: metadata, ..Notes::default() })),
+        notes: none_if_empty(Box::new(LeaseMetadata {
+            claim: metadata,
+            ..LeaseMetadata::default()
+        })),
         ..IpLease::default()
     });
-    Verdict::Created
+    EditOutcome::Created
 }
 
 /// Changes a claim, or adds one to a lease that was made by hand without a claim.
@@ -108,9 +121,9 @@ fn change_claim(
     claim: IpClaim,
     merge: bool,
     tick: &Tick,
-) -> Result<Verdict, Refusal> {
+) -> Result<EditOutcome, Refusal> {
     let Some(existing) = state.ip_leases.get(lease_id).cloned() else {
-        return Ok(Verdict::Unchanged);
+        return Ok(EditOutcome::Unchanged);
     };
     if existing.pool != claim.spec.pool.name {
         return Err(Refusal::conflict(format!(
@@ -119,7 +132,7 @@ fn change_claim(
         )));
     }
     // A cluster that was left running is no longer in the state. A user may take its claims away.
-    let cluster_exists = existing.cluster().is_some_and(|name| state.cluster(name).is_some());
+    let cluster_exists = existing.cluster().is_some_and(|name| state.find_cluster(name).is_some());
     let created = claim.metadata.creation_timestamp.unwrap_or(tick.now);
     let deleting = claim.metadata.deletion_timestamp;
     let desired = metadata_to_keep(claim.metadata, &[]);
@@ -143,7 +156,7 @@ fn change_claim(
             lease.claimed = true;
         }
     });
-    Ok(if existing.claimed { Verdict::of_update(is_changed) } else { Verdict::Created })
+    Ok(if existing.claimed { EditOutcome::of_update(is_changed) } else { EditOutcome::Created })
 }
 
 /// Leases an address by hand, or changes the metadata and the network of one that is leased.
@@ -152,14 +165,14 @@ fn put_address(
     address: IpAddress,
     merge: bool,
     tick: &Tick,
-) -> Result<Verdict, Refusal> {
+) -> Result<EditOutcome, Refusal> {
     let name = address.metadata.name.clone();
     let claim_key = Key::new(&*address.metadata.namespace, &*address.spec.claim.name);
     let created = address.metadata.creation_timestamp.unwrap_or(tick.now);
     let mut metadata =
         metadata_to_keep(address.metadata, &[Kind::IpPool.name(), Kind::IpClaim.name()]);
     let spec = address.spec;
-    let network = Network {
+    let network = AddressNetwork {
         prefix: spec.prefix.and_then(|prefix| u8::try_from(prefix).ok()).unwrap_or_default(),
         gateway: spec.gateway,
         dns_servers: spec.dns_servers,
@@ -173,17 +186,20 @@ fn put_address(
     };
     // The usual name of an IPAddress follows from its pool and its address, so only another name is
     // kept.
-    if state.name_of(&desired) != name {
+    if state.address_name_of(&desired) != name {
         metadata.name.clone_from(&name);
     }
     let Some(lease_id) = state.ip_leases.find(&claim_key) else {
-        let notes = none_if_empty(Box::new(Notes { address: metadata, ..Notes::default() }));
+        let notes = none_if_empty(Box::new(LeaseMetadata {
+            address: metadata,
+            ..LeaseMetadata::default()
+        }));
         let claim = claim_key.name;
         state.ip_leases.insert(IpLease { claim, network, created, notes, ..desired });
-        return Ok(Verdict::Created);
+        return Ok(EditOutcome::Created);
     };
     let Some(existing) = state.ip_leases.get(lease_id).cloned() else {
-        return Ok(Verdict::Unchanged);
+        return Ok(EditOutcome::Unchanged);
     };
     if let Some(why) = find_fixed_field(&existing, &desired) {
         return Err(Refusal::conflict(format!("IPAddress `{name}`: {why}")));
@@ -199,7 +215,11 @@ fn put_address(
             lease.error.clear();
         }
     });
-    Ok(if existing.address.is_some() { Verdict::of_update(is_changed) } else { Verdict::Created })
+    Ok(if existing.address.is_some() {
+        EditOutcome::of_update(is_changed)
+    } else {
+        EditOutcome::Created
+    })
 }
 
 /// Why a lease cannot be changed into the desired one: its pool and its address are fixed.
@@ -216,8 +236,8 @@ fn find_fixed_field(existing: &IpLease, desired: &IpLease) -> Option<String> {
     None
 }
 
-fn none_if_empty(notes: Box<Notes>) -> Option<Box<Notes>> {
-    if *notes == Notes::default() { None } else { Some(notes) }
+fn none_if_empty(notes: Box<LeaseMetadata>) -> Option<Box<LeaseMetadata>> {
+    if *notes == LeaseMetadata::default() { None } else { Some(notes) }
 }
 
 /// The metadata of a claim or an address that its lease does not tell by itself. Owners of

@@ -1,7 +1,7 @@
 //! Edits Agents. What hosts have reported and what poolctl has done with them stays. Never binds or
 //! installs a host: a pass does.
 
-use crate::model::agent::{Agent, HostState, INFRA_ENV, report};
+use crate::model::agent::{Agent, HostState, INFRA_ENV_LABEL, report};
 use crate::model::event::Event;
 use crate::model::event_reason::EventReason;
 use crate::model::meta::Key;
@@ -13,7 +13,7 @@ use crate::plan::agents::stages::STAGES;
 use crate::rules;
 
 use super::documents::{EditedDocument, mark_for_deletion, put_document};
-use super::verdict::Verdict;
+use super::verdict::EditOutcome;
 
 /// Annotations with the former status of an Agent, for one whose manifest has no status.
 const STATE: &str = "agent.agent-install.openshift.io/state";
@@ -37,7 +37,7 @@ impl EditedDocument for Agent {
         mut agent: Self,
         merge: bool,
         tick: &Tick,
-    ) -> Result<Verdict, Refusal> {
+    ) -> Result<EditOutcome, Refusal> {
         let key = agent.key();
         let existing = state.agents.by_key(&key);
         let was_approved = existing.map(|existing| existing.spec.approved);
@@ -52,7 +52,7 @@ impl EditedDocument for Agent {
             && was_approved.is_some_and(|was_approved| was_approved != agent.spec.approved)
         {
             let event = approval_event(agent, tick);
-            state.event(event);
+            state.record_event(event);
         }
         Ok(verdict)
     }
@@ -70,23 +70,23 @@ impl EditedDocument for Agent {
 
 /// Refuses a new Agent that does not say to which InfraEnv it belongs.
 fn check_new(agent: &Agent) -> Result<(), Refusal> {
-    if agent.metadata.labels.contains_key(INFRA_ENV) {
+    if agent.metadata.labels.contains_key(INFRA_ENV_LABEL) {
         return Ok(());
     }
     let name = &agent.metadata.name;
     Err(Refusal::conflict(format!("Agent `{name}`: Missing InfraEnv name label"))
-        .because(format!("label {INFRA_ENV} says which InfraEnv it is of"))
+        .because(format!("label {INFRA_ENV_LABEL} says which InfraEnv it is of"))
         .next("poolctl agent register --infraenv NAME --id ID"))
 }
 
 /// Refuses to move an Agent to another InfraEnv, and changes that come too late.
 fn check_change(existing: &Agent, desired: &Agent, merge: bool) -> Result<(), Refusal> {
     let name = &desired.metadata.name;
-    let existing_label = existing.metadata.labels.get(INFRA_ENV);
-    let label = desired.metadata.labels.get(INFRA_ENV);
+    let existing_label = existing.metadata.labels.get(INFRA_ENV_LABEL);
+    let label = desired.metadata.labels.get(INFRA_ENV_LABEL);
     if existing_label != label && (!merge || label.is_some()) {
         return Err(Refusal::conflict(format!(
-            "Agent `{name}`: label {INFRA_ENV} says which InfraEnv it is of, and stays"
+            "Agent `{name}`: label {INFRA_ENV_LABEL} says which InfraEnv it is of, and stays"
         )));
     }
     rules::agents::check_change(existing, desired)
@@ -98,7 +98,7 @@ pub fn approval_event(agent: &Agent, tick: &Tick) -> Event {
     let name = agent.hostname();
     let approved = agent.spec.approved;
     let message = format!("Host {name}: updated approved to {approved}");
-    agents::about(agent, EventReason::HostApprovedUpdated, false, message, &tick.actor, tick)
+    agents::agent_event(agent, EventReason::HostApprovedUpdated, false, message, &tick.actor, tick)
 }
 
 /// Gives a status to an Agent that was lost and is made again from its manifest: the one that its
@@ -123,7 +123,8 @@ fn restore_status(agent: &mut Agent, tick: &Tick) {
         status.role = role;
     }
     if status.inventory.is_none() {
-        let report = metadata.annotation(INVENTORY).and_then(|json| report::read(json).ok());
+        let report =
+            metadata.annotation(INVENTORY).and_then(|json| report::parse_report(json).ok());
         status.inventory = report.and_then(|report| report.inventory);
     }
     let stage = metadata.annotation(STAGE).filter(|stage| STAGES.contains(stage));

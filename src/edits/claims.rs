@@ -10,10 +10,15 @@ use crate::model::tick::Tick;
 
 use super::documents::{inherit_metadata, initialize_metadata};
 use super::edited::Edited;
-use super::verdict::Verdict;
+use super::verdict::EditOutcome;
 
 impl Edited for Claim {
-    fn put(state: &mut State, claim: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
+    fn put(
+        state: &mut State,
+        claim: Self,
+        merge: bool,
+        tick: &Tick,
+    ) -> Result<EditOutcome, Refusal> {
         match state.claims.find(&claim.key()) {
             Some(claim_id) => change_claim(state, claim_id, claim, merge),
             None => insert_claim(state, claim, tick),
@@ -37,7 +42,7 @@ impl Edited for Claim {
     }
 }
 
-fn insert_claim(state: &mut State, mut claim: Claim, tick: &Tick) -> Result<Verdict, Refusal> {
+fn insert_claim(state: &mut State, mut claim: Claim, tick: &Tick) -> Result<EditOutcome, Refusal> {
     if let Some(cluster) = &claim.cluster {
         let why =
             format!("spec.namespace `{cluster}` is filled in by poolctl and cannot be asked for");
@@ -59,7 +64,7 @@ fn insert_claim(state: &mut State, mut claim: Claim, tick: &Tick) -> Result<Verd
         body.metadata.creation_timestamp = None;
     }
     state.insert_claim(claim);
-    Ok(Verdict::Created)
+    Ok(EditOutcome::Created)
 }
 
 fn change_claim(
@@ -67,8 +72,10 @@ fn change_claim(
     claim_id: ClaimId,
     mut desired: Claim,
     merge: bool,
-) -> Result<Verdict, Refusal> {
-    let Some(existing) = state.claims.get(claim_id).cloned() else { return Ok(Verdict::Unchanged) };
+) -> Result<EditOutcome, Refusal> {
+    let Some(existing) = state.claims.get(claim_id).cloned() else {
+        return Ok(EditOutcome::Unchanged);
+    };
     if desired.cluster.is_some() && desired.cluster != existing.cluster {
         let why = "spec.namespace is filled in by poolctl and cannot be changed";
         return Err(refusal_of_claim(&desired.name, why));
@@ -99,7 +106,7 @@ fn change_claim(
         claim.body = desired.body;
     });
     let is_changed = is_moved || is_updated;
-    Ok(if is_changed { Verdict::Configured(description) } else { Verdict::Unchanged })
+    Ok(if is_changed { EditOutcome::Configured(description) } else { EditOutcome::Unchanged })
 }
 
 /// Who may use the cluster of a claim from now on: `for User ann, Group ops`. Empty if that stays

@@ -10,18 +10,23 @@ use crate::model::tick::Tick;
 
 use super::documents::{inherit_metadata, initialize_metadata};
 use super::edited::Edited;
-use super::verdict::Verdict;
+use super::verdict::EditOutcome;
 
 impl Edited for Cluster {
-    fn put(state: &mut State, cluster: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
-        match state.cluster(&cluster.name) {
+    fn put(
+        state: &mut State,
+        cluster: Self,
+        merge: bool,
+        tick: &Tick,
+    ) -> Result<EditOutcome, Refusal> {
+        match state.find_cluster(&cluster.name) {
             Some(cluster_id) => change_cluster(state, cluster_id, cluster, merge, tick),
             None => insert_cluster(state, cluster, tick),
         }
     }
 
     fn delete(state: &mut State, key: &Key, tick: &Tick) -> Option<bool> {
-        let cluster_id = state.cluster(&key.name)?;
+        let cluster_id = state.find_cluster(&key.name)?;
         Some(state.clusters.update(cluster_id, |cluster| {
             cluster.deleting.get_or_insert(tick.now);
         }))
@@ -41,7 +46,7 @@ fn insert_cluster(
     state: &mut State,
     mut cluster: Cluster,
     tick: &Tick,
-) -> Result<Verdict, Refusal> {
+) -> Result<EditOutcome, Refusal> {
     if cluster.pool.is_some() {
         let why = "clusters of a pool are made by the pool; leave spec.clusterPoolRef out";
         return refuse(&cluster, why);
@@ -53,7 +58,7 @@ fn insert_cluster(
         return refuse(&cluster, &why);
     }
     cluster.created = tick.now;
-    if cluster.installed() {
+    if cluster.is_installed() {
         // It was installed elsewhere, and is taken to be running.
         cluster.installed_at = Some(tick.now);
         cluster.started_at = Some(tick.now);
@@ -66,7 +71,7 @@ fn insert_cluster(
         body.metadata.creation_timestamp = None;
     }
     state.insert_cluster(cluster);
-    Ok(Verdict::Created)
+    Ok(EditOutcome::Created)
 }
 
 fn change_cluster(
@@ -75,14 +80,14 @@ fn change_cluster(
     mut desired: Cluster,
     merge: bool,
     tick: &Tick,
-) -> Result<Verdict, Refusal> {
+) -> Result<EditOutcome, Refusal> {
     let Some(existing) = state.clusters.get(cluster_id).cloned() else {
-        return Ok(Verdict::Unchanged);
+        return Ok(EditOutcome::Unchanged);
     };
     check_change(state, &existing, &desired)?;
     let is_assigned = existing.claim.is_none() && desired.claim.is_some();
     let Some((existing_body, body)) = existing.body.as_ref().zip(desired.body.as_mut()) else {
-        return Ok(Verdict::Unchanged);
+        return Ok(EditOutcome::Unchanged);
     };
     if merge && body.spec.cluster_metadata.is_none() {
         // The installation filled these in, and a manifest rarely has them.
@@ -109,7 +114,7 @@ fn change_cluster(
         cluster.take_steering(&metadata, platform);
         cluster.body = desired.body;
     });
-    Ok(Verdict::of_update(is_changed))
+    Ok(EditOutcome::of_update(is_changed))
 }
 
 /// Refuses to change what is fixed once a cluster exists.
@@ -136,10 +141,9 @@ fn check_change(state: &State, existing: &Cluster, desired: &Cluster) -> Result<
 /// Refuses to assign a cluster to a claim by hand unless the claim waits for a cluster of its pool
 /// and the cluster is going to stay. A pass writes the cluster into the claim.
 fn check_assignment(state: &State, cluster: &Cluster, claim: &Key) -> Result<(), Refusal> {
-    let is_awaited = state
-        .claims
-        .by_key(claim)
-        .is_some_and(|claim| claim.waits() && Some(&claim.pool_key()) == cluster.pool.as_deref());
+    let is_awaited = state.claims.by_key(claim).is_some_and(|claim| {
+        claim.is_waiting() && Some(&claim.pool_key()) == cluster.pool.as_deref()
+    });
     let is_leaving = cluster.deleting.is_some() || cluster.marked || cluster.stopped;
     if is_awaited && !is_leaving {
         return Ok(());

@@ -11,7 +11,7 @@ use crate::model::tick::Tick;
 use super::documents::{
     EditedDocument, delete_document, finish_deletion, mark_for_deletion, put_document,
 };
-use super::verdict::Verdict;
+use super::verdict::EditOutcome;
 
 impl EditedDocument for Customization {
     fn carry_over(existing: &Self, desired: &mut Self, _: bool, _: &Tick) -> bool {
@@ -25,7 +25,7 @@ impl EditedDocument for Customization {
         customization: Self,
         merge: bool,
         tick: &Tick,
-    ) -> Result<Verdict, Refusal> {
+    ) -> Result<EditOutcome, Refusal> {
         let key = customization.key();
         let verdict = put_document(state, customization, merge, tick)?;
         if !is_held(state, &key) {

@@ -8,7 +8,7 @@ use crate::model::tick::Tick;
 use crate::rules;
 
 use super::documents::{EditedDocument, put_and_finish_deletion};
-use super::verdict::Verdict;
+use super::verdict::EditOutcome;
 
 impl EditedDocument for Metal3DataTemplate {
     fn carry_over(existing: &Self, desired: &mut Self, _: bool, _: &Tick) -> bool {
@@ -21,7 +21,7 @@ impl EditedDocument for Metal3DataTemplate {
         template: Self,
         merge: bool,
         tick: &Tick,
-    ) -> Result<Verdict, Refusal> {
+    ) -> Result<EditOutcome, Refusal> {
         if let Some(existing) = state.data_templates.by_key(&template.metadata.key()) {
             rules::data_templates::check_change(existing, &template).map_err(|causes| {
                 let name = &template.metadata.name;

@@ -13,7 +13,7 @@ use super::events::{find_other_owner, record_action, record_event};
 
 /// Asks for an object's deletion. It is removed at once, or by a pass as soon as nothing depends on
 /// it any more. Returns whether there is such an object.
-pub fn delete(state: &mut State, kind: Kind, key: &Key, tick: &Tick) -> bool {
+pub fn delete_object(state: &mut State, kind: Kind, key: &Key, tick: &Tick) -> bool {
     let changed = match_kind!(kind, R => <R as Edited>::delete(state, key, tick), None);
     if changed == Some(true) {
         let message = match find_other_owner(state, kind, key, tick) {

@@ -14,7 +14,7 @@ use crate::model::table::Row;
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 
-use super::verdict::Verdict;
+use super::verdict::EditOutcome;
 
 /// A kind whose objects are documents in a table of the state. Every kind defines what stays of an
 /// object that is put again. The other methods have defaults that suit a kind which nothing depends
@@ -25,7 +25,12 @@ pub trait EditedDocument: Resource + Tabled + HasMeta {
     fn carry_over(existing: &Self, desired: &mut Self, merge: bool, tick: &Tick) -> bool;
 
     /// As `Edited::put`.
-    fn put(state: &mut State, desired: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
+    fn put(
+        state: &mut State,
+        desired: Self,
+        merge: bool,
+        tick: &Tick,
+    ) -> Result<EditOutcome, Refusal> {
         put_and_finish_deletion(state, desired, merge, tick)
     }
 
@@ -52,7 +57,7 @@ pub fn put_document<T: EditedDocument>(
     mut desired: T,
     merge: bool,
     tick: &Tick,
-) -> Result<Verdict, Refusal> {
+) -> Result<EditOutcome, Refusal> {
     let kind = T::KIND;
     let key = Row::key(&desired);
     let table = T::table_mut(state);
@@ -60,7 +65,7 @@ pub fn put_document<T: EditedDocument>(
     else {
         initialize_metadata(HasMeta::meta_mut(&mut desired), kind, tick);
         table.insert(desired);
-        return Ok(Verdict::Created);
+        return Ok(EditOutcome::Created);
     };
     let is_spec_changed = T::carry_over(&existing, &mut desired, merge, tick);
     // A pool that is being deleted can still be changed: its maxConcurrent limits how many clusters
@@ -78,7 +83,7 @@ pub fn put_document<T: EditedDocument>(
         merge,
         is_spec_changed,
     );
-    Ok(Verdict::of_update(table.update(id, |row| *row = desired)))
+    Ok(EditOutcome::of_update(table.update(id, |row| *row = desired)))
 }
 
 /// Puts an object of a kind that no pass removes. If its deletion was asked for and the put takes
@@ -88,7 +93,7 @@ pub fn put_and_finish_deletion<T: EditedDocument>(
     desired: T,
     merge: bool,
     tick: &Tick,
-) -> Result<Verdict, Refusal> {
+) -> Result<EditOutcome, Refusal> {
     let key = Row::key(&desired);
     let verdict = put_document(state, desired, merge, tick)?;
     finish_deletion::<T>(state, &key);
@@ -108,7 +113,7 @@ pub fn finish_deletion<T: Tabled + HasMeta>(state: &mut State, key: &Key) {
 /// Gives a new object its uid, its age and its first generation.
 pub fn initialize_metadata(meta: &mut Meta, kind: Kind, tick: &Tick) {
     let owner = format!("{}/{}/{}", kind.name(), meta.namespace, meta.name);
-    meta.uid = tick.uid("uid", &owner, tick.revision).to_string();
+    meta.uid = tick.random_uid("uid", &owner, tick.revision).to_string();
     meta.creation_timestamp = Some(tick.now);
     meta.generation = 1;
 }

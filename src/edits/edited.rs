@@ -8,14 +8,19 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 
 use super::documents::EditedDocument;
-use super::verdict::Verdict;
+use super::verdict::EditOutcome;
 
 /// A kind that commands can edit.
 pub trait Edited: Resource {
     /// Inserts an object, or changes the existing one of its name to be like it, but for the
     /// fields that a user does not set. With `merge`, labels and annotations that `object` leaves
     /// out stay.
-    fn put(state: &mut State, object: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal>;
+    fn put(
+        state: &mut State,
+        object: Self,
+        merge: bool,
+        tick: &Tick,
+    ) -> Result<EditOutcome, Refusal>;
 
     /// Asks for an object's deletion. It is removed at once, or by a pass as soon as nothing
     /// depends on it any more. Returns whether anything changed, and None if there is no such
@@ -27,7 +32,12 @@ pub trait Edited: Resource {
 }
 
 impl<T: EditedDocument> Edited for T {
-    fn put(state: &mut State, object: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
+    fn put(
+        state: &mut State,
+        object: Self,
+        merge: bool,
+        tick: &Tick,
+    ) -> Result<EditOutcome, Refusal> {
         EditedDocument::put(state, object, merge, tick)
     }
 
@@ -43,6 +53,6 @@ impl<T: EditedDocument> Edited for T {
 }
 
 /// Inserts an object of any kind with all that another state has exported of it.
-pub fn import(state: &mut State, object: Object, tick: &Tick) -> Result<(), Refusal> {
+pub fn import_object(state: &mut State, object: Object, tick: &Tick) -> Result<(), Refusal> {
     match_object!(object, resource => Edited::import(state, *resource, tick))
 }

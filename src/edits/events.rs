@@ -16,7 +16,7 @@ pub fn record_event(
     reason: EventReason,
     message: &str,
 ) {
-    state.event(make_event(tick, kind, object, reason, message));
+    state.record_event(make_event(tick, kind, object, reason, message));
 }
 
 /// Records something that went wrong with an object.
@@ -28,7 +28,7 @@ pub fn record_warning(
     reason: EventReason,
     message: &str,
 ) {
-    state.event(Event { warning: true, ..make_event(tick, kind, object, reason, message) });
+    state.record_event(Event { warning: true, ..make_event(tick, kind, object, reason, message) });
 }
 
 fn make_event(tick: &Tick, kind: Kind, object: Key, reason: EventReason, message: &str) -> Event {
@@ -53,7 +53,9 @@ pub fn find_other_owner(
 ) -> Option<(Key, String)> {
     let claim_key = match kind {
         Kind::ClusterClaim => key.clone(),
-        Kind::ClusterDeployment => state.clusters.get(state.cluster(&key.name)?)?.claim_key()?,
+        Kind::ClusterDeployment => {
+            state.clusters.get(state.find_cluster(&key.name)?)?.claim_key()?
+        }
         _ => return None,
     };
     let owner = &state.claims.by_key(&claim_key)?.owner;

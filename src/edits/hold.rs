@@ -12,16 +12,16 @@ use crate::model::host::{BareMetalHost, DETACHED, HOLD};
 use crate::model::ip_lease::{IpLease, address_name};
 use crate::model::ip_pool::{IpPool, IpPoolStatus, RESERVED};
 use crate::model::kinds::Kind;
-use crate::model::lease::{ClusterHolder, Holder, Lease, Resource};
+use crate::model::lease::{ClusterHolder, Holder, Lease, LeasedResource};
 use crate::model::meta::{Key, Meta};
-use crate::model::pool::PAUSED;
+use crate::model::pool::RECONCILE_PAUSE;
 use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::plan;
 use crate::plan::leases::command_to_free_host;
 
 use super::events::record_event;
-use super::losses::{Loss, Snapshot, find_agents, find_host};
+use super::losses::{RestoreLoss, Snapshot, find_agents, find_host};
 
 /// Holds what restoring a backup would lose.
 pub struct Holding<'a> {
@@ -34,25 +34,29 @@ pub struct Holding<'a> {
 impl Holding<'_> {
     /// The objects that `hold` needs of the backup and that loading everything leaves out: some
     /// documents, and leases of addresses.
-    pub fn objects_to_load(&self, losses: &[Loss], gone_clusters: &[&Cluster]) -> Vec<(Kind, Key)> {
+    pub fn objects_to_load(
+        &self,
+        losses: &[RestoreLoss],
+        gone_clusters: &[&Cluster],
+    ) -> Vec<(Kind, Key)> {
         let mut objects = Vec::new();
         for cluster in gone_clusters {
             objects.push((Kind::ClusterDeployment, cluster.key()));
         }
         for loss in losses {
             let (lease, holder_in_backup) = match loss {
-                Loss::Lease(lease, holder_in_backup) => (lease, holder_in_backup),
-                Loss::Pause(name) => {
+                RestoreLoss::Lease(lease, holder_in_backup) => (lease, holder_in_backup),
+                RestoreLoss::Pause(name) => {
                     let cluster = self.now.cluster(name);
                     objects.extend(cluster.map(|cluster| (Kind::ClusterDeployment, cluster.key())));
                     continue;
                 }
             };
-            if let Resource::Cluster(name) = &lease.resource {
+            if let LeasedResource::Cluster(name) = &lease.resource {
                 let cluster = self.now.cluster(name);
                 objects.extend(cluster.map(|cluster| (Kind::ClusterDeployment, cluster.key())));
             }
-            if let Resource::Address { .. } = &lease.resource {
+            if let LeasedResource::Address { .. } = &lease.resource {
                 for holder in [Some(&lease.holder), holder_in_backup.as_ref()].into_iter().flatten()
                 {
                     if let Holder::Claim(claim) = holder {
@@ -67,10 +71,10 @@ impl Holding<'_> {
     /// Holds all that would be lost, in `state`, which is the copy of the backup. `gone_clusters`
     /// are those that only the backup has. Returns a sentence for each loss: how it is held, and
     /// the command that gives it back.
-    pub fn hold(
+    pub fn hold_losses(
         &self,
         state: &mut State,
-        losses: &[Loss],
+        losses: &[RestoreLoss],
         gone_clusters: &[&Cluster],
         tick: &Tick,
     ) -> Vec<String> {
@@ -89,8 +93,8 @@ impl Holding<'_> {
         }
         for loss in losses {
             let sentence = match loss {
-                Loss::Lease(lease, _) => self.hold_lease(state, lease, tick),
-                Loss::Pause(name) => self.hold_pause(state, name, tick),
+                RestoreLoss::Lease(lease, _) => self.hold_lease(state, lease, tick),
+                RestoreLoss::Pause(name) => self.hold_pause(state, name, tick),
             };
             sentences.extend(sentence);
         }
@@ -109,27 +113,27 @@ impl Holding<'_> {
     fn hold_lease(&self, state: &mut State, lease: &Lease, tick: &Tick) -> Option<String> {
         let now = &self.now.state;
         let (kind, key, sentence) = match &lease.resource {
-            Resource::DnsName(dns_name) => {
+            LeasedResource::DnsName(dns_name) => {
                 return hold_drawn_name(state, self.now, lease.holder.cluster()?, dns_name);
             }
-            Resource::Cluster(name) => {
+            LeasedResource::Cluster(name) => {
                 let cluster = self.now.cluster(name)?;
                 (Kind::ClusterDeployment, cluster.key(), self.hold_claimed_cluster(state, cluster))
             }
-            Resource::Customization(key) => {
+            LeasedResource::Customization(key) => {
                 let customization = now.customizations.by_key(key)?;
                 let sentence = self.hold_customization(state, customization)?;
                 (Kind::Customization, key.clone(), sentence)
             }
-            Resource::Address { namespace, address } => {
+            LeasedResource::Address { namespace, address } => {
                 let lease = self.now.address(namespace, *address)?;
                 (Kind::IpClaim, lease.key(), self.hold_address(state, lease, *address)?)
             }
-            Resource::Host(key) => {
+            LeasedResource::Host(key) => {
                 let sentence = self.hold_host(state, now.hosts.by_key(key)?, &lease.holder);
                 (Kind::BareMetalHost, key.clone(), sentence)
             }
-            Resource::Agent(key) => {
+            LeasedResource::Agent(key) => {
                 let sentence = self.hold_agent(state, now.agents.by_key(key)?, tick);
                 (Kind::Agent, key.clone(), sentence)
             }
@@ -146,7 +150,7 @@ impl Holding<'_> {
             None => claim_key.name,
         };
         let mut is_paused = false;
-        if let Some(cluster_id) = state.cluster(&cluster.name) {
+        if let Some(cluster_id) = state.find_cluster(&cluster.name) {
             let in_backup = state.clusters.get(cluster_id);
             is_paused = in_backup.is_some_and(|cluster| cluster.phase() != Phase::Installed);
             state.clusters.update(cluster_id, |held| {
@@ -168,7 +172,7 @@ impl Holding<'_> {
         }
         format!(
             "{sentence}; the backup does not have it installed, so it is paused: poolctl annotate \
-             cluster {name} {PAUSED}-{option}"
+             cluster {name} {RECONCILE_PAUSE}-{option}"
         )
     }
 
@@ -182,7 +186,7 @@ impl Holding<'_> {
         let holder = customization.holder.as_ref()?;
         let key = customization.key();
         let cluster_name = &holder.cluster;
-        let in_backup = state.cluster(cluster_name).and_then(|id| state.clusters.get(id));
+        let in_backup = state.find_cluster(cluster_name).and_then(|id| state.clusters.get(id));
         let preserved =
             in_backup.is_none_or(|cluster| cluster.customization.as_ref() != Some(&key.name));
         let mut held = customization.clone();
@@ -231,7 +235,7 @@ impl Holding<'_> {
             state.ip_leases.remove(lease_id);
         }
         let mut held = lease.clone();
-        let cluster = lease.cluster().filter(|name| state.cluster(name).is_some());
+        let cluster = lease.cluster().filter(|name| state.find_cluster(name).is_some());
         if cluster.is_none() {
             held.keep_without_cluster();
         }
@@ -283,7 +287,7 @@ impl Holding<'_> {
         let option = (self.namespace_option)(&key.namespace);
         let name = &key.name;
         let sentence = format!("host `{name}` is held: poolctl host unhold {name}{option}");
-        if holder.cluster().is_some_and(|cluster| state.cluster(cluster).is_none()) {
+        if holder.cluster().is_some_and(|cluster| state.find_cluster(cluster).is_none()) {
             return format!("{sentence}, and {}", command_to_free_host(name, &option));
         }
         sentence
@@ -297,8 +301,8 @@ impl Holding<'_> {
             agent_ids.push(state.agents.insert(Agent { metadata, ..agent.clone() }));
         }
         for agent_id in &agent_ids {
-            if let Some(cluster) = agent.bound_to() {
-                plan::agents::retire(state, *agent_id, &cluster.name, tick);
+            if let Some(cluster) = agent.bound_cluster() {
+                plan::agents::retire_host(state, *agent_id, &cluster.name, tick);
             } else {
                 plan::leases::retire_agent(state, *agent_id);
                 state.agents.update(*agent_id, |retired| {
@@ -378,17 +382,17 @@ fn keep_manual_holds(state: &mut State, now: &Snapshot) -> Vec<String> {
 }
 
 fn pause_cluster(state: &mut State, cluster_name: &str) {
-    let Some(cluster_id) = state.cluster(cluster_name) else { return };
+    let Some(cluster_id) = state.find_cluster(cluster_name) else { return };
     state.clusters.update(cluster_id, |cluster| {
         cluster.paused = true;
         if let Some(body) = cluster.body.as_mut() {
-            body.metadata.annotations.insert(PAUSED.into(), "true".into());
+            body.metadata.annotations.insert(RECONCILE_PAUSE.into(), "true".into());
         }
     });
 }
 
 fn command_to_unpause(cluster: &Cluster) -> String {
-    format!("poolctl annotate cluster {} {PAUSED}-", cluster.name)
+    format!("poolctl annotate cluster {} {RECONCILE_PAUSE}-", cluster.name)
 }
 
 /// Puts the claim that has a cluster into the copy of the backup, and returns its name. If the

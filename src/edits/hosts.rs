@@ -10,7 +10,7 @@ impl EditedDocument for BareMetalHost {
     fn carry_over(existing: &Self, desired: &mut Self, merge: bool, _: &Tick) -> bool {
         desired.status.clone_from(&existing.status);
         let annotations = &mut desired.metadata.annotations;
-        if !existing.metadata.annotated_at_all(AS_FOUND) && annotations.remove(AS_FOUND).is_some() {
+        if !existing.metadata.has_annotation(AS_FOUND) && annotations.remove(AS_FOUND).is_some() {
             desired.spec.online = existing.spec.online;
         }
         // The manifest of a host rarely says who uses it and what it boots from: a cluster or a

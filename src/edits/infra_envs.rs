@@ -10,7 +10,7 @@ use crate::model::tick::Tick;
 use crate::rules;
 
 use super::documents::{EditedDocument, put_and_finish_deletion};
-use super::verdict::Verdict;
+use super::verdict::EditOutcome;
 
 impl EditedDocument for InfraEnv {
     fn carry_over(existing: &Self, desired: &mut Self, _: bool, _: &Tick) -> bool {
@@ -24,13 +24,14 @@ impl EditedDocument for InfraEnv {
         infra_env: Self,
         merge: bool,
         tick: &Tick,
-    ) -> Result<Verdict, Refusal> {
+    ) -> Result<EditOutcome, Refusal> {
         let checked = match state.infra_envs.by_key(&infra_env.key()) {
             None => rules::infra_envs::check_new(&infra_env),
             Some(existing) => {
-                let cluster_id = infra_env.cluster().and_then(|key| state.cluster(&key.name));
+                let cluster_id =
+                    infra_env.cluster_key().and_then(|key| state.find_cluster(&key.name));
                 let cluster = cluster_id.and_then(|cluster_id| state.clusters.get(cluster_id));
-                let is_installed = cluster.is_some_and(Cluster::installed);
+                let is_installed = cluster.is_some_and(Cluster::is_installed);
                 rules::infra_envs::check_change(existing, &infra_env, is_installed)
             }
         };

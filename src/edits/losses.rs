@@ -11,7 +11,7 @@ use crate::model::customization::Customization;
 use crate::model::host::{BareMetalHost, HOLD};
 use crate::model::ip_lease::IpLease;
 use crate::model::ip_pool::{IpPool, RESERVED};
-use crate::model::lease::{Holder, Lease, Resource};
+use crate::model::lease::{Holder, Lease, LeasedResource};
 use crate::model::meta::Key;
 use crate::model::state::{AgentId, HostId, State};
 
@@ -26,7 +26,7 @@ pub struct Snapshot {
 }
 
 /// Something that the state in place has and the backup has not.
-pub enum Loss {
+pub enum RestoreLoss {
     /// A lease, and the holder of its resource in the backup.
     Lease(Box<Lease>, Option<Holder>),
     /// The pause of a cluster, by its name: it was not paused when the backup was made.
@@ -47,7 +47,7 @@ impl Snapshot {
     }
 
     pub fn cluster(&self, name: &str) -> Option<&Cluster> {
-        self.state.clusters.get(self.state.cluster(name)?)
+        self.state.clusters.get(self.state.find_cluster(name)?)
     }
 
     pub fn claim(&self, key: &Key) -> Option<&Claim> {
@@ -78,26 +78,32 @@ impl Snapshot {
     fn lease_of_cluster(&self, cluster: &Cluster) -> Option<Lease> {
         let lease = cluster.lease()?;
         let claim = cluster.claim_key().and_then(|key| self.claim(&key));
-        Some(Lease { until: claim.and_then(Claim::expires), ..lease })
+        Some(Lease { until: claim.and_then(Claim::expires_at), ..lease })
     }
 
     /// The lease that this snapshot has of the resource that `other_snapshot` leases. Clusters are
     /// the same if their names are, hosts and Agents if they are the same machine.
     fn find_counterpart(&self, lease: &Lease, other_snapshot: &Self) -> Option<Lease> {
         match &lease.resource {
-            Resource::Cluster(name) => self.lease_of_cluster(self.cluster(name)?),
-            Resource::DnsName(_) => Some(self.cluster(lease.holder.cluster()?)?.lease_of_name()),
-            Resource::Customization(key) => self.state.customizations.by_key(key)?.lease(),
-            Resource::Address { namespace, address } => self.address(namespace, *address)?.lease(),
-            Resource::Host(key) => self.host(other_snapshot.state.hosts.by_key(key)?)?.lease(),
-            Resource::Agent(key) => {
+            LeasedResource::Cluster(name) => self.lease_of_cluster(self.cluster(name)?),
+            LeasedResource::DnsName(_) => {
+                Some(self.cluster(lease.holder.cluster()?)?.dns_name_lease())
+            }
+            LeasedResource::Customization(key) => self.state.customizations.by_key(key)?.lease(),
+            LeasedResource::Address { namespace, address } => {
+                self.address(namespace, *address)?.lease()
+            }
+            LeasedResource::Host(key) => {
+                self.host(other_snapshot.state.hosts.by_key(key)?)?.lease()
+            }
+            LeasedResource::Agent(key) => {
                 let agent = other_snapshot.state.agents.by_key(key)?;
                 let mut leases: Vec<Lease> = Vec::new();
                 for agent_id in find_agents(&self.state, agent) {
                     leases.extend(self.state.agents.get(agent_id).and_then(Agent::lease));
                 }
                 let same_holder =
-                    leases.iter().find(|own_lease| own_lease.holder.is(&lease.holder));
+                    leases.iter().find(|own_lease| own_lease.holder.is_same_holder(&lease.holder));
                 same_holder.or(leases.first()).cloned()
             }
         }
@@ -105,7 +111,7 @@ impl Snapshot {
 }
 
 /// Every lease and every pause that restoring the backup would lose.
-pub fn find_losses(now: &Snapshot, backup: &Snapshot) -> Vec<Loss> {
+pub fn find_losses(now: &Snapshot, backup: &Snapshot) -> Vec<RestoreLoss> {
     let mut losses = Vec::new();
     for cluster in now.state.clusters.rows() {
         losses.extend(find_loss_of_cluster(cluster, now, backup));
@@ -122,27 +128,31 @@ pub fn find_losses(now: &Snapshot, backup: &Snapshot) -> Vec<Loss> {
 
 /// What would be lost of a cluster: its claim, or else its pause. If the backup does not have the
 /// cluster, the lease of its name stands for all of it.
-fn find_loss_of_cluster(cluster: &Cluster, now: &Snapshot, backup: &Snapshot) -> Option<Loss> {
+fn find_loss_of_cluster(
+    cluster: &Cluster,
+    now: &Snapshot,
+    backup: &Snapshot,
+) -> Option<RestoreLoss> {
     let Some(in_backup) = backup.cluster(&cluster.name) else {
-        return Some(Loss::Lease(Box::new(cluster.lease_of_name()), None));
+        return Some(RestoreLoss::Lease(Box::new(cluster.dns_name_lease()), None));
     };
     let lease = now.lease_of_cluster(cluster);
     let lost_claim = lease.and_then(|lease| find_loss_of_lease(lease, now, backup));
     if lost_claim.is_none() && cluster.paused && !in_backup.paused {
-        return Some(Loss::Pause(cluster.name.clone()));
+        return Some(RestoreLoss::Pause(cluster.name.clone()));
     }
     lost_claim
 }
 
-fn find_loss_of_lease(lease: Lease, now: &Snapshot, backup: &Snapshot) -> Option<Loss> {
+fn find_loss_of_lease(lease: Lease, now: &Snapshot, backup: &Snapshot) -> Option<RestoreLoss> {
     let in_backup = backup.find_counterpart(&lease, now);
     let is_kept = in_backup.as_ref().is_some_and(|in_backup| {
-        in_backup.holder.is(&lease.holder) && ends_no_later(&lease, in_backup)
+        in_backup.holder.is_same_holder(&lease.holder) && ends_no_later(&lease, in_backup)
     });
     if is_kept {
         return None;
     }
-    Some(Loss::Lease(Box::new(lease), in_backup.map(|in_backup| in_backup.holder)))
+    Some(RestoreLoss::Lease(Box::new(lease), in_backup.map(|in_backup| in_backup.holder)))
 }
 
 /// Whether a lease ends when it does in the backup, or earlier.
@@ -172,9 +182,9 @@ pub fn find_host(state: &State, host: &BareMetalHost) -> Option<HostId> {
 /// Whether two hosts boot from the same network card or have the same management controller.
 fn is_same_machine(host: &BareMetalHost, candidate: &BareMetalHost) -> bool {
     let mac = &host.spec.boot_mac_address;
-    let controller = host.address().map(|address| address.controller());
+    let controller = host.bmc_address().map(|address| address.canonical_name());
     let same_mac = !mac.is_empty() && mac.eq_ignore_ascii_case(&candidate.spec.boot_mac_address);
-    let candidates_controller = candidate.address().map(|address| address.controller());
+    let candidates_controller = candidate.bmc_address().map(|address| address.canonical_name());
     same_mac || (controller.is_some() && controller == candidates_controller)
 }
 

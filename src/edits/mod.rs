@@ -21,12 +21,12 @@ mod put;
 mod secrets;
 mod verdict;
 
-pub use delete::delete;
+pub use delete::delete_object;
 pub use documents::initialize_metadata;
-pub use edited::import;
+pub use edited::import_object;
 pub use events::{record_event, record_warning};
 pub use hold::Holding;
-pub use losses::{Loss, Snapshot, find_gone_clusters, find_losses};
-pub use pools::describe_sizes;
-pub use put::put;
-pub use verdict::Verdict;
+pub use losses::{RestoreLoss, Snapshot, find_gone_clusters, find_losses};
+pub use pools::describe_size_changes;
+pub use put::put_object;
+pub use verdict::EditOutcome;

@@ -7,24 +7,29 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 
 use super::documents::{EditedDocument, mark_for_deletion, put_document};
-use super::verdict::Verdict;
+use super::verdict::EditOutcome;
 
 impl EditedDocument for ClusterPool {
     fn carry_over(existing: &Self, desired: &mut Self, _: bool, tick: &Tick) -> bool {
         desired.status.clone_from(&existing.status);
         if sizes(existing) != sizes(desired) {
-            desired.scaled_by_hand(tick.now);
+            desired.skip_past_ticks(tick.now);
         }
         existing.spec != desired.spec
     }
 
-    fn put(state: &mut State, pool: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
+    fn put(
+        state: &mut State,
+        pool: Self,
+        merge: bool,
+        tick: &Tick,
+    ) -> Result<EditOutcome, Refusal> {
         let sizes_before = state.pools.by_key(&pool.key()).map(sizes);
         let sizes_after = sizes(&pool);
         let verdict = put_document(state, pool, merge, tick)?;
         Ok(match (verdict, sizes_before) {
-            (Verdict::Configured(_), Some(sizes_before)) => {
-                Verdict::Configured(describe_sizes(sizes_before, sizes_after))
+            (EditOutcome::Configured(_), Some(sizes_before)) => {
+                EditOutcome::Configured(describe_size_changes(sizes_before, sizes_after))
             }
             (verdict, _) => verdict,
         })
@@ -42,7 +47,7 @@ fn sizes(pool: &ClusterPool) -> (u32, u32) {
 
 /// Describes how the size of a pool and its `runningCount` change, each given in this order:
 /// `size 1 -> 3`. Empty if they do not.
-pub fn describe_sizes(before: (u32, u32), after: (u32, u32)) -> String {
+pub fn describe_size_changes(before: (u32, u32), after: (u32, u32)) -> String {
     let mut changes = Vec::new();
     for (field, before, after) in [("size", before.0, after.0), ("runningCount", before.1, after.1)]
     {

@@ -10,29 +10,29 @@ use crate::model::tick::Tick;
 
 use super::edited::Edited;
 use super::events::{find_other_owner, record_action, record_event};
-use super::verdict::Verdict;
+use super::verdict::EditOutcome;
 
 /// Inserts an object, or changes the existing one of its name to be like it, but for the fields
 /// that a user does not set. With `merge`, labels and annotations that `object` leaves out stay. A
 /// change that the kind forbids is refused and leaves the state as it was.
-pub fn put(
+pub fn put_object(
     state: &mut State,
     object: Object,
     merge: bool,
     tick: &Tick,
-) -> Result<Verdict, Refusal> {
+) -> Result<EditOutcome, Refusal> {
     let kind = object.kind();
     let key = object.key();
     let creation_message = match &object {
-        Object::ClusterClaim(claim) => Claim::asks(&claim.pool),
+        Object::ClusterClaim(claim) => Claim::new_claim_message(&claim.pool),
         _ => "Created".into(),
     };
     let verdict = match_object!(object, resource => Edited::put(state, *resource, merge, tick))?;
     match &verdict {
-        Verdict::Created => {
+        EditOutcome::Created => {
             record_event(state, tick, kind, key, EventReason::Created, &creation_message);
         }
-        Verdict::Configured(changes) => {
+        EditOutcome::Configured(changes) => {
             let mut message = match find_other_owner(state, kind, &key, tick) {
                 Some((_, owner)) => format!("What {owner} claimed was changed by {}", tick.actor),
                 None => "Changed".to_owned(),
@@ -42,7 +42,7 @@ pub fn put(
             }
             record_action(state, tick, kind, &key, EventReason::Configured, &message);
         }
-        Verdict::Unchanged => {}
+        EditOutcome::Unchanged => {}
     }
     Ok(verdict)
 }

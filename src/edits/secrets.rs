@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::model::documents::{Secret, SecretValue, Stored};
+use crate::model::documents::{Secret, SecretValue, StoredValue};
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
 
 use super::documents::{EditedDocument, put_and_finish_deletion};
-use super::verdict::Verdict;
+use super::verdict::EditOutcome;
 
 impl EditedDocument for Secret {
     fn carry_over(existing: &Self, desired: &mut Self, _: bool, _: &Tick) -> bool {
@@ -24,7 +24,7 @@ impl EditedDocument for Secret {
         mut secret: Self,
         merge: bool,
         tick: &Tick,
-    ) -> Result<Verdict, Refusal> {
+    ) -> Result<EditOutcome, Refusal> {
         let existing = state.secrets.by_key(&secret.metadata.key());
         let existing_values = existing.map(|existing| existing.values.clone()).unwrap_or_default();
         take_values(&mut secret, &existing_values, merge)?;
@@ -41,7 +41,7 @@ impl EditedDocument for Secret {
 /// whose values replace all existing ones; else it is a patch, whose values are laid over them.
 fn take_values(
     secret: &mut Secret,
-    existing_values: &BTreeMap<String, Stored>,
+    existing_values: &BTreeMap<String, StoredValue>,
     merge: bool,
 ) -> Result<(), Refusal> {
     let has_values = secret.data.is_some() || secret.string_data.is_some();
@@ -49,9 +49,9 @@ fn take_values(
     for (key, value) in decode_values(secret)? {
         let is_same = matches!(
             existing_values.get(&key),
-            Some(Stored::Loaded(existing_value)) if *existing_value == value
+            Some(StoredValue::Loaded(existing_value)) if *existing_value == value
         );
-        let stored = if is_same { Stored::Loaded(value) } else { Stored::New(value) };
+        let stored = if is_same { StoredValue::Loaded(value) } else { StoredValue::New(value) };
         values.insert(key, stored);
     }
     secret.values = values;

@@ -3,10 +3,10 @@
 
 use serde_json::Value;
 
-use crate::model::agent::INFRA_ENV;
+use crate::model::agent::INFRA_ENV_LABEL;
 use crate::model::kinds::Kind;
-use crate::model::object::schema;
-use crate::model::refusal::nearest;
+use crate::model::object::schema_of_kind;
+use crate::model::refusal::nearest_name;
 use crate::model::time::{Span, Time};
 use crate::rules::agents;
 use crate::yaml::{Node, Tree};
@@ -58,7 +58,7 @@ const ALIASES: [(&str, &str); 4] = [
 /// out of the document, and so are unknown ones.
 pub fn check(kind: Kind, document: &mut Node) -> Vec<Problem> {
     let mut problems = Vec::new();
-    check_node(document, schema(kind), "", &mut problems);
+    check_node(document, schema_of_kind(kind), "", &mut problems);
     if kind == Kind::Agent {
         for problem in &mut problems {
             if problem.path == "spec.role" && problem.value.is_none() {
@@ -80,7 +80,11 @@ pub fn check(kind: Kind, document: &mut Node) -> Vec<Problem> {
 fn no_role(document: &Node) -> String {
     let role = string_at(document, &["spec", "role"]);
     let name = string_at(document, &["metadata", "name"]);
-    agents::no_role(role, name, string_at(document, &["metadata", "labels", INFRA_ENV]))
+    agents::invalid_role_message(
+        role,
+        name,
+        string_at(document, &["metadata", "labels", INFRA_ENV_LABEL]),
+    )
 }
 
 /// The string below these keys, the outermost first; empty if there is none.
@@ -91,8 +95,8 @@ fn string_at<'a>(document: &'a Node, keys: &[&str]) -> &'a str {
 
 /// Adds what is wrong with a value and all that is below it.
 fn check_node(node: &mut Node, schema: &Value, path: &str, problems: &mut Vec<Problem>) {
-    let schema = not_null(schema);
-    let allowed_types = types(schema);
+    let schema = without_null(schema);
+    let allowed_types = type_names(schema);
     let given_type = type_of(&node.tree);
     if !allowed_types.is_empty() && !allowed_types.iter().any(|allowed| fits(given_type, allowed)) {
         let message = describe_mismatch(path, &allowed_types, given_type);
@@ -194,12 +198,12 @@ pub fn nearest_field<'a>(
             return Some(field);
         }
     }
-    nearest(misnamed, fields)
+    nearest_name(misnamed, fields)
 }
 
 /// The schema of a value that is there. That of an optional field is "this or null", and null is
 /// taken out of documents before they are checked.
-pub fn not_null(schema: &Value) -> &Value {
+pub fn without_null(schema: &Value) -> &Value {
     let choices = schema.get("anyOf").and_then(Value::as_array);
     let value_schema = choices.into_iter().flatten().find(|choice| choice["type"] != "null");
     value_schema.unwrap_or(schema)
@@ -215,7 +219,7 @@ fn accepts_all(schema: &Value) -> bool {
 }
 
 /// The names of the types that a schema allows, null left out; none if it allows every type.
-pub fn types(schema: &Value) -> Vec<&str> {
+pub fn type_names(schema: &Value) -> Vec<&str> {
     let names = match schema.get("type") {
         Some(Value::String(name)) => vec![name.as_str()],
         Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
@@ -287,17 +291,17 @@ fn string_mistake(string: &str, schema: &Value) -> Option<String> {
         Some("date-time") => return string.parse::<Time>().err(),
         _ => {}
     }
-    let words = choices(schema);
+    let words = allowed_words(schema);
     if words.is_empty() || words.contains(&string) {
         return None;
     }
-    let near = nearest(string, words.iter().copied());
+    let near = nearest_name(string, words.iter().copied());
     let hint = near.map(|near| format!(", did you mean `{near}`?"));
     Some(format!("`{string}` is none of {}{}", words.join(", "), hint.unwrap_or_default()))
 }
 
 /// The words that a string may be; none if it may be any.
-pub fn choices(schema: &Value) -> Vec<&str> {
+pub fn allowed_words(schema: &Value) -> Vec<&str> {
     let words = schema.get("enum").and_then(Value::as_array).into_iter().flatten();
     // Words that have a description of their own are each a schema.
     let word_schemas = schema.get("oneOf").and_then(Value::as_array).into_iter().flatten();
@@ -311,9 +315,9 @@ mod tests {
 
     /// The field that is suggested for a misnamed one of a pool, below the field at a path.
     fn suggestion(path: &[&str], misnamed: &str) -> Option<&'static str> {
-        let mut parent = schema(Kind::ClusterPool);
+        let mut parent = schema_of_kind(Kind::ClusterPool);
         for name in path {
-            parent = not_null(&parent["properties"][*name]);
+            parent = without_null(&parent["properties"][*name]);
         }
         let fields = parent["properties"].as_object().unwrap();
         nearest_field(misnamed, fields.keys().map(String::as_str))

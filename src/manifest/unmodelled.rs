@@ -6,7 +6,7 @@ use crate::model::foreign_kind::ForeignKind;
 use crate::model::meta::Key;
 use crate::yaml::Node;
 
-use crate::manifest::{Manifests, Reading, string_field};
+use crate::manifest::{Manifests, ReadOptions, string_field};
 
 /// An object of another program that holds an address, a host or a cluster.
 #[derive(Clone)]
@@ -24,11 +24,11 @@ pub fn leave_out_unmodelled(
     manifests: &mut Manifests,
     file: &str,
     document: &Node,
-    reading: &Reading<'_>,
+    reading: &ReadOptions<'_>,
 ) {
     let version = string_field(document, "apiVersion");
     let kind_name = string_field(document, "kind");
-    if reading.moved
+    if reading.moves_state
         && let Some(kind) = ForeignKind::from_manifest(version, kind_name)
     {
         manifests.foreign_leases.push(foreign_lease(kind, file, document, reading));
@@ -42,7 +42,7 @@ fn foreign_lease(
     kind: ForeignKind,
     file: &str,
     document: &Node,
-    reading: &Reading<'_>,
+    reading: &ReadOptions<'_>,
 ) -> ForeignLease {
     let namespace = string_in(document, "metadata", "namespace");
     let name = string_in(document, "metadata", "name");

@@ -30,13 +30,13 @@ impl Addr {
 
     /// The last address of its family.
     #[must_use]
-    pub fn last(self) -> Self {
+    pub fn last_of_family(self) -> Self {
         if self.is_v4() { Self(IPV4_OFFSET | 0xffff_ffff) } else { Self(u128::MAX) }
     }
 
     /// The address as the store has it: 4 or 6 for the family, then 4 or 16 bytes. Keys sort by
     /// family, then by address.
-    pub fn key(self) -> Vec<u8> {
+    pub fn to_key(self) -> Vec<u8> {
         let bytes = self.0.to_be_bytes();
         let mut key = Vec::new();
         if self.is_v4() {
@@ -138,37 +138,37 @@ impl JsonSchema for Addr {
 
 /// The addresses of one family from a first to a last one, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Stretch {
+pub struct IpRange {
     pub start: Addr,
     pub end: Addr,
 }
 
-impl Stretch {
+impl IpRange {
     /// The range of a single address.
-    pub fn one(address: Addr) -> Self {
+    pub fn single(address: Addr) -> Self {
         Self { start: address, end: address }
     }
 
     /// Whether the address is in the range.
-    pub fn has(self, address: Addr) -> bool {
+    pub fn contains(self, address: Addr) -> bool {
         address.is_v4() == self.start.is_v4() && (self.start..=self.end).contains(&address)
     }
 
     /// Whether the ranges have an address in common.
-    pub fn meets(self, range: Self) -> bool {
+    pub fn overlaps(self, range: Self) -> bool {
         let is_same_family = self.start.is_v4() == range.start.is_v4();
         is_same_family && self.start <= range.end && range.start <= self.end
     }
 
     /// How many addresses it has. That of all IPv6 addresses is one too small, to fit in the type.
-    pub fn size(self) -> u128 {
+    pub fn address_count(self) -> u128 {
         self.end.0.saturating_sub(self.start.0).saturating_add(1)
     }
 
     /// What is left of the range without the addresses of others, in order.
-    pub fn without(self, ranges: &[Self]) -> Vec<Self> {
+    pub fn subtract(self, ranges: &[Self]) -> Vec<Self> {
         let mut removed: Vec<Self> =
-            ranges.iter().copied().filter(|range| range.meets(self)).collect();
+            ranges.iter().copied().filter(|range| range.overlaps(self)).collect();
         removed.sort_unstable();
         let mut remaining = Vec::new();
         // The first address that is still to be looked at; none after the last address there is.
@@ -189,7 +189,7 @@ impl Stretch {
     }
 }
 
-impl FromStr for Stretch {
+impl FromStr for IpRange {
     type Err = String;
 
     /// Reads `FIRST-LAST`, `ADDRESS` or `ADDRESS/LENGTH`.
@@ -206,13 +206,13 @@ impl FromStr for Stretch {
             return Ok(Self { start, end });
         }
         if range.contains('/') {
-            return Ok(range.parse::<Subnet>()?.whole());
+            return Ok(range.parse::<Subnet>()?.to_range());
         }
-        Ok(Self::one(range.parse()?))
+        Ok(Self::single(range.parse()?))
     }
 }
 
-impl fmt::Display for Stretch {
+impl fmt::Display for IpRange {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.start == self.end {
             return self.start.fmt(out);
@@ -228,12 +228,12 @@ pub struct Subnet(IpNet);
 impl Subnet {
     /// The subnet that an address lies in. None if addresses of its family have fewer bits than the
     /// prefix.
-    pub fn around(address: Addr, prefix_length: u8) -> Option<Self> {
+    pub fn containing(address: Addr, prefix_length: u8) -> Option<Self> {
         IpNet::new(address.into(), prefix_length).ok().map(Self)
     }
 
     /// The address as it was written.
-    pub fn written(self) -> Addr {
+    pub fn written_address(self) -> Addr {
         self.0.addr().into()
     }
 
@@ -242,7 +242,7 @@ impl Subnet {
     }
 
     /// The first address, whose host bits are all 0.
-    pub fn first(self) -> Addr {
+    pub fn first_address(self) -> Addr {
         self.0.network().into()
     }
 
@@ -262,16 +262,16 @@ impl Subnet {
     }
 
     /// All addresses of the subnet.
-    pub fn whole(self) -> Stretch {
-        Stretch { start: self.first(), end: self.0.broadcast().into() }
+    pub fn to_range(self) -> IpRange {
+        IpRange { start: self.first_address(), end: self.0.broadcast().into() }
     }
 
     /// The addresses that no machine may have: that of the network, and for IPv4 the broadcast one.
-    pub fn reserved(self) -> Vec<Addr> {
+    pub fn unusable_addresses(self) -> Vec<Addr> {
         match self.0 {
             _ if self.is_link() => Vec::new(),
-            IpNet::V4(_) => vec![self.first(), self.whole().end],
-            IpNet::V6(_) => vec![self.first()],
+            IpNet::V4(_) => vec![self.first_address(), self.to_range().end],
+            IpNet::V6(_) => vec![self.first_address()],
         }
     }
 }
@@ -288,7 +288,7 @@ impl FromStr for Subnet {
             return Err(invalid_subnet());
         }
         let prefix_length: u8 = length.parse().map_err(|_| invalid_subnet())?;
-        Self::around(address, prefix_length).ok_or_else(invalid_subnet)
+        Self::containing(address, prefix_length).ok_or_else(invalid_subnet)
     }
 }
 
@@ -307,7 +307,7 @@ mod tests {
         ] {
             let address: Addr = spelling.parse().unwrap();
             assert_eq!(address.to_string(), canonical);
-            assert_eq!(Addr::from_key(&address.key()), Some(address));
+            assert_eq!(Addr::from_key(&address.to_key()), Some(address));
         }
         for spelling in [
             "192.168.00.1",
@@ -335,11 +335,11 @@ mod tests {
             ("::/0", "::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "::"),
         ] {
             let subnet: Subnet = written.parse().unwrap();
-            assert_eq!(subnet.whole().to_string(), whole, "{written}");
+            assert_eq!(subnet.to_range().to_string(), whole, "{written}");
             let addresses: Vec<String> =
-                subnet.reserved().iter().map(ToString::to_string).collect();
+                subnet.unusable_addresses().iter().map(ToString::to_string).collect();
             assert_eq!(addresses.join(" "), reserved, "{written}");
-            let written_again = format!("{}/{}", subnet.written(), subnet.prefix_length());
+            let written_again = format!("{}/{}", subnet.written_address(), subnet.prefix_length());
             assert_eq!(written_again, written);
         }
         for subnet in [
@@ -372,11 +372,11 @@ mod tests {
             let subnet: Subnet = subnet.parse().unwrap();
             let address: Addr = address.parse().unwrap();
             assert_eq!(subnet.contains(address), contains, "{subnet:?} {address}");
-            assert_eq!(subnet.whole().has(address), contains, "{subnet:?} {address}");
+            assert_eq!(subnet.to_range().contains(address), contains, "{subnet:?} {address}");
         }
     }
 
-    fn range(range: &str) -> Stretch {
+    fn range(range: &str) -> IpRange {
         range.parse().unwrap()
     }
 
@@ -405,8 +405,8 @@ mod tests {
                 "::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe",
             ),
         ] {
-            let removed: Vec<Stretch> = removed.into_iter().map(range).collect();
-            let parts = range(whole).without(&removed);
+            let removed: Vec<IpRange> = removed.into_iter().map(range).collect();
+            let parts = range(whole).subtract(&removed);
             let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
             assert_eq!(parts.join(" "), remaining, "{whole}");
         }

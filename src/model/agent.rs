@@ -20,7 +20,7 @@ pub use self::status::{
     Validation,
 };
 use super::condition::{self, Condition, ConditionType};
-use super::lease::{ClusterHolder, Holder, Lease, Resource};
+use super::lease::{ClusterHolder, Holder, Lease, LeasedResource};
 use super::meta::{Key, Meta, is_zero};
 use super::tick::Tick;
 use super::time::{Span, Time};
@@ -28,13 +28,13 @@ use super::time::{Span, Time};
 pub use super::annotations::OWNER;
 
 /// Label: the name of the Agent's `InfraEnv`, in the Agent's namespace.
-pub const INFRA_ENV: &str = "infraenvs.agent-install.openshift.io";
+pub const INFRA_ENV_LABEL: &str = "infraenvs.agent-install.openshift.io";
 /// Label: the name of the Agent's `BareMetalHost`, in the Agent's namespace.
-pub const BMH: &str = "agent-install.openshift.io/bmh";
+pub const HOST_LABEL: &str = "agent-install.openshift.io/bmh";
 /// Label: the namespace of the cluster that the Agent is bound to, empty for none.
-pub const CLUSTER_NAMESPACE: &str = "agent-install.openshift.io/clusterdeployment-namespace";
+pub const CLUSTER_NAMESPACE_LABEL: &str = "agent-install.openshift.io/clusterdeployment-namespace";
 /// What the labels begin with that are made from the inventory.
-pub const INVENTORY: &str = "inventory.agent-install.openshift.io/";
+pub const INVENTORY_LABEL_PREFIX: &str = "inventory.agent-install.openshift.io/";
 /// Annotation: the version of the labels that are made from the inventory.
 pub const INVENTORY_VERSION: &str = "inventory.agent-install.openshift.io/version";
 /// Annotation: the node stays in the cluster that the host leaves.
@@ -42,7 +42,7 @@ pub const SKIP_CLEANUP: &str = "agent.agent-install.openshift.io/skip-spoke-clea
 /// The machine config pool of hosts that join an installed cluster.
 pub const DAY2_POOL: &str = "worker";
 /// A host that has not reported for longer than this is disconnected.
-pub const SILENT: Span = Span::minutes(3);
+pub const DISCONNECTED_AFTER: Span = Span::minutes(3);
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -146,7 +146,7 @@ pub struct ClusterReference {
 }
 
 impl ClusterReference {
-    pub fn to(key: &Key) -> Self {
+    pub fn from_key(key: &Key) -> Self {
         Self { name: key.name.clone(), namespace: key.namespace.clone() }
     }
 
@@ -165,41 +165,41 @@ impl Agent {
     }
 
     /// The `InfraEnv` that the host was booted from.
-    pub fn infra_env(&self) -> Option<Key> {
-        let name = self.metadata.labels.get(INFRA_ENV)?;
+    pub fn infra_env_key(&self) -> Option<Key> {
+        let name = self.metadata.labels.get(INFRA_ENV_LABEL)?;
         Some(Key::new(&*self.metadata.namespace, &**name))
     }
 
     /// The `BareMetalHost` that is the same machine.
-    pub fn bmh(&self) -> Option<Key> {
-        let name = self.metadata.labels.get(BMH)?;
+    pub fn host_key(&self) -> Option<Key> {
+        let name = self.metadata.labels.get(HOST_LABEL)?;
         Some(Key::new(&*self.metadata.namespace, &**name))
     }
 
     /// The cluster that the host is to belong to, by its spec.
-    pub fn wanted(&self) -> Option<Key> {
+    pub fn requested_cluster(&self) -> Option<Key> {
         self.spec.cluster_deployment_name.as_ref().map(ClusterReference::key)
     }
 
     /// The cluster that the host belongs to now.
-    pub fn bound_to(&self) -> Option<Key> {
+    pub fn bound_cluster(&self) -> Option<Key> {
         self.status.bound_to.as_ref().map(ClusterReference::key)
     }
 
     /// The lease of the host; none while it is free. A host whose cluster was left running is still
     /// leased to that cluster.
     pub fn lease(&self) -> Option<Lease> {
-        let holder = match self.bound_to() {
+        let holder = match self.bound_cluster() {
             Some(cluster) => Holder::Cluster(ClusterHolder::new(cluster.name)),
             None if self.state() == HostState::DisabledUnbound => Holder::ForgottenCluster,
             None => return None,
         };
-        Some(Lease::new(Resource::Agent(self.key()), holder))
+        Some(Lease::new(LeasedResource::Agent(self.key()), holder))
     }
 
     /// Makes the cluster the holder of the host.
     pub fn bind(&mut self, cluster: &Key) {
-        self.status.bound_to = Some(ClusterReference::to(cluster));
+        self.status.bound_to = Some(ClusterReference::from_key(cluster));
     }
 
     /// What the host is called: the name of its node once it is installed, then the name that its
@@ -210,7 +210,7 @@ impl Agent {
         if !status.node_name.is_empty() {
             return &status.node_name;
         }
-        if can_be_a_host(&self.spec.hostname) {
+        if is_valid_hostname(&self.spec.hostname) {
             return &self.spec.hostname;
         }
         if let Some(inventory) = &status.inventory
@@ -224,7 +224,8 @@ impl Agent {
     /// The role that the host has in its cluster, or would get. A wish that comes after its
     /// installation has begun changes nothing.
     pub fn role(&self) -> Role {
-        let is_settled = !self.state().takes_wishes() && self.status.role != Role::AutoAssign;
+        let is_settled =
+            !self.state().can_change_settings() && self.status.role != Role::AutoAssign;
         if is_settled || self.spec.role == Role::AutoAssign {
             self.status.role
         } else {
@@ -240,7 +241,7 @@ impl Agent {
 
     /// Stores an inventory, and with it the name and the identities of the machine. These stay when
     /// the inventory is dropped.
-    pub fn found(&mut self, inventory: Inventory, uuid: &str) {
+    pub fn set_inventory(&mut self, inventory: Inventory, uuid: &str) {
         self.status.known_by = inventory.macs().map(str::to_lowercase).collect();
         if !uuid.is_empty() {
             self.status.known_by.push(uuid.to_lowercase());
@@ -251,20 +252,20 @@ impl Agent {
 
     /// Whether the host has not reported for too long, or never.
     pub fn is_silent(&self, now: Time) -> bool {
-        self.status.last_contact_time.is_none_or(|contact| now.since(contact) > SILENT)
+        self.status.last_contact_time.is_none_or(|contact| now.since(contact) > DISCONNECTED_AFTER)
     }
 
     /// Whether the host has been in its state for longer than `limit`. Never so in a pass whose
     /// clock has jumped, because then nobody knows how long it really was.
     pub fn is_late(&self, limit: Span, tick: &Tick) -> bool {
         let state_since = self.status.state_since;
-        !tick.jumped && state_since.is_some_and(|since| tick.now.since(since) > limit)
+        !tick.clock_jumped && state_since.is_some_and(|since| tick.now.since(since) > limit)
     }
 
     /// Prepares the host for the installation of its cluster. If the cluster is already installed,
     /// the host joins it as a worker.
     pub fn prepare_to_join(&mut self, is_installed: bool) {
-        self.status.kind = if is_installed { DAY2 } else { DAY1 }.into();
+        self.status.kind = if is_installed { DAY2_HOST } else { DAY1_HOST }.into();
         if is_installed {
             self.status.role = Role::Worker;
             if self.spec.machine_config_pool.is_empty() {
@@ -280,7 +281,7 @@ impl Agent {
         let status = &mut self.status;
         status.bound_to = None;
         status.node_name.clear();
-        status.kind = DAY1.into();
+        status.kind = DAY1_HOST.into();
         (status.progress, status.bootstrap, status.role) = Default::default();
         (status.join_failures, status.join_again_at) = Default::default();
         status.installation_disk_id.clear();
@@ -292,7 +293,7 @@ impl Agent {
     }
 
     pub fn is_day2(&self) -> bool {
-        self.status.kind == DAY2
+        self.status.kind == DAY2_HOST
     }
 
     pub fn is_duplicate(&self) -> bool {
@@ -300,7 +301,7 @@ impl Agent {
     }
 
     pub fn condition(&self, kind: ConditionType) -> Option<&Condition> {
-        condition::find(&self.status.conditions, kind)
+        condition::find_condition(&self.status.conditions, kind)
     }
 
     pub fn validations(&self) -> impl Iterator<Item = &Validation> {
@@ -309,7 +310,7 @@ impl Agent {
 }
 
 /// Names that every machine has for itself, so none of them can name a host in a cluster.
-pub const EVERYBODYS: [&str; 6] = [
+pub const DEFAULT_HOSTNAMES: [&str; 6] = [
     "localhost",
     "localhost.localdomain",
     "localhost4",
@@ -320,11 +321,11 @@ pub const EVERYBODYS: [&str; 6] = [
 
 /// Whether a host may have this name in a cluster: a name in DNS of at most 63 characters, in lower
 /// case, and not one that every machine has for itself.
-pub fn can_be_a_host(name: &str) -> bool {
+pub fn is_valid_hostname(name: &str) -> bool {
     name.len() <= 63
         && !name.starts_with('-')
         && name.split('.').all(is_dns_label)
-        && !EVERYBODYS.contains(&name)
+        && !DEFAULT_HOSTNAMES.contains(&name)
 }
 
 fn is_dns_label(label: &str) -> bool {
@@ -336,10 +337,11 @@ fn is_dns_label(label: &str) -> bool {
 
 /// Whether only poolctl sets this label of Agents.
 pub fn is_own_label(name: &str) -> bool {
-    [INFRA_ENV, BMH, CLUSTER_NAMESPACE].contains(&name) || name.starts_with(INVENTORY)
+    [INFRA_ENV_LABEL, HOST_LABEL, CLUSTER_NAMESPACE_LABEL].contains(&name)
+        || name.starts_with(INVENTORY_LABEL_PREFIX)
 }
 
 /// `status.kind` of a host that is there when its cluster is installed.
-pub const DAY1: &str = "Host";
+pub const DAY1_HOST: &str = "Host";
 /// `status.kind` of a host that joins a cluster after its installation.
-pub const DAY2: &str = "AddToExistingClusterHost";
+pub const DAY2_HOST: &str = "AddToExistingClusterHost";

@@ -316,7 +316,7 @@ impl Annotation {
 
 impl AnnotationValue {
     /// What the value may be, in a few words for people.
-    pub fn expected(self) -> String {
+    pub fn describe(self) -> String {
         match self {
             Self::Text => "text".into(),
             Self::Presence => "anything".into(),
@@ -341,7 +341,7 @@ impl AnnotationValue {
 }
 
 /// The duration that an annotation gives, else its declared default. Zero without either.
-pub fn duration_of(annotations: &BTreeMap<String, String>, name: &str) -> Span {
+pub fn read_duration(annotations: &BTreeMap<String, String>, name: &str) -> Span {
     let value = annotations.get(name).and_then(|value| value.parse().ok());
     let declaration = ANNOTATIONS.iter().find(|annotation| annotation.name == name);
     let default = declaration.and_then(|annotation| annotation.default?.parse().ok());
@@ -354,7 +354,7 @@ mod tests {
 
     use super::*;
     use crate::model::driver::NO_POWER;
-    use crate::model::ip_pool::Strategy;
+    use crate::model::ip_pool::AllocationStrategy;
 
     #[test]
     fn each_annotation_is_declared_once_and_its_durations_can_be_read() {
@@ -377,7 +377,7 @@ mod tests {
     #[test]
     fn words_of_annotations_mean_something() {
         let strategies = words_of(Kind::IpPool, ALLOCATION);
-        assert!(strategies.iter().all(|word| Strategy::named(word).is_some()));
+        assert!(strategies.iter().all(|word| AllocationStrategy::named(word).is_some()));
         assert!(words_of(Kind::ClusterDeployment, FAKE_HEALTH).contains(&NO_POWER));
     }
 
@@ -391,9 +391,9 @@ mod tests {
     #[test]
     fn a_duration_is_what_is_written_and_else_its_default() {
         let mut annotations = BTreeMap::new();
-        assert_eq!(duration_of(&annotations, SOFT_OFF), Span::minutes(5));
+        assert_eq!(read_duration(&annotations, SOFT_OFF), Span::minutes(5));
         annotations.insert(SOFT_OFF.to_owned(), "2m".to_owned());
-        assert_eq!(duration_of(&annotations, SOFT_OFF), Span::minutes(2));
-        assert_eq!(duration_of(&annotations, WAKE_NEXT_AFTER), Span::default());
+        assert_eq!(read_duration(&annotations, SOFT_OFF), Span::minutes(2));
+        assert_eq!(read_duration(&annotations, WAKE_NEXT_AFTER), Span::default());
     }
 }

@@ -27,7 +27,7 @@ const PRIVILEGES: [&str; 4] = ["ADMINISTRATOR", "OPERATOR", "USER", "CALLBACK"];
 
 /// What `spec.bmc.address` of a host says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
+pub enum BmcAddress {
     Ipmi {
         /// Name or IP address. An IPv6 address has no brackets.
         host: String,
@@ -43,7 +43,7 @@ pub enum Address {
     },
 }
 
-impl Address {
+impl BmcAddress {
     pub fn driver(&self) -> Driver {
         match self {
             Self::Ipmi { .. } => Driver::Ipmi,
@@ -52,7 +52,7 @@ impl Address {
     }
 
     /// The controller and its system in one spelling, so that addresses can be compared.
-    pub fn controller(&self) -> String {
+    pub fn canonical_name(&self) -> String {
         match self {
             Self::Ipmi { .. } => format!("ipmi://{self}").to_lowercase(),
             Self::Redfish { origin, system } => format!("{origin}{system}"),
@@ -60,12 +60,12 @@ impl Address {
     }
 
     /// Whether it is plain HTTP, so that the network can read what is sent.
-    pub fn is_plain(&self) -> bool {
+    pub fn is_unencrypted(&self) -> bool {
         matches!(self, Self::Redfish { origin, .. } if origin.starts_with("http:"))
     }
 }
 
-impl FromStr for Address {
+impl FromStr for BmcAddress {
     type Err = String;
 
     fn from_str(address: &str) -> Result<Self, String> {
@@ -145,7 +145,7 @@ fn read_privilege(url: &Url, address: &str) -> Result<Option<String>, String> {
 }
 
 /// The host and, for IPMI, the port, as programs take them; the origin for Redfish.
-impl fmt::Display for Address {
+impl fmt::Display for BmcAddress {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ipmi { host, port, .. } if host.contains(':') => write!(out, "[{host}]:{port}"),
@@ -181,16 +181,16 @@ mod tests {
             ("ilo5-redfish://bmc", redfish("https://bmc", "")),
             ("redfish-uefihttp://bmc", redfish("https://bmc", "")),
         ] {
-            assert_eq!(spelling.parse::<Address>(), Ok(address), "{spelling}");
+            assert_eq!(spelling.parse::<BmcAddress>(), Ok(address), "{spelling}");
         }
     }
 
-    fn ipmi(host: &str, port: u16, privilege: Option<&str>) -> Address {
-        Address::Ipmi { host: host.into(), port, privilege: privilege.map(str::to_owned) }
+    fn ipmi(host: &str, port: u16, privilege: Option<&str>) -> BmcAddress {
+        BmcAddress::Ipmi { host: host.into(), port, privilege: privilege.map(str::to_owned) }
     }
 
-    fn redfish(origin: &str, system: &str) -> Address {
-        Address::Redfish { origin: origin.into(), system: system.into() }
+    fn redfish(origin: &str, system: &str) -> BmcAddress {
+        BmcAddress::Redfish { origin: origin.into(), system: system.into() }
     }
 
     #[test]
@@ -209,10 +209,10 @@ mod tests {
             ("redfish://bmc#x", "follows the `#`"),
             ("redfish://bmc:70000", "no address"),
         ] {
-            let refused = spelling.parse::<Address>().unwrap_err();
+            let refused = spelling.parse::<BmcAddress>().unwrap_err();
             assert!(refused.contains(message), "{spelling}: {refused}");
         }
-        let refused = "redfish://admin:hunter2@bmc".parse::<Address>().unwrap_err();
+        let refused = "redfish://admin:hunter2@bmc".parse::<BmcAddress>().unwrap_err();
         assert!(!refused.contains("hunter2"), "{refused}");
     }
 }

@@ -130,7 +130,7 @@ type ConditionWords = (&'static str, ConditionReason, &'static str);
 
 impl Pending {
     /// Status, reason and message of the condition.
-    pub fn wire(self) -> ConditionWords {
+    pub fn condition_words(self) -> ConditionWords {
         match self {
             Self::Initialized => ("Unknown", ConditionReason::Initialized, "Condition Initialized"),
             Self::NoClusters => {
@@ -161,7 +161,7 @@ impl Pending {
 
 impl ClusterRunning {
     /// Status, reason and message of the condition.
-    pub fn wire(self) -> ConditionWords {
+    pub fn condition_words(self) -> ConditionWords {
         match self {
             Self::Initialized => ("Unknown", ConditionReason::Initialized, "Condition Initialized"),
             Self::Running => ("True", ConditionReason::Running, "Cluster is running"),
@@ -191,31 +191,31 @@ impl Claim {
 
     /// The message of the event of a new claim. The history of a pool is found by it, so a change
     /// of its words would lose what was recorded before.
-    pub fn asks(pool: &str) -> String {
+    pub fn new_claim_message(pool: &str) -> String {
         format!("Asks for a cluster of pool {pool}")
     }
 
     /// Whether the claim waits for a cluster.
-    pub fn waits(&self) -> bool {
+    pub fn is_waiting(&self) -> bool {
         self.cluster.is_none() && self.deleting.is_none()
     }
 
     /// When the claim got its cluster. The lifetime counts from then on.
-    pub fn handed_over(&self) -> Option<Time> {
+    pub fn claimed_at(&self) -> Option<Time> {
         if self.pending == Pending::Claimed { self.pending_since } else { None }
     }
 
     /// When the owner is to be warned that the claim ends: half an hour before its end, or a
     /// quarter of its lifetime if that is shorter.
-    pub fn expires_soon(&self) -> Option<Time> {
+    pub fn warning_due_at(&self) -> Option<Time> {
         let lifetime = self.effective?;
         let notice = Span((lifetime.0 / 4).min(Span::minutes(30).0));
-        Some(Time(self.expires()?.0 - notice.0))
+        Some(Time(self.expires_at()?.0 - notice.0))
     }
 
     /// When the claim ends by itself. None while it waits, and if it has no lifetime.
-    pub fn expires(&self) -> Option<Time> {
-        Some(self.handed_over()?.plus(self.effective?))
+    pub fn expires_at(&self) -> Option<Time> {
+        Some(self.claimed_at()?.plus(self.effective?))
     }
 
     /// Takes the facts out of a document. What is left of the document becomes the body.
@@ -239,19 +239,23 @@ impl Claim {
     }
 
     fn with_status(self, status: &ClaimStatus) -> Self {
-        let pending = condition::find(&status.conditions, ConditionType::Pending);
-        let running = condition::find(&status.conditions, ConditionType::ClusterRunning);
+        let pending = condition::find_condition(&status.conditions, ConditionType::Pending);
+        let running = condition::find_condition(&status.conditions, ConditionType::ClusterRunning);
         let mut pending_values = Pending::ALL.iter().copied();
         let mut running_values = ClusterRunning::ALL.iter().copied();
         Self {
             effective: status.lifetime,
             warned: status.expires_soon,
             pending: pending
-                .and_then(|condition| pending_values.find(|value| says(condition, value.wire())))
+                .and_then(|condition| {
+                    pending_values.find(|value| says(condition, value.condition_words()))
+                })
                 .unwrap_or_default(),
             pending_since: pending.and_then(|condition| condition.last_transition_time),
             running: running
-                .and_then(|condition| running_values.find(|value| says(condition, value.wire())))
+                .and_then(|condition| {
+                    running_values.find(|value| says(condition, value.condition_words()))
+                })
                 .unwrap_or_default(),
             running_since: running.and_then(|condition| condition.last_transition_time),
             ..self
@@ -287,8 +291,10 @@ impl Claim {
         let pending_since = self.pending_since.unwrap_or(self.created);
         let running_since = self.running_since.unwrap_or(self.created);
         vec![
-            new_condition(ConditionType::Pending, self.pending.wire()).at(pending_since),
-            new_condition(ConditionType::ClusterRunning, self.running.wire()).at(running_since),
+            new_condition(ConditionType::Pending, self.pending.condition_words())
+                .with_times(pending_since),
+            new_condition(ConditionType::ClusterRunning, self.running.condition_words())
+                .with_times(running_since),
         ]
     }
 }

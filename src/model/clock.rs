@@ -30,7 +30,7 @@ pub struct Clocks {
 
 /// What an event has to say about the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum News {
+pub enum ClockNews {
     /// It was moved, and is not believed.
     Moved,
     /// It has stayed where it was moved to. From the next pass on it counts.
@@ -39,11 +39,11 @@ pub enum News {
 
 /// The time of a pass, and the clocks that the next pass is judged by.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Judged {
+pub struct JudgedClocks {
     pub now: Time,
     /// Whether the wall clock was moved, so that nothing may expire in this pass.
     pub jumped: bool,
-    pub news: Option<News>,
+    pub news: Option<ClockNews>,
     pub clocks: Clocks,
 }
 
@@ -64,7 +64,7 @@ impl Clocks {
     /// boot. A change between a rehearsed and a real clock is believed by the next pass over
     /// everything (`is_whole`), which lets nothing expire; but a rehearsed clock that is far away is
     /// never believed that way.
-    pub fn judge(&self, last: Time, now: Self, is_whole: bool) -> Judged {
+    pub fn judge(&self, last: Time, now: Self, is_whole: bool) -> JudgedClocks {
         let is_same_boot = now.boot == self.boot;
         let is_other_kind = now.is_rehearsed() != self.is_rehearsed();
         // After a boot there is nothing to compare with, unless the clock was in doubt already.
@@ -79,7 +79,7 @@ impl Clocks {
         if !is_comparable || off.abs() <= limit.0 {
             let is_behind = now.wall.plus(JUMP) < last;
             let time = if is_behind { steady_time } else { now.wall.max(last) };
-            return Judged { now: time, jumped: false, news: None, clocks: now };
+            return JudgedClocks { now: time, jumped: false, news: None, clocks: now };
         }
         // Doubt begins anew when the clock is moved again, and after a boot.
         let was_moved_again = (off - self.off).abs() > limit.0;
@@ -89,12 +89,12 @@ impl Clocks {
         let is_near = !now.is_rehearsed() || off.abs() <= LEAP.0;
         let is_believed = is_whole && if is_other_kind { is_near } else { stayed >= TRUST };
         let news = if is_believed {
-            Some(News::Believed)
+            Some(ClockNews::Believed)
         } else if is_other_kind {
             // A rehearsed clock that is far away is reported by every pass over everything.
-            is_whole.then_some(News::Moved)
+            is_whole.then_some(ClockNews::Moved)
         } else {
-            (self.doubted == 0).then_some(News::Moved)
+            (self.doubted == 0).then_some(ClockNews::Moved)
         };
         let clocks = if is_believed {
             now
@@ -103,7 +103,7 @@ impl Clocks {
         } else {
             Self { wall: self.wall.plus(elapsed), doubted: doubted_since.max(1), off, ..now }
         };
-        Judged { now: steady_time, jumped: true, news, clocks }
+        JudgedClocks { now: steady_time, jumped: true, news, clocks }
     }
 }
 
@@ -189,7 +189,7 @@ mod tests {
         now.wall.0 += minute;
         now.since_boot += minute;
         let believed = then.judge(last, now, true);
-        assert_eq!((believed.jumped, believed.news), (true, Some(News::Believed)));
+        assert_eq!((believed.jumped, believed.news), (true, Some(ClockNews::Believed)));
         let after = believed.clocks.judge(believed.now, clocks(102 + YEAR, 7), true);
         assert_eq!((after.jumped, after.now.0 / HOUR), (false, 102 + YEAR));
     }

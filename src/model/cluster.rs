@@ -11,9 +11,9 @@ use super::deployment::{ClusterDeployment, ClusterPoolRef, DeploymentStatus};
 use super::driver::{self, Driver};
 use super::facts::facts;
 use super::ip_pool::CAPI_PAUSED;
-use super::lease::{ClusterHolder, Holder, Lease, Resource};
-use super::meta::{Key, LocalRef, Meta, is_true};
-use super::pool::PAUSED;
+use super::lease::{ClusterHolder, Holder, Lease, LeasedResource};
+use super::meta::{Key, LocalRef, Meta, is_go_true};
+use super::pool::RECONCILE_PAUSE;
 use super::time::{Span, Time};
 use super::wire::Wire;
 
@@ -28,7 +28,7 @@ pub const SPEC_HASH: &str = "hive.openshift.io/cluster-pool-spec-hash";
 /// Hive's annotation by which a cluster is given up when its first installation fails.
 pub const TRY_INSTALL_ONCE: &str = "hive.openshift.io/try-install-once";
 /// Hive's annotation that keeps a cluster from being destroyed.
-pub const PROTECTED: &str = "hive.openshift.io/protected-delete";
+pub const PROTECTED_DELETE: &str = "hive.openshift.io/protected-delete";
 /// Hive's annotation by which the power of a cluster is left alone.
 pub const POWER_PAUSED: &str = "hive.openshift.io/powerstate-pause";
 /// The platform of pools that pick hosts for their clusters.
@@ -41,7 +41,7 @@ const SHORTAGES_OF_HOSTS: [ConditionReason; 3] =
     [INSUFFICIENT_AGENTS, UNSYNCED_AGENTS, UNAPPROVED_AGENTS];
 
 /// Secrets that an installation leaves. Their names are that of the cluster, a dash and one of these.
-pub const LEFT_BY_INSTALLATION: [&str; 3] = ["admin-kubeconfig", "admin-password", "metadata-json"];
+pub const INSTALLATION_SECRETS: [&str; 3] = ["admin-kubeconfig", "admin-password", "metadata-json"];
 
 facts! {
     /// The facts that plans read of a cluster.
@@ -176,30 +176,30 @@ impl Cluster {
         }
     }
 
-    pub fn installed(&self) -> bool {
+    pub fn is_installed(&self) -> bool {
         self.installed_at.is_some()
     }
 
     /// Whether it is to be Running or Hibernating. A cluster that does not say is to run.
-    pub fn wants(&self) -> Power {
+    pub fn wanted_power(&self) -> Power {
         if self.power_wanted == Power::Hibernating { Power::Hibernating } else { Power::Running }
     }
 
     /// Whether the cluster is made of Agents. A pool's cluster is so only on the platform
     /// agentBareMetal, because only that says which Agents the pool may take.
     fn is_by_agents(&self, platform: &str) -> bool {
-        driver::is_by_agents(platform) && (self.pool.is_none() || platform == AGENT_BARE_METAL)
+        driver::is_made_of_agents(platform) && (self.pool.is_none() || platform == AGENT_BARE_METAL)
     }
 
     /// The Secret with the cluster's install-config. Needs the body.
-    pub fn install_config(&self) -> Option<Key> {
+    pub fn install_config_secret(&self) -> Option<Key> {
         let provisioning = self.body.as_ref()?.spec.provisioning.as_ref()?;
         let name = provisioning.install_config_secret_ref.as_ref()?.name.as_str();
         if name.is_empty() { None } else { Some(Key::new(&*self.namespace, name)) }
     }
 
     /// Whether the cluster is installed on the Agents that are bound to it, once there are enough.
-    pub fn takes_hosts(&self) -> bool {
+    pub fn is_made_of_agents(&self) -> bool {
         self.by_agents
     }
 
@@ -208,20 +208,20 @@ impl Cluster {
     }
 
     /// The lease of its name in DNS, which the cluster holds itself.
-    pub fn lease_of_name(&self) -> Lease {
+    pub fn dns_name_lease(&self) -> Lease {
         let dns_name = format!("{}.{}", self.cluster_name, self.base_domain);
         let holder = ClusterHolder::new(&*self.name);
-        Lease::new(Resource::DnsName(dns_name), Holder::Cluster(holder))
+        Lease::new(LeasedResource::DnsName(dns_name), Holder::Cluster(holder))
     }
 
     /// The lease of the cluster by the claim that has it. When it ends is known to the claim only.
     pub fn lease(&self) -> Option<Lease> {
         let holder = Holder::Claim(self.claim_key()?);
-        Some(Lease::new(Resource::Cluster(self.name.clone()), holder))
+        Some(Lease::new(LeasedResource::Cluster(self.name.clone()), holder))
     }
 
     /// The customization that has to be there before the cluster can be installed.
-    pub fn required(&self) -> Option<Key> {
+    pub fn required_customization(&self) -> Option<Key> {
         let name = self.customization_ref.as_ref()?;
         let namespace = self.pool.as_ref().map_or(&self.namespace, |pool| &pool.namespace);
         Some(Key::new(&**namespace, &**name))
@@ -288,7 +288,7 @@ impl Cluster {
         self.stopped = stopped.is_some();
         // What failed before a cluster was installed after all is of no interest any more.
         if let Some(condition) = failed.or(stopped)
-            && !self.installed()
+            && !self.is_installed()
         {
             self.failed_at = Some(condition.last_transition_time.unwrap_or(self.created));
             self.failure = failed.map(|condition| condition.message.clone());
@@ -305,10 +305,10 @@ impl Cluster {
     }
 
     fn take_power(&mut self, status: &DeploymentStatus) {
-        let hibernating = condition::find(&status.conditions, ConditionType::Hibernating);
+        let hibernating = condition::find_condition(&status.conditions, ConditionType::Hibernating);
         let reason = hibernating.map(|condition| condition.reason.as_str());
         self.power = Power::from_wire(&status.power_state, reason);
-        let ready = condition::find(&status.conditions, ConditionType::Ready);
+        let ready = condition::find_condition(&status.conditions, ConditionType::Ready);
         self.power_since =
             ready.and_then(|ready| ready.last_probe_time.or(ready.last_transition_time));
         let awake = hibernating.filter(|condition| condition.status == "False");
@@ -320,7 +320,7 @@ impl Cluster {
     fn take_annotations(&mut self, wire: &mut ClusterDeployment) {
         let annotations = &mut wire.metadata.annotations;
         for name in [REMOVE_FROM_POOL, REMOVE_CLAIMED_FROM_POOL] {
-            if annotations.get(name).is_some_and(|value| is_true(value)) {
+            if annotations.get(name).is_some_and(|value| is_go_true(value)) {
                 annotations.remove(name);
                 self.marked = true;
             }
@@ -332,12 +332,12 @@ impl Cluster {
 
     /// Sets the facts that follow from annotations and the platform: the driver, and what it may do.
     pub fn take_steering(&mut self, meta: &Meta, platform: &str) {
-        self.driver = Driver::of(&meta.annotations, platform);
-        self.power_paused = meta.annotated(POWER_PAUSED);
-        self.paused = meta.annotated(PAUSED) || meta.annotated_at_all(CAPI_PAUSED);
-        self.once = meta.annotated(TRY_INSTALL_ONCE);
-        self.powerless = self.driver.powerless(&meta.annotations);
-        self.protected = meta.annotated(PROTECTED);
+        self.driver = Driver::from_annotations(&meta.annotations, platform);
+        self.power_paused = meta.has_true_annotation(POWER_PAUSED);
+        self.paused = meta.has_true_annotation(RECONCILE_PAUSE) || meta.has_annotation(CAPI_PAUSED);
+        self.once = meta.has_true_annotation(TRY_INSTALL_ONCE);
+        self.powerless = self.driver.cannot_stop_machines(&meta.annotations);
+        self.protected = meta.has_true_annotation(PROTECTED_DELETE);
         self.by_agents = self.is_by_agents(platform);
     }
 
@@ -363,13 +363,13 @@ impl Cluster {
         spec.install_attempts_limit = self.attempts_limit;
         spec.hibernate_after = self.hibernate_after;
         spec.preserve_on_delete = self.preserve;
-        spec.installed = self.installed();
+        spec.installed = self.is_installed();
         spec.cluster_pool_ref = self.pool.as_ref().map(|pool| ClusterPoolRef {
             namespace: pool.namespace.clone(),
             pool_name: pool.name.clone(),
             claim_name: self.claim.clone().unwrap_or_default(),
             claimed_timestamp: self.claimed_at,
-            cluster_deployment_customization: self.customization.clone().map(LocalRef::to),
+            cluster_deployment_customization: self.customization.clone().map(LocalRef::to_name),
         });
         wire.status = self.status();
         wire
@@ -378,7 +378,7 @@ impl Cluster {
     fn status(&self) -> DeploymentStatus {
         let mut api_url = String::new();
         let mut web_console_url = String::new();
-        if self.installed() {
+        if self.is_installed() {
             api_url = self.api_url();
             web_console_url = self.console_url();
         }
@@ -398,7 +398,7 @@ impl Cluster {
 
     /// The value of `status.powerState`.
     pub fn power_state(&self) -> &'static str {
-        if self.deleting.is_some() { "Unknown" } else { self.power.wire() }
+        if self.deleting.is_some() { "Unknown" } else { self.power.to_wire() }
     }
 }
 
@@ -407,7 +407,7 @@ fn find_with_status<'a>(
     kind: ConditionType,
     status: &str,
 ) -> Option<&'a Condition> {
-    condition::find(conditions, kind).filter(|condition| condition.status == status)
+    condition::find_condition(conditions, kind).filter(|condition| condition.status == status)
 }
 
 impl Wire for Cluster {

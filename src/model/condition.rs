@@ -62,7 +62,7 @@ impl Condition {
 
     /// Sets both times.
     #[must_use]
-    pub fn at(mut self, time: Time) -> Self {
+    pub fn with_times(mut self, time: Time) -> Self {
         self.last_transition_time = Some(time);
         self.last_probe_time = Some(time);
         self
@@ -70,14 +70,18 @@ impl Condition {
 }
 
 /// The condition of a type, which may be one that only another program writes.
-pub fn find(conditions: &[Condition], kind: impl AsRef<str>) -> Option<&Condition> {
+pub fn find_condition(conditions: &[Condition], kind: impl AsRef<str>) -> Option<&Condition> {
     conditions.iter().find(|condition| condition.kind == kind.as_ref())
 }
 
 /// Sets a condition like `set`, without a probe time: conditions of metal3 and of Agents have none.
-pub fn set_unprobed(conditions: &mut Vec<Condition>, condition: Condition, now: Time) {
+pub fn set_condition_without_probe(
+    conditions: &mut Vec<Condition>,
+    condition: Condition,
+    now: Time,
+) {
     let kind = condition.kind.clone();
-    set(conditions, condition, now);
+    set_condition(conditions, condition, now);
     for condition in conditions.iter_mut().filter(|condition| condition.kind == kind) {
         condition.last_probe_time = None;
     }
@@ -85,9 +89,9 @@ pub fn set_unprobed(conditions: &mut Vec<Condition>, condition: Condition, now: 
 
 /// Replaces the condition of the same type, or adds it. Returns whether anything changed. The
 /// transition time moves only when the status changes, the probe time when anything changes.
-pub fn set(conditions: &mut Vec<Condition>, condition: Condition, now: Time) -> bool {
+pub fn set_condition(conditions: &mut Vec<Condition>, condition: Condition, now: Time) -> bool {
     let Some(current) = conditions.iter_mut().find(|current| current.kind == condition.kind) else {
-        conditions.push(condition.at(now));
+        conditions.push(condition.with_times(now));
         return true;
     };
     let has_same_status = current.status == condition.status;
@@ -96,7 +100,7 @@ pub fn set(conditions: &mut Vec<Condition>, condition: Condition, now: Time) -> 
         return false;
     }
     let transition_time = if has_same_status { current.last_transition_time } else { Some(now) };
-    *current = Condition { last_transition_time: transition_time, ..condition.at(now) };
+    *current = Condition { last_transition_time: transition_time, ..condition.with_times(now) };
     true
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::condition::Condition;
-use super::lease::{ClusterHolder, Holder, Lease, Resource};
+use super::lease::{ClusterHolder, Holder, Lease, LeasedResource};
 use super::meta::{Key, LocalRef, Meta, is_zero};
 use super::time::Time;
 
@@ -48,7 +48,7 @@ pub struct CustomizationSpec {
 #[serde(deny_unknown_fields)]
 pub struct Patch {
     /// What to do: add, remove, replace, move, copy or test.
-    pub op: Op,
+    pub op: PatchOperation,
     /// JSON pointer; one without its leading slash is read as if it had it.
     pub path: String,
     /// The path that move and copy take the value from.
@@ -75,7 +75,7 @@ fn deserialize_some<'de, D: serde::Deserializer<'de>>(
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Op {
+pub enum PatchOperation {
     #[default]
     Add,
     Remove,
@@ -126,8 +126,8 @@ pub struct CustomizationStatus {
 impl CustomizationStatus {
     /// Sets a condition. Returns whether anything changed. The probe time is left out, because
     /// upstream's schema of this kind has none.
-    pub fn set(&mut self, condition: Condition, now: Time) -> bool {
-        let is_changed = super::condition::set(&mut self.conditions, condition, now);
+    pub fn set_condition(&mut self, condition: Condition, now: Time) -> bool {
+        let is_changed = super::condition::set_condition(&mut self.conditions, condition, now);
         for condition in &mut self.conditions {
             condition.last_probe_time = None;
         }
@@ -143,11 +143,11 @@ impl Customization {
     /// The lease of the customization; none while no cluster has it.
     pub fn lease(&self) -> Option<Lease> {
         let holder = Holder::Cluster(self.holder.clone()?);
-        Some(Lease::new(Resource::Customization(self.metadata.key()), holder))
+        Some(Lease::new(LeasedResource::Customization(self.metadata.key()), holder))
     }
 
     pub fn condition(&self, kind: &str) -> Option<&Condition> {
-        super::condition::find(&self.status.conditions, kind)
+        super::condition::find_condition(&self.status.conditions, kind)
     }
 
     /// The condition that says why the customization is broken; none if it is not.

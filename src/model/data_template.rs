@@ -14,15 +14,15 @@ use serde_json::Value;
 
 use self::metadata::MetaData;
 use self::network::NetworkData;
-pub use self::pools::{Network, Source};
+pub use self::pools::{AnyNetwork, PoolSource};
 use super::meta::{Key, Meta, is_zero};
 use super::time::Time;
 
 /// The objects that a value may be read from: a name, a label or an annotation of one of them. A
 /// template may write them in any letter case.
-pub const OBJECTS: [&str; 3] = ["machine", "metal3machine", "baremetalhost"];
+pub const SOURCE_OBJECTS: [&str; 3] = ["machine", "metal3machine", "baremetalhost"];
 /// Fields of metaData that v1beta2 has renamed: the name there, then the name here.
-pub const NEWER_NAMES: [(&str, &str); 4] = [
+pub const V1BETA2_FIELD_NAMES: [(&str, &str); 4] = [
     ("ipAddressesFromPool", "ipAddressesFromIPPool"),
     ("prefixesFromPool", "prefixesFromIPPool"),
     ("gatewaysFromPool", "gatewaysFromIPPool"),
@@ -92,7 +92,7 @@ impl Metal3DataTemplate {
     }
 
     /// Gives an index to a machine. Whoever had it before loses it.
-    pub fn give(&mut self, machine: &str, index: u64, now: Time) {
+    pub fn assign_index(&mut self, machine: &str, index: u64, now: Time) {
         let data_name = format!("{}-{index}", self.metadata.name);
         let previous_holder = self.status.indexes.insert(index.to_string(), machine.to_owned());
         self.status.data_names.insert(machine.to_owned(), data_name);
@@ -102,7 +102,7 @@ impl Metal3DataTemplate {
     }
 
     /// Takes back the index of a machine.
-    pub fn forget(&mut self, machine: &str) {
+    pub fn release_index(&mut self, machine: &str) {
         self.status.indexes.retain(|_, holder| holder != machine);
         self.status.data_names.remove(machine);
     }

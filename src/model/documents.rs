@@ -49,12 +49,12 @@ pub struct Secret {
     pub immutable: Option<bool>,
     /// Where each key's value is: the wire's `data` decoded, or still in the state.
     #[serde(skip)]
-    pub values: BTreeMap<String, Stored>,
+    pub values: BTreeMap<String, StoredValue>,
 }
 
 /// Where the value of a key of a Secret is.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Stored {
+pub enum StoredValue {
     /// In the state. It was not loaded.
     Kept,
     /// In the state, and loaded.

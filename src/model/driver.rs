@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::facts::named;
-use super::meta::is_true;
-use super::platform::{Hosts, traits_of};
+use super::meta::is_go_true;
+use super::platform::{HostOrigin, traits_of};
 
 pub use super::annotations::{DRIVER, FAKE_HEALTH, POWER};
 
 /// What stands before the name of a program that follows the contract of drivers: `exec:NAME`.
-pub const EXEC: &str = "exec:";
+pub const PROGRAM_PREFIX: &str = "exec:";
 /// Hive's annotation by which a cluster is simulated.
-pub const FAKE: &str = "hive.openshift.io/fake-cluster";
+pub const FAKE_CLUSTER: &str = "hive.openshift.io/fake-cluster";
 /// The value of a simulated platform that cannot stop machines.
 pub const NO_POWER: &str = "no-power";
 
@@ -49,29 +49,29 @@ pub fn is_driver_name(name: &str) -> bool {
 }
 
 /// Whether clusters of a platform are made of hosts that are bound to them.
-pub fn is_by_agents(platform: &str) -> bool {
-    traits_of(platform).is_some_and(|platform| platform.hosts == Hosts::Bound)
+pub fn is_made_of_agents(platform: &str) -> bool {
+    traits_of(platform).is_some_and(|platform| platform.hosts == HostOrigin::Bound)
 }
 
 impl Driver {
     /// The driver of a cluster: the one that its annotations name, else that of its platform.
-    pub fn of(annotations: &BTreeMap<String, String>, platform: &str) -> Self {
-        if annotations.get(FAKE).is_some_and(|value| is_true(value)) {
+    pub fn from_annotations(annotations: &BTreeMap<String, String>, platform: &str) -> Self {
+        if annotations.get(FAKE_CLUSTER).is_some_and(|value| is_go_true(value)) {
             return Self::Fake;
         }
         match annotations.get(DRIVER).map(String::as_str) {
             Some("fake") => Self::Fake,
             Some("openshift-install") => Self::Installer,
             Some("agent") => Self::Agent,
-            Some(name) if name.starts_with(EXEC) => Self::Exec,
+            Some(name) if name.starts_with(PROGRAM_PREFIX) => Self::Exec,
             _ if platform.is_empty() => Self::Missing,
-            _ if is_by_agents(platform) => Self::Agent,
+            _ if is_made_of_agents(platform) => Self::Agent,
             _ => Self::Installer,
         }
     }
 
     /// Whether its jobs are processes, which a supervisor keeps.
-    pub fn supervised(self) -> bool {
+    pub fn is_supervised(self) -> bool {
         match self {
             Self::Missing | Self::Fake => false,
             Self::Installer | Self::Exec | Self::Ipmi | Self::Redfish | Self::Agent => true,
@@ -79,7 +79,7 @@ impl Driver {
     }
 
     /// Whether it cannot stop the machines of a cluster that has these annotations.
-    pub fn powerless(self, annotations: &BTreeMap<String, String>) -> bool {
+    pub fn cannot_stop_machines(self, annotations: &BTreeMap<String, String>) -> bool {
         match self {
             Self::Fake | Self::Missing => {
                 annotations.get(FAKE_HEALTH).is_some_and(|value| value == NO_POWER)
@@ -103,7 +103,7 @@ impl TryFrom<String> for Driver {
 
     fn try_from(name: String) -> Result<Self, String> {
         // In orders of earlier versions the name of the program follows, as in the annotation.
-        if name.starts_with(EXEC) {
+        if name.starts_with(PROGRAM_PREFIX) {
             return Ok(Self::Exec);
         }
         Self::named(&name).ok_or_else(|| format!("unknown driver `{name}`"))

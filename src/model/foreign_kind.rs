@@ -48,7 +48,7 @@ impl ForeignKind {
     }
 
     /// Whether a user means this kind: by its name alone, or with its group.
-    pub fn is_called(self, word: &str) -> bool {
+    pub fn is_named(self, word: &str) -> bool {
         word == self.kind || word == self.full_name()
     }
 }

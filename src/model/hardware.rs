@@ -114,7 +114,7 @@ pub struct SystemVendor {
 
 /// Checks that a text is the MAC address of a machine: six pairs of hexadecimal digits with colons,
 /// neither the address of a group nor all zeros. The error is a sentence for people.
-pub fn mac(address: &str) -> Result<(), String> {
+pub fn check_mac_address(address: &str) -> Result<(), String> {
     let pairs: Vec<&str> = address.split(':').collect();
     if pairs.len() != 6 || !pairs.iter().all(|pair| is_hexadecimal_pair(pair)) {
         return Err(format!("`{address}` is no MAC address like 52:54:00:12:34:56"));

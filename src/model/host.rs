@@ -10,13 +10,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::annotations::duration_of;
+use super::annotations::read_duration;
 use super::backoff::Backoff;
-use super::bmc::Address;
+use super::bmc::BmcAddress;
 use super::condition::{self, Condition, ConditionType};
 use super::hardware::Hardware;
 use super::kinds::Kind;
-use super::lease::{ClusterHolder, Holder, Lease, Resource};
+use super::lease::{ClusterHolder, Holder, Lease, LeasedResource};
 use super::meta::{Key, Meta};
 use super::time::{Span, Time};
 use wipe::{Wipe, WipeHold, WipeState};
@@ -30,17 +30,17 @@ pub const INSPECT: &str = "inspect.metal3.io";
 /// metal3's annotation by which a host is left alone while it goes on working.
 pub const DETACHED: &str = "baremetalhost.metal3.io/detached";
 /// metal3's annotations by which nothing is done to a host.
-pub const PAUSED: [&str; 2] = ["baremetalhost.metal3.io/paused", DETACHED];
+pub const HOST_PAUSE_ANNOTATIONS: [&str; 2] = ["baremetalhost.metal3.io/paused", DETACHED];
 /// Assisted installer's annotation with the role of the host in its cluster.
-pub const ROLE: &str = "bmac.agent-install.openshift.io/role";
+pub const ROLE_ANNOTATION: &str = "bmac.agent-install.openshift.io/role";
 /// Assisted installer's annotation with the cluster that the host is to belong to, empty for none.
 pub const CLUSTER_REFERENCE: &str = "bmac.agent-install.openshift.io/cluster-reference";
 /// What assisted installer's annotations begin with that set a label of the host's node. The label's
 /// key follows.
-pub const NODE_LABEL: &str = "bmac.agent-install.openshift.io.node-label.";
+pub const NODE_LABEL_PREFIX: &str = "bmac.agent-install.openshift.io.node-label.";
 /// What assisted installer's annotations begin with that set a label of the host's Agent. The
 /// label's key follows.
-pub const AGENT_LABEL: &str = "bmac.agent-install.openshift.io.agent-label.";
+pub const AGENT_LABEL_PREFIX: &str = "bmac.agent-install.openshift.io.agent-label.";
 
 /// How long a host is left alone after failures that follow one another.
 const BACKOFF: Backoff = Backoff { first: Span::minutes(1), factor: 2, longest: Span::hours(1) };
@@ -342,7 +342,7 @@ impl fmt::Display for CertificateTrust {
 
 /// Reads a SHA-256 as 64 lower-case hexadecimal digits. It may be written with colons, in capitals
 /// and with `sha256:` before it.
-pub fn pin_of(fingerprint: &str) -> Option<String> {
+pub fn parse_certificate_pin(fingerprint: &str) -> Option<String> {
     let lower_case = fingerprint.trim().to_lowercase();
     let digits = lower_case.strip_prefix("sha256:").unwrap_or(&lower_case).replace(':', "");
     let is_sha256 = digits.len() == 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
@@ -367,13 +367,13 @@ impl BareMetalHost {
     }
 
     /// The address of its controller. None if it has no controller or the address cannot be read.
-    pub fn address(&self) -> Option<Address> {
+    pub fn bmc_address(&self) -> Option<BmcAddress> {
         self.spec.bmc.as_ref()?.address.parse().ok()
     }
 
     /// Whether the host is on; None if that is not known.
-    pub fn power(&self) -> Option<bool> {
-        match condition::find(&self.status.conditions, POWERED_ON)?.status.as_str() {
+    pub fn is_powered_on(&self) -> Option<bool> {
+        match condition::find_condition(&self.status.conditions, POWERED_ON)?.status.as_str() {
             "Unknown" => None,
             status => Some(status == "True"),
         }
@@ -411,16 +411,16 @@ impl BareMetalHost {
             Some(cluster) => Holder::Cluster(ClusterHolder::new(cluster)),
             None => Holder::Foreign { kind: consumer.kind.clone(), name: consumer.name.clone() },
         };
-        Some(Lease::new(Resource::Host(self.key()), holder))
+        Some(Lease::new(LeasedResource::Host(self.key()), holder))
     }
 
     /// Whether an annotation makes the host a master of its cluster.
     pub fn is_master(&self) -> bool {
-        self.metadata.annotation(ROLE) == Some("master")
+        self.metadata.annotation(ROLE_ANNOTATION) == Some("master")
     }
 
     /// Why no cluster may get the host; none if one may.
-    pub fn held(&self) -> Option<&str> {
+    pub fn hold_reason(&self) -> Option<&str> {
         let hold = self.metadata.annotation(HOLD);
         if hold.is_none() && self.is_to_be_wiped() { Some(WIPED_FIRST) } else { hold }
     }
@@ -431,26 +431,30 @@ impl BareMetalHost {
     }
 
     /// Whether its controller can boot it from an image.
-    pub fn boots_images(&self) -> bool {
-        matches!(self.address(), Some(Address::Redfish { .. }))
+    pub fn can_boot_images(&self) -> bool {
+        matches!(self.bmc_address(), Some(BmcAddress::Redfish { .. }))
     }
 
     /// Whether nothing is done to the host: it has no controller, is paused or is detached.
     pub fn is_left_alone(&self) -> bool {
         self.spec.bmc.is_none()
-            || PAUSED.iter().any(|annotation| self.metadata.annotated_at_all(annotation))
+            || HOST_PAUSE_ANNOTATIONS
+                .iter()
+                .any(|annotation| self.metadata.has_annotation(annotation))
     }
 
     /// How long the host may take to shut down before it is powered off by force.
-    pub fn soft_off(&self) -> Span {
-        duration_of(&self.metadata.annotations, SOFT_OFF)
+    pub fn soft_off_timeout(&self) -> Span {
+        read_duration(&self.metadata.annotations, SOFT_OFF)
     }
 
     /// How the certificate of its controller is verified.
-    pub fn trust(&self) -> CertificateTrust {
-        match (self.address(), &self.spec.bmc) {
-            (Some(Address::Ipmi { .. }) | None, _) | (_, None) => CertificateTrust::NotApplicable,
-            (Some(address), _) if address.is_plain() => CertificateTrust::Unencrypted,
+    pub fn certificate_trust(&self) -> CertificateTrust {
+        match (self.bmc_address(), &self.spec.bmc) {
+            (Some(BmcAddress::Ipmi { .. }) | None, _) | (_, None) => {
+                CertificateTrust::NotApplicable
+            }
+            (Some(address), _) if address.is_unencrypted() => CertificateTrust::Unencrypted,
             (_, Some(bmc)) if bmc.disable_certificate_verification => CertificateTrust::Unverified,
             _ if self.metadata.annotation(PIN).is_some() => CertificateTrust::Pinned,
             _ => CertificateTrust::Verified,

@@ -14,10 +14,10 @@ use super::time::Time;
 
 /// Annotation of an `InfraEnv`: the keys of the labels that the nodes of its Agents get, separated
 /// by commas.
-pub const PROPAGATE: &str = "propagate-node-labels";
+pub const PROPAGATED_LABELS: &str = "propagate-node-labels";
 /// Annotation of an Agent: the keys of the node labels that come from its `InfraEnv`, separated by
 /// commas.
-pub const INHERITED: &str = "agent.agent-install.openshift.io/inherited-node-labels";
+pub const INHERITED_LABELS: &str = "agent.agent-install.openshift.io/inherited-node-labels";
 /// The architecture of hosts whose `InfraEnv` gives no `cpuArchitecture`.
 pub const DEFAULT_ARCHITECTURE: &str = "x86_64";
 
@@ -136,12 +136,12 @@ pub struct LabelSelector {
     pub match_labels: BTreeMap<String, String>,
     /// Requirements on labels, of which each must be met.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub match_expressions: Vec<Requirement>,
+    pub match_expressions: Vec<LabelRequirement>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Requirement {
+pub struct LabelRequirement {
     /// Key of the label.
     pub key: String,
     /// In, `NotIn`, Exists or `DoesNotExist`.
@@ -164,7 +164,7 @@ impl LabelSelector {
     }
 }
 
-impl Requirement {
+impl LabelRequirement {
     /// False for an unknown operator.
     fn is_met_by(&self, labels: &BTreeMap<String, String>) -> bool {
         let value = labels.get(&self.key);
@@ -221,7 +221,7 @@ pub struct Token {
 
 impl Token {
     /// Whether the token admits hosts now.
-    pub fn is_good(&self, now: Time) -> bool {
+    pub fn is_valid(&self, now: Time) -> bool {
         self.revoked.is_none() && self.expires.is_none_or(|expires| now < expires)
     }
 }
@@ -232,7 +232,7 @@ impl InfraEnv {
     }
 
     /// The URL of its image, once there is one.
-    pub fn image(&self) -> Option<&str> {
+    pub fn image_url(&self) -> Option<&str> {
         Some(self.status.iso_download_url.as_str()).filter(|url| !url.is_empty())
     }
 
@@ -243,12 +243,12 @@ impl InfraEnv {
     }
 
     /// The cluster that its hosts belong to from the beginning.
-    pub fn cluster(&self) -> Option<Key> {
+    pub fn cluster_key(&self) -> Option<Key> {
         self.spec.cluster_ref.as_ref().map(ClusterReference::key)
     }
 
     /// Whether its Agents are approved without a person.
-    pub fn approves(&self) -> bool {
+    pub fn approves_agents(&self) -> bool {
         self.spec.agent_approval.as_ref().is_some_and(|approval| approval.auto_approve)
     }
 }

@@ -41,7 +41,7 @@ pub struct InventoryStatus {
 }
 
 /// How many clusters with a customization may be given up before it is broken by cloud.
-pub const ATTEMPTS: u32 = 3;
+pub const CUSTOMIZATION_ATTEMPTS: u32 = 3;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum EntryStatus {
@@ -81,12 +81,12 @@ impl EntryStatus {
     ];
 
     /// Whether a cluster of this pool uses the customization, or the next one may.
-    pub fn usable(self) -> bool {
+    pub fn is_usable(self) -> bool {
         matches!(self, Self::Available | Self::Reserved | Self::ToBeUpdated)
     }
 
     /// Whether no cluster gets the customization before somebody mends or resets it.
-    pub fn broken(self) -> bool {
+    pub fn is_broken(self) -> bool {
         matches!(self, Self::BrokenByConfiguration | Self::BrokenByCloud)
     }
 }

@@ -5,9 +5,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::address::Addr;
-use super::ip_pool::{IpPool, Network, WANTED};
+use super::ip_pool::{AddressNetwork, IpPool, REQUESTED_ADDRESS};
 use super::kinds::Kind;
-use super::lease::{ClusterHolder, Holder, Lease, Resource, owner_reference};
+use super::lease::{ClusterHolder, Holder, Lease, LeasedResource, owner_reference};
 use super::meta::{Key, Meta};
 use super::time::Time;
 
@@ -26,7 +26,7 @@ pub struct IpLease {
     /// None while the claim waits.
     pub address: Option<Addr>,
     /// The network settings that the pool had when the address was leased.
-    pub network: Network,
+    pub network: AddressNetwork,
     /// When the claim was made.
     pub created: Time,
     /// When it got its address.
@@ -41,7 +41,7 @@ pub struct IpLease {
     /// Why the claim waits.
     pub error: String,
     /// The rest of the metadata of its IPClaim and its IPAddress.
-    pub notes: Option<Box<Notes>>,
+    pub notes: Option<Box<LeaseMetadata>>,
     /// Order of insertion of a claim that waits.
     pub id: i64,
 }
@@ -49,7 +49,7 @@ pub struct IpLease {
 /// Metadata of an IPClaim and its IPAddress, beside names, times and holder, which the row has.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Notes {
+pub struct LeaseMetadata {
     pub claim: Meta,
     pub address: Meta,
 }
@@ -89,26 +89,27 @@ impl IpLease {
     }
 
     /// Whether a finalizer keeps the claim from being deleted. A cluster counts as one.
-    pub fn is_kept(&self) -> bool {
-        self.holder.is_some() || self.claim_meta().is_some_and(|meta| !meta.finalizers.is_empty())
+    pub fn has_finalizer(&self) -> bool {
+        self.holder.is_some()
+            || self.stored_claim_meta().is_some_and(|meta| !meta.finalizers.is_empty())
     }
 
     /// The lease of the address; none while the claim waits.
     pub fn lease(&self) -> Option<Lease> {
         let resource =
-            Resource::Address { namespace: self.namespace.clone(), address: self.address? };
+            LeasedResource::Address { namespace: self.namespace.clone(), address: self.address? };
         let by_hand = !self.claimed;
         Some(Lease { by_hand, ..Lease::new(resource, Holder::Claim(self.key())) })
     }
 
     /// The stored part of the claim's metadata, if there is any.
-    pub fn claim_meta(&self) -> Option<&Meta> {
+    pub fn stored_claim_meta(&self) -> Option<&Meta> {
         Some(&self.notes.as_ref()?.claim)
     }
 
     /// The stored part of the claim's metadata with its holder, as on the wire.
     pub fn claim_metadata(&self) -> Meta {
-        let mut metadata = self.claim_meta().cloned().unwrap_or_default();
+        let mut metadata = self.stored_claim_meta().cloned().unwrap_or_default();
         if let Some(holder) = &self.holder {
             holder.write_to(&mut metadata);
         }
@@ -121,8 +122,10 @@ impl IpLease {
     }
 
     /// The address that the claim asks for, as it is written.
-    pub fn wanted(&self) -> Option<&str> {
-        self.claim_meta()?.annotation(WANTED).filter(|address| !address.is_empty())
+    pub fn requested_address(&self) -> Option<&str> {
+        self.stored_claim_meta()?
+            .annotation(REQUESTED_ADDRESS)
+            .filter(|address| !address.is_empty())
     }
 
     /// The IPClaim of the lease. `address_name` is the name of its IPAddress.
@@ -146,7 +149,7 @@ impl IpLease {
     /// The IPAddress of the lease, by its name; none while the claim waits.
     pub fn to_address(&self, name: &str) -> Option<IpAddress> {
         let address = self.address?;
-        let Network { prefix, gateway, dns_servers } = self.network.clone();
+        let AddressNetwork { prefix, gateway, dns_servers } = self.network.clone();
         let spec = IpAddressSpec {
             address: address.to_string(),
             prefix: (prefix > 0).then_some(i64::from(prefix)),
@@ -162,7 +165,7 @@ impl IpLease {
     fn address_metadata(&self, name: &str) -> Meta {
         let stored = self.notes.as_ref().map(|notes| notes.address.clone()).unwrap_or_default();
         let labels = if stored.labels.is_empty() {
-            self.claim_meta().map(|meta| meta.labels.clone()).unwrap_or_default()
+            self.stored_claim_meta().map(|meta| meta.labels.clone()).unwrap_or_default()
         } else {
             stored.labels
         };
@@ -303,5 +306,5 @@ pub fn address_name(pool: &IpPool, lease: &IpLease) -> String {
     {
         return notes.address.name.clone();
     }
-    lease.address.map(|address| pool.name_of(address)).unwrap_or_default()
+    lease.address.map(|address| pool.address_name(address)).unwrap_or_default()
 }

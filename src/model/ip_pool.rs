@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::address::{Addr, Stretch, Subnet};
+use super::address::{Addr, IpRange, Subnet};
 use super::meta::Meta;
 use super::time::{Span, Time};
 
@@ -16,9 +16,9 @@ pub use super::annotations::{
 };
 
 /// Annotation of an IPClaim that asks for one particular address.
-pub const WANTED: &str = "ipAddress";
+pub const REQUESTED_ADDRESS: &str = "ipAddress";
 /// Annotations that pause an IPPool, an IPClaim or a cluster by being there, whatever they say.
-pub const PAUSES: [&str; 2] = [CAPI_PAUSED, "hive.openshift.io/reconcile-pause"];
+pub const PAUSE_ANNOTATIONS: [&str; 2] = [CAPI_PAUSED, "hive.openshift.io/reconcile-pause"];
 /// Cluster API's annotation that pauses an object.
 pub const CAPI_PAUSED: &str = "cluster.x-k8s.io/paused";
 
@@ -145,7 +145,7 @@ struct Reservation {
 /// The network settings that a machine gets together with its address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Network {
+pub struct AddressNetwork {
     /// Length of the network prefix; 0 if it is not known.
     #[serde(default)]
     pub prefix: u8,
@@ -157,7 +157,7 @@ pub struct Network {
 
 /// Which of the free addresses is leased next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strategy {
+pub enum AllocationStrategy {
     /// Any of them, each with the same probability.
     Random,
     /// The lowest free address of the first range that has one.
@@ -166,7 +166,7 @@ pub enum Strategy {
     LeastRecent,
 }
 
-impl Strategy {
+impl AllocationStrategy {
     /// The strategy of a name, as the pool's annotation and its spec spell it.
     pub fn named(name: &str) -> Option<Self> {
         match name {
@@ -186,21 +186,21 @@ impl Range {
 
     /// The addresses from `start` to `end`, or those of `subnet` where one of these is left out.
     /// None if the range is empty or cannot be read.
-    pub fn addresses(&self) -> Option<Stretch> {
+    pub fn addresses(&self) -> Option<IpRange> {
         let start = parse_optional(self.start.as_deref()).ok()?;
         let end = parse_optional(self.end.as_deref()).ok()?;
         let subnet = self.subnet();
         let start = match (start, subnet) {
             (Some(start), _) => start,
             // Both addresses of a point-to-point link are usable.
-            (None, Some(subnet)) if subnet.is_link() => subnet.first(),
+            (None, Some(subnet)) if subnet.is_link() => subnet.first_address(),
             // metal3 begins after the address as it is written, even if its host bits are set.
-            (None, Some(subnet)) => Addr(subnet.written().0.checked_add(1)?),
+            (None, Some(subnet)) => Addr(subnet.written_address().0.checked_add(1)?),
             (None, None) => return None,
         };
-        let last = subnet.map_or(start.last(), |subnet| subnet.whole().end);
+        let last = subnet.map_or(start.last_of_family(), |subnet| subnet.to_range().end);
         let end = end.unwrap_or(last).min(last);
-        (start <= end).then_some(Stretch { start, end })
+        (start <= end).then_some(IpRange { start, end })
     }
 
     /// The network that the range lies in: its own subnet, else the one that its prefix, or that of
@@ -211,7 +211,7 @@ impl Range {
         }
         let prefix = self.prefix.filter(|prefix| *prefix > 0).or(pool_prefix)?;
         let length = u8::try_from(prefix).ok().filter(|length| *length > 0)?;
-        Subnet::around(self.addresses()?.start, length)
+        Subnet::containing(self.addresses()?.start, length)
     }
 }
 
@@ -221,15 +221,16 @@ fn parse_optional(address: Option<&str>) -> Result<Option<Addr>, String> {
 
 impl IpPool {
     /// Which free address is leased next: by the annotation, else by `spec.allocationStrategy`.
-    pub fn strategy(&self) -> Strategy {
-        let by_annotation = self.metadata.annotation(ALLOCATION).and_then(Strategy::named);
-        let by_spec = self.spec.allocation_strategy.as_deref().and_then(Strategy::named);
+    pub fn strategy(&self) -> AllocationStrategy {
+        let by_annotation =
+            self.metadata.annotation(ALLOCATION).and_then(AllocationStrategy::named);
+        let by_spec = self.spec.allocation_strategy.as_deref().and_then(AllocationStrategy::named);
         by_annotation.or(by_spec).unwrap_or_else(|| {
             // A range without an end is too large to draw from at random.
             if self.spec.pools.iter().any(|range| range.end.is_none() && range.subnet.is_none()) {
-                Strategy::Sequential
+                AllocationStrategy::Sequential
             } else {
-                Strategy::Random
+                AllocationStrategy::Random
             }
         })
     }
@@ -241,22 +242,22 @@ impl IpPool {
     }
 
     /// Whether the time at which an address was released matters for who gets it next.
-    pub fn remembers(&self) -> bool {
-        self.reuse_delay().0 > 0 || self.strategy() == Strategy::LeastRecent
+    pub fn remembers_releases(&self) -> bool {
+        self.reuse_delay().0 > 0 || self.strategy() == AllocationStrategy::LeastRecent
     }
 
     pub fn is_paused(&self) -> bool {
-        PAUSES.iter().any(|annotation| self.metadata.annotated_at_all(annotation))
+        PAUSE_ANNOTATIONS.iter().any(|annotation| self.metadata.has_annotation(annotation))
     }
 
     /// The ranges that nobody leases, each with its comment.
-    pub fn reserved(&self) -> Vec<(Stretch, String)> {
-        self.reservations().into_iter().filter_map(Result::ok).collect()
+    pub fn reserved_ranges(&self) -> Vec<(IpRange, String)> {
+        self.parse_reservations().into_iter().filter_map(Result::ok).collect()
     }
 
     /// The ranges that the annotations `reserved` and `exclude` keep from everybody, each with its
     /// comment. An entry that cannot be read is an error for people.
-    pub fn reservations(&self) -> Vec<Result<(Stretch, String), String>> {
+    pub fn parse_reservations(&self) -> Vec<Result<(IpRange, String), String>> {
         let mut reservations = Vec::new();
         let reserved = self.trimmed_annotation(RESERVED);
         if reserved.starts_with('[') {
@@ -286,49 +287,52 @@ impl IpPool {
     }
 
     /// The addresses of `spec.preAllocations`, each after the name of the one claim that gets it.
-    pub fn pre_allocated(&self) -> impl Iterator<Item = (&str, Addr)> {
+    pub fn pre_allocated_addresses(&self) -> impl Iterator<Item = (&str, Addr)> {
         let pre_allocations = self.spec.pre_allocations.iter();
         pre_allocations.filter_map(|(claim, address)| Some((claim.as_str(), address.parse().ok()?)))
     }
 
     /// Addresses that no machine may have: gateways, and the network and broadcast addresses.
-    pub fn never(&self) -> Vec<Addr> {
+    pub fn unusable_addresses(&self) -> Vec<Addr> {
         let range_gateways = self.spec.pools.iter().map(|range| &range.gateway);
         let gateways = range_gateways.chain([&self.spec.gateway]).flatten();
         let mut addresses: Vec<Addr> =
             gateways.filter_map(|gateway| gateway.parse().ok()).collect();
         for range in &self.spec.pools {
-            addresses
-                .extend(range.network(self.spec.prefix).into_iter().flat_map(Subnet::reserved));
+            addresses.extend(
+                range.network(self.spec.prefix).into_iter().flat_map(Subnet::unusable_addresses),
+            );
         }
         addresses
     }
 
     /// The addresses that a machine may have, each range with its position in `spec.pools`.
-    pub fn usable(&self) -> Vec<(usize, Stretch)> {
-        let never: Vec<Stretch> = self.never().into_iter().map(Stretch::one).collect();
+    pub fn usable_ranges(&self) -> Vec<(usize, IpRange)> {
+        let never: Vec<IpRange> =
+            self.unusable_addresses().into_iter().map(IpRange::single).collect();
         subtract_from_ranges(self.ranges(), &never)
     }
 
     /// The addresses that any claim may get: usable, neither reserved nor pre-allocated. Each range
     /// comes with its position in `spec.pools`.
-    pub fn open(&self) -> Vec<(usize, Stretch)> {
-        let mut kept: Vec<Stretch> = self.reserved().into_iter().map(|(range, _)| range).collect();
-        kept.extend(self.pre_allocated().map(|(_, address)| Stretch::one(address)));
-        subtract_from_ranges(self.usable(), &kept)
+    pub fn leasable_ranges(&self) -> Vec<(usize, IpRange)> {
+        let mut kept: Vec<IpRange> =
+            self.reserved_ranges().into_iter().map(|(range, _)| range).collect();
+        kept.extend(self.pre_allocated_addresses().map(|(_, address)| IpRange::single(address)));
+        subtract_from_ranges(self.usable_ranges(), &kept)
     }
 
     /// The ranges that can be read, each with its position in `spec.pools`.
-    pub fn ranges(&self) -> impl Iterator<Item = (usize, Stretch)> {
+    pub fn ranges(&self) -> impl Iterator<Item = (usize, IpRange)> {
         let entries = self.spec.pools.iter().enumerate();
         entries.filter_map(|(index, range)| Some((index, range.addresses()?)))
     }
 
     /// The position in `spec.pools` of the range that has an address, else of one whose subnet has
     /// it.
-    pub fn entry_of(&self, address: Addr) -> Option<usize> {
+    pub fn range_index_of(&self, address: Addr) -> Option<usize> {
         for (index, range) in self.ranges() {
-            if range.has(address) {
+            if range.contains(address) {
                 return Some(index);
             }
         }
@@ -340,7 +344,7 @@ impl IpPool {
 
     /// The network settings of the addresses of a range, by its position in `spec.pools`. What the
     /// range leaves open, or any address outside of all ranges, follows from the pool.
-    pub fn network_of(&self, entry: Option<usize>) -> Network {
+    pub fn network_of_range(&self, entry: Option<usize>) -> AddressNetwork {
         let range = entry.and_then(|index| self.spec.pools.get(index));
         let range_prefix = range.and_then(|range| range.prefix).filter(|prefix| *prefix > 0);
         let prefix = range_prefix.or(self.spec.prefix);
@@ -356,7 +360,7 @@ impl IpPool {
                 dns_servers.push(server.clone());
             }
         }
-        Network {
+        AddressNetwork {
             prefix: prefix.and_then(|prefix| u8::try_from(prefix).ok()).unwrap_or_default(),
             gateway: gateway.filter(|gateway| !gateway.is_empty()).cloned(),
             dns_servers,
@@ -364,7 +368,7 @@ impl IpPool {
     }
 
     /// The addresses whose IPAddress would have this name.
-    pub fn addresses_named(&self, name: &str) -> Vec<Addr> {
+    pub fn addresses_with_name(&self, name: &str) -> Vec<Addr> {
         // A name is the prefix and then the address with dashes, without dashes at its end. So one
         // name can be an IPv4 address, or an IPv6 address with or without colons at its ends.
         let Some(suffix) = name.strip_prefix(self.name_prefix().trim_end_matches('-')) else {
@@ -375,7 +379,7 @@ impl IpPool {
         let v6 = dashed.replace('-', ":");
         let spellings = [v4, v6.clone(), format!("{v6}::"), format!("{v6}:"), format!("::{v6}")];
         let addresses = spellings.iter().filter_map(|spelling| spelling.parse::<Addr>().ok());
-        addresses.filter(|address| self.name_of(*address) == name).collect()
+        addresses.filter(|address| self.address_name(*address) == name).collect()
     }
 
     /// What the names of the pool's IPAddresses begin with.
@@ -384,7 +388,7 @@ impl IpPool {
     }
 
     /// The name of the IPAddress of an address.
-    pub fn name_of(&self, address: Addr) -> String {
+    pub fn address_name(&self, address: Addr) -> String {
         let prefix = self.name_prefix();
         format!("{prefix}-{}", address.to_dashed_text()).trim_end_matches('-').to_owned()
     }
@@ -394,8 +398,8 @@ fn parse_reservation(
     annotation: &str,
     range: &str,
     comment: &str,
-) -> Result<(Stretch, String), String> {
-    match range.parse::<Stretch>() {
+) -> Result<(IpRange, String), String> {
+    match range.parse::<IpRange>() {
         Ok(range) => Ok((range, comment.trim().replace('\n', " "))),
         Err(error) => Err(format!("annotation {annotation}: {error}")),
     }
@@ -403,12 +407,12 @@ fn parse_reservation(
 
 /// What is left of ranges without some others. Each keeps the position that it came with.
 fn subtract_from_ranges(
-    ranges: impl IntoIterator<Item = (usize, Stretch)>,
-    subtracted: &[Stretch],
-) -> Vec<(usize, Stretch)> {
+    ranges: impl IntoIterator<Item = (usize, IpRange)>,
+    subtracted: &[IpRange],
+) -> Vec<(usize, IpRange)> {
     let mut remaining = Vec::new();
     for (index, range) in ranges {
-        for part in range.without(subtracted) {
+        for part in range.subtract(subtracted) {
             remaining.push((index, part));
         }
     }

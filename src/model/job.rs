@@ -72,7 +72,7 @@ named! {
 
 impl Verb {
     /// Whether the job only reads, so it may run beside other jobs.
-    pub fn is_question(self) -> bool {
+    pub fn is_read_only(self) -> bool {
         match self {
             Self::Health | Self::State | Self::Inspect => true,
             Self::Provision
@@ -90,16 +90,16 @@ impl Verb {
 
 /// What a driver reports of a job, at its end or while it runs.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct JobReport {
     pub job: Uid,
     /// What the job works on, as `Job::object` has it.
     pub object: String,
-    pub outcome: Outcome,
+    pub outcome: JobOutcome,
 }
 
 /// What a failure means for the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum FailureKind {
     /// Another attempt may succeed. What was made so far is destroyed first.
     Usual,
     /// Another attempt would fail as well.
@@ -111,7 +111,7 @@ pub enum Failure {
 
 /// What a driver reports. `Saved`, `Hosts`, `Progress` and `Boots` do not end the job.
 #[derive(Clone, Debug)]
-pub enum Outcome {
+pub enum JobOutcome {
     /// The cluster is installed.
     Installed(Installation),
     /// What the installation has made so far. It is needed to destroy the cluster, so it is stored
@@ -127,12 +127,12 @@ pub enum Outcome {
     /// The cluster is destroyed, started or stopped.
     Done,
     /// The health of a cluster that was told to start or stop, be it good or bad.
-    Healthy(Health),
+    Healthy(ClusterHealth),
     /// The driver failed.
     Failed {
         message: String,
         /// What the failure means for the next attempt.
-        how: Failure,
+        how: FailureKind,
     },
     /// The job ended without a verdict, as when the machine was rebooted. What it left is cleaned
     /// up.
@@ -143,10 +143,10 @@ pub enum Outcome {
     },
 }
 
-impl Outcome {
+impl JobOutcome {
     /// A failure after which another attempt may succeed.
     pub fn failed(message: impl Into<String>) -> Self {
-        Self::Failed { message: message.into(), how: Failure::Usual }
+        Self::Failed { message: message.into(), how: FailureKind::Usual }
     }
 }
 
@@ -182,7 +182,7 @@ pub struct HostReport {
 
 /// The health of a cluster that was told to start or stop.
 #[derive(Clone, Debug, Default)]
-pub struct Health {
+pub struct ClusterHealth {
     /// Names of the machines that do not run yet, or still run.
     pub machines: Vec<String>,
     pub nodes_ready: bool,
@@ -330,7 +330,7 @@ impl Job {
     }
 
     /// The job's object as commands take it: `cluster/NAME` or `host/NAMESPACE/NAME`.
-    pub fn subject(&self) -> String {
+    pub fn object_word(&self) -> String {
         let kind = if self.cluster().is_some() { "cluster" } else { "host" };
         format!("{kind}/{}", self.object)
     }

@@ -202,7 +202,7 @@ macro_rules! declare_kinds {
                 name: $name,
                 words: &[$($word),+],
                 is_namespaced: $namespaced,
-                names: Names::$names,
+                names: NameFormat::$names,
             },)*
             $(Declaration {
                 kind: Kind::$Record,
@@ -211,7 +211,7 @@ macro_rules! declare_kinds {
                 name: $record_name,
                 words: &[$($record_word),+],
                 is_namespaced: $record_namespaced,
-                names: Names::Label,
+                names: NameFormat::Label,
             },)*
         ];
 
@@ -233,12 +233,12 @@ struct Declaration {
     /// What people may call the kind. poolctl uses the first word.
     words: &'static [&'static str],
     is_namespaced: bool,
-    names: Names,
+    names: NameFormat,
 }
 
 /// What names of objects may look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Names {
+pub enum NameFormat {
     /// At most 63 lower-case letters, digits and dashes, because other names are made from it, such
     /// as those of clusters.
     Label,
@@ -274,12 +274,12 @@ impl Kind {
     }
 
     /// Whether its objects are in namespaces.
-    pub fn namespaced(self) -> bool {
+    pub fn is_namespaced(self) -> bool {
         self.declaration().is_namespaced
     }
 
     /// What names of its objects may look like.
-    pub fn names(self) -> Names {
+    pub fn name_format(self) -> NameFormat {
         self.declaration().names
     }
 

@@ -10,11 +10,11 @@ use super::meta::{Key, Meta, OwnerReference};
 use super::time::Time;
 
 /// The finalizer of an IPClaim whose address is released together with a cluster, and not before.
-pub const WITH_CLUSTER: &str = "poolctl.dev/cluster";
+pub const CLUSTER_FINALIZER: &str = "poolctl.dev/cluster";
 
 /// What can be leased. A resource has one holder at most.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Resource {
+pub enum LeasedResource {
     /// A cluster, by its name. Claims lease it.
     Cluster(String),
     /// A name in DNS, `NAME.DOMAIN`.
@@ -45,7 +45,7 @@ pub enum Holder {
 /// The fact that a holder has a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    pub resource: Resource,
+    pub resource: LeasedResource,
     pub holder: Holder,
     /// When it ends by itself.
     pub until: Option<Time>,
@@ -55,7 +55,7 @@ pub struct Lease {
 
 impl Lease {
     /// A lease without an end that a pass grants.
-    pub fn new(resource: Resource, holder: Holder) -> Self {
+    pub fn new(resource: LeasedResource, holder: Holder) -> Self {
         Self { resource, holder, until: None, by_hand: false }
     }
 }
@@ -71,7 +71,7 @@ impl Holder {
 
     /// Whether both are the same holder. Clusters are compared by their names and hosts only: where
     /// a lease does not store the pool, and after the cluster was preserved, it is still the same.
-    pub fn is(&self, holder: &Self) -> bool {
+    pub fn is_same_holder(&self, holder: &Self) -> bool {
         match (self, holder) {
             (Self::Cluster(left), Self::Cluster(right)) => {
                 left.cluster == right.cluster && left.agent == right.agent
@@ -113,7 +113,7 @@ impl ClusterHolder {
     /// Takes the holder out of a claim's metadata as it is on the wire. The finalizer says that the
     /// claim belongs to a cluster, and the owner references say to which, and for which host.
     pub fn take_from(claim: &mut Meta) -> Option<Self> {
-        if !claim.finalizers.iter().any(|finalizer| finalizer == WITH_CLUSTER) {
+        if !claim.finalizers.iter().any(|finalizer| finalizer == CLUSTER_FINALIZER) {
             return None;
         }
         let cluster = owner_of_kind(claim, Kind::ClusterDeployment)?;
@@ -125,13 +125,13 @@ impl ClusterHolder {
     /// Removes from a claim's metadata all that could name a holder.
     pub fn remove_from(claim: &mut Meta) {
         let kinds = [Kind::ClusterDeployment.name(), Kind::Agent.name()];
-        claim.finalizers.retain(|finalizer| finalizer != WITH_CLUSTER);
+        claim.finalizers.retain(|finalizer| finalizer != CLUSTER_FINALIZER);
         claim.owner_references.retain(|owner| !kinds.contains(&owner.kind.as_str()));
     }
 
     /// Writes the holder into a claim's metadata as it is on the wire.
     pub fn write_to(&self, claim: &mut Meta) {
-        claim.finalizers.insert(0, WITH_CLUSTER.into());
+        claim.finalizers.insert(0, CLUSTER_FINALIZER.into());
         claim.owner_references.splice(0..0, self.owner_references());
     }
 

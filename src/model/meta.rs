@@ -114,13 +114,13 @@ impl Meta {
     }
 
     /// Whether there is an annotation of this name, whatever its value is.
-    pub fn annotated_at_all(&self, name: &str) -> bool {
+    pub fn has_annotation(&self, name: &str) -> bool {
         self.annotations.contains_key(name)
     }
 
     /// Whether an annotation is true, in the spellings of Go's `ParseBool`.
-    pub fn annotated(&self, name: &str) -> bool {
-        self.annotation(name).is_some_and(is_true)
+    pub fn has_true_annotation(&self, name: &str) -> bool {
+        self.annotation(name).is_some_and(is_go_true)
     }
 }
 
@@ -131,12 +131,12 @@ pub trait HasMeta {
 }
 
 /// Whether Go's `ParseBool` accepts a text.
-pub fn is_bool(value: &str) -> bool {
-    is_true(value) || matches!(value, "0" | "f" | "F" | "false" | "FALSE" | "False")
+pub fn is_go_bool(value: &str) -> bool {
+    is_go_true(value) || matches!(value, "0" | "f" | "F" | "false" | "FALSE" | "False")
 }
 
 /// Whether Go's `ParseBool` reads a text as true.
-pub fn is_true(value: &str) -> bool {
+pub fn is_go_true(value: &str) -> bool {
     matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True")
 }
 
@@ -171,7 +171,7 @@ pub struct LocalRef {
 }
 
 impl LocalRef {
-    pub fn to(name: impl Into<String>) -> Self {
+    pub fn to_name(name: impl Into<String>) -> Self {
         Self { name: name.into() }
     }
 }

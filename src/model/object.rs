@@ -104,7 +104,7 @@ impl Object {
 
     /// The whole document. Clusters and claims need their bodies.
     pub fn to_wire(&self) -> Value {
-        match_object!(self, resource => wired(self.kind(), &*resource.to_document()))
+        match_object!(self, resource => document_with_kind(self.kind(), &*resource.to_document()))
     }
 
     pub fn kind(&self) -> Kind {
@@ -134,7 +134,7 @@ impl Object {
 }
 
 /// The JSON Schema of a kind: its fields with their types and their help.
-pub fn schema(kind: Kind) -> &'static Value {
+pub fn schema_of_kind(kind: Kind) -> &'static Value {
     static SCHEMAS: [OnceLock<Value>; Kind::ALL.len()] =
         [const { OnceLock::new() }; Kind::ALL.len()];
     SCHEMAS[kind as usize].get_or_init(|| generate_schema(kind))
@@ -148,7 +148,7 @@ fn schema_of<T: JsonSchema>() -> Value {
 }
 
 /// A document with `apiVersion` and `kind` before its other fields.
-pub fn wired(kind: Kind, body: &impl Serialize) -> Value {
+pub fn document_with_kind(kind: Kind, body: &impl Serialize) -> Value {
     let mut wire = json!({"apiVersion": kind.api_version(), "kind": kind.name()});
     if let (Some(wire), Ok(Value::Object(body))) =
         (wire.as_object_mut(), serde_json::to_value(body))

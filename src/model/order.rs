@@ -13,7 +13,7 @@ use super::job::{HostReport, Verb};
 /// Everything that a driver needs for a job, except the secrets, which are files beside the order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Order {
+pub struct JobOrder {
     pub job: String,
     pub verb: Verb,
     /// 1 for the first try of this verb.
@@ -94,7 +94,7 @@ pub struct Machine {
 /// How a job ended. Written whole by the supervisor, never by the driver.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Ending {
+pub struct JobEnding {
     pub verdict: Verdict,
     /// Why it failed; empty if it succeeded.
     pub message: String,
@@ -138,7 +138,7 @@ pub struct HealthReport {
     pub operators_ready: bool,
 }
 
-impl Ending {
+impl JobEnding {
     pub fn new(verdict: Verdict, message: impl Into<String>) -> Self {
         Self { verdict, message: message.into(), ..Self::default() }
     }
@@ -151,11 +151,11 @@ impl Ending {
         Self::new(Verdict::Hopeless, message)
     }
 
-    pub fn done() -> Self {
+    pub fn success() -> Self {
         Self::new(Verdict::Succeeded, "")
     }
 
-    pub fn succeeded(&self) -> bool {
+    pub fn is_success(&self) -> bool {
         self.verdict == Verdict::Succeeded
     }
 }

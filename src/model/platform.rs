@@ -31,8 +31,8 @@ macro_rules! platforms {
         /// The traits of each platform, in the order of their names.
         pub const PLATFORMS: &[PlatformTraits] = &[$(PlatformTraits {
             name: $name,
-            hosts: Hosts::$hosts,
-            vips: Vips::$vips,
+            hosts: HostOrigin::$hosts,
+            vips: VipOrigin::$vips,
         }),*];
 
         impl Platform {
@@ -102,13 +102,13 @@ platforms! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlatformTraits {
     pub name: &'static str,
-    pub hosts: Hosts,
-    pub vips: Vips,
+    pub hosts: HostOrigin,
+    pub vips: VipOrigin,
 }
 
 /// Where the hosts of a cluster come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hosts {
+pub enum HostOrigin {
     /// They are Agents that are bound to it.
     Bound,
     /// Its installer makes machines.
@@ -117,7 +117,7 @@ pub enum Hosts {
 
 /// Where the addresses of a cluster's API and ingress come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Vips {
+pub enum VipOrigin {
     /// Its install-config gives them.
     Given,
     /// Its install-config gives none: the platform has load balancers, or needs no addresses.

@@ -163,14 +163,14 @@ pub struct PoolStatus {
 
 /// Upper bounds, in seconds, of the groups in which claims are counted by the time that they waited.
 /// They are those of Hive's histogram.
-pub const DELAYS: [i64; 7] = [1, 30, 120, 600, 1800, 3000, 7200];
+pub const CLAIM_DELAY_BOUNDS: [i64; 7] = [1, 30, 120, 600, 1800, 3000, 7200];
 
 /// `status.history`: numbers that only grow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct PoolHistory {
     /// Claims by the time they waited: up to 1 s, 30 s, 2 min, 10 min, 30 min, 50 min, 2 h, longer.
-    pub assigned: [u32; DELAYS.len() + 1],
+    pub assigned: [u32; CLAIM_DELAY_BOUNDS.len() + 1],
     /// How long all of them waited, in seconds.
     pub waited: i64,
     /// Stale clusters that were replaced.
@@ -202,9 +202,9 @@ impl PoolStatus {
 
 impl PoolHistory {
     /// Counts a claim that got its cluster, by the time that it waited.
-    pub fn assigned(&mut self, waited: Span) {
+    pub fn count_assigned_claim(&mut self, waited: Span) {
         let seconds = waited.0 / Span::seconds(1).0;
-        let group = DELAYS.iter().filter(|bound| seconds > **bound).count();
+        let group = CLAIM_DELAY_BOUNDS.iter().filter(|bound| seconds > **bound).count();
         self.assigned[group] += 1;
         self.waited += seconds;
     }
@@ -239,10 +239,10 @@ pub struct ScheduleStatus {
 
 /// Hive's annotation that pauses a pool: no cluster is made, handed over or removed, and those that
 /// are there go on. On a cluster: nothing is done with it.
-pub const PAUSED: &str = "hive.openshift.io/reconcile-pause";
+pub const RECONCILE_PAUSE: &str = "hive.openshift.io/reconcile-pause";
 
 /// The JSON pointers in the value of `poolctl.dev/allowed-patch-paths`.
-pub fn pointers(allowed_paths: &str) -> impl Iterator<Item = &str> {
+pub fn split_pointers(allowed_paths: &str) -> impl Iterator<Item = &str> {
     allowed_paths.split([',', ' ', '\n']).filter(|pointer| !pointer.is_empty())
 }
 
@@ -272,12 +272,12 @@ impl ClusterPool {
     }
 
     /// The IPPools that have the addresses of the API and the ingress of its clusters.
-    pub fn vips_from(&self) -> Vec<&str> {
+    pub fn vip_pools(&self) -> Vec<&str> {
         self.ip_pools_in(VIPS_FROM)
     }
 
     /// The IPPools that have the addresses of the hosts of its clusters.
-    pub fn nodes_from(&self) -> Vec<&str> {
+    pub fn node_address_pools(&self) -> Vec<&str> {
         self.ip_pools_in(NODES_FROM)
     }
 
@@ -336,29 +336,29 @@ impl ClusterPool {
     }
 
     pub fn condition(&self, kind: ConditionType) -> Option<&Condition> {
-        super::condition::find(&self.status.conditions, kind)
+        super::condition::find_condition(&self.status.conditions, kind)
     }
 
     /// Makes a size that was set by hand hold until the next tick of the schedule: ticks up to now
     /// count as done.
-    pub fn scaled_by_hand(&mut self, now: Time) {
+    pub fn skip_past_ticks(&mut self, now: Time) {
         if let Some(schedule) = &mut self.status.schedule {
             schedule.last = schedule.last.max(now);
         }
     }
 
     /// Whether the driver of its clusters cannot stop their machines.
-    pub fn powerless(&self) -> bool {
-        self.driver().powerless(&self.spec.annotations)
+    pub fn cannot_stop_machines(&self) -> bool {
+        self.driver().cannot_stop_machines(&self.spec.annotations)
     }
 
     /// The driver that new clusters of the pool get.
     pub fn driver(&self) -> Driver {
-        Driver::of(&self.spec.annotations, self.spec.platform.name())
+        Driver::from_annotations(&self.spec.annotations, self.spec.platform.name())
     }
 
     /// The name of the Secret with the credentials of its platform, if the platform names one.
-    pub fn credentials(&self) -> Option<&str> {
+    pub fn credentials_secret(&self) -> Option<&str> {
         self.spec.platform.credentials()
     }
 }

@@ -34,11 +34,11 @@ named! {
 }
 
 /// How long operators are not asked after the nodes are ready.
-pub const SETTLE: Span = Span::minutes(2);
+pub const SETTLE_TIME: Span = Span::minutes(2);
 
 impl Power {
     /// Whether the driver has done its part, and the cluster's health says when it is over.
-    pub fn waits(self) -> bool {
+    pub fn is_waiting(self) -> bool {
         matches!(
             self,
             Self::WaitingForMachines
@@ -50,12 +50,12 @@ impl Power {
     }
 
     /// Whether the driver could not start or stop the machines.
-    pub fn failed(self) -> bool {
+    pub fn has_failed(self) -> bool {
         matches!(self, Self::FailedToStart | Self::FailedToStop)
     }
 
     /// The state as `status.powerState` has it.
-    pub fn wire(self) -> &'static str {
+    pub fn to_wire(self) -> &'static str {
         match self {
             Self::Unset => "",
             Self::Running | Self::Unsupported => "Running",
@@ -78,16 +78,16 @@ impl Power {
         if power_state == "Running" && reason == Some(ConditionReason::Unsupported.as_str()) {
             return Self::Unsupported;
         }
-        Self::ALL.iter().copied().find(|power| power.wire() == power_state).unwrap_or_default()
+        Self::ALL.iter().copied().find(|power| power.to_wire() == power_state).unwrap_or_default()
     }
 
     /// Whether the cluster runs. Of a cluster that its driver cannot stop this is assumed.
-    pub fn runs(self) -> bool {
+    pub fn is_running(self) -> bool {
         matches!(self, Self::Running | Self::Unsupported)
     }
 
     /// Whether the cluster is on its way from hibernating to running.
-    pub fn waking(self) -> bool {
+    pub fn is_waking(self) -> bool {
         matches!(
             self,
             Self::Starting
@@ -100,18 +100,18 @@ impl Power {
     }
 
     /// Whether the cluster is on its way from running to hibernating.
-    pub fn stopping(self) -> bool {
+    pub fn is_stopping(self) -> bool {
         matches!(self, Self::Stopping | Self::FailedToStop | Self::WaitingForStop)
     }
 
     /// What the cluster does, in a few words for people.
-    pub fn doing(self) -> &'static str {
+    pub fn describe(self) -> &'static str {
         match self {
             Self::Unset => "installed",
             Self::Running | Self::Unsupported => "running",
             Self::Hibernating => "hibernating",
             Self::Paused => "not looked at (powerstate-pause)",
-            power if power.stopping() => "going to sleep",
+            power if power.is_stopping() => "going to sleep",
             _ => "waking",
         }
     }
@@ -169,7 +169,7 @@ impl Power {
             }
             Self::Pausing => waking_up(
                 Reason::PausingForClusterOperatorsToSettle,
-                format!("Pausing {SETTLE} for ClusterOperators to settle (step 3/4)"),
+                format!("Pausing {SETTLE_TIME} for ClusterOperators to settle (step 3/4)"),
             ),
             Self::WaitingForOperators => waking_up(
                 Reason::WaitingForClusterOperators,
@@ -213,13 +213,13 @@ fn going_to_sleep(reason: ConditionReason, message: impl Into<String>) -> [Condi
 pub fn conditions_of_deleted_cluster(since: Time) -> [Condition; 2] {
     let message = "ClusterDeployment is being deleted";
     unknown_power(ConditionReason::ClusterDeploymentDeleted, message)
-        .map(|condition| condition.at(since))
+        .map(|condition| condition.with_times(since))
 }
 
 /// Hibernating and Ready of a cluster that is not installed yet.
 pub fn conditions_before_installation(since: Time) -> [Condition; 2] {
     unknown_power(ConditionReason::Initialized, "Condition Initialized")
-        .map(|condition| condition.at(since))
+        .map(|condition| condition.with_times(since))
 }
 
 fn unknown_power(reason: ConditionReason, message: &str) -> [Condition; 2] {

@@ -140,7 +140,7 @@ impl Refusal {
 
     /// Refuses several objects at once, with a cause for each problem. A single refusal stays as it
     /// is; none is Ok.
-    pub fn of_all(mut refusals: Vec<Self>) -> Result<(), Self> {
+    pub fn refuse_all(mut refusals: Vec<Self>) -> Result<(), Self> {
         if refusals.len() < 2 {
             return refusals.pop().map_or(Ok(()), Err);
         }
@@ -181,7 +181,7 @@ impl Refusal {
 
     /// Puts the file or the place before it in which the problem is.
     #[must_use]
-    pub fn within(mut self, place: &str) -> Self {
+    pub fn in_place(mut self, place: &str) -> Self {
         self.what = format!("{place}: {}", self.what);
         self.problems_of = self.problems_of.map(|subject| format!("{place}: {subject}"));
         self
@@ -228,7 +228,7 @@ enum Likeness {
 }
 
 /// The valid name that is nearest to an unknown one, if one is near enough to be what was meant.
-pub fn nearest<'a>(
+pub fn nearest_name<'a>(
     unknown_name: &str,
     valid_names: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
@@ -265,7 +265,7 @@ mod tests {
     use super::*;
 
     fn check<const N: usize>(valid_names: [&str; N], unknown_name: &str, meant: Option<&str>) {
-        assert_eq!(nearest(unknown_name, valid_names), meant, "{unknown_name}");
+        assert_eq!(nearest_name(unknown_name, valid_names), meant, "{unknown_name}");
     }
 
     #[test]

@@ -23,12 +23,12 @@ const HORIZON: i32 = 8 * 366;
 #[derive(Clone, Debug)]
 pub struct Schedule {
     zone: TimeZone,
-    lines: Vec<Line>,
+    lines: Vec<ScheduleLine>,
 }
 
 /// One line of a schedule: when it is due, and what it sets.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct ScheduleLine {
     minutes: BTreeSet<i8>,
     hours: BTreeSet<i8>,
     days: BTreeSet<i8>,
@@ -73,7 +73,7 @@ const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
-impl FromStr for Line {
+impl FromStr for ScheduleLine {
     type Err = String;
 
     fn from_str(line: &str) -> Result<Self, String> {
@@ -172,7 +172,7 @@ impl CronField {
     }
 }
 
-impl Line {
+impl ScheduleLine {
     fn is_due_on(&self, date: Date) -> bool {
         let by_day = self.days.contains(&date.day());
         let by_weekday = self.weekdays.contains(&date.weekday().to_sunday_zero_offset());
@@ -231,8 +231,8 @@ impl Schedule {
 
     /// What was due after `then`, until `now`: the time of the last tick, and the last size and the
     /// last runningCount that were set. Of two lines that are due at the same time the later counts.
-    pub fn since(&self, then: Time, now: Time) -> Option<(Time, Option<u32>, Option<u32>)> {
-        let mut last_ticks: Vec<(Tick, &Line)> = Vec::new();
+    pub fn due_since(&self, then: Time, now: Time) -> Option<(Time, Option<u32>, Option<u32>)> {
+        let mut last_ticks: Vec<(Tick, &ScheduleLine)> = Vec::new();
         for line in &self.lines {
             if let Some(tick) = self.last_tick_since(line, then, now) {
                 last_ticks.push((tick, line));
@@ -246,7 +246,7 @@ impl Schedule {
         Some((last_time, size, running_count))
     }
 
-    fn last_tick_since(&self, line: &Line, then: Time, now: Time) -> Option<Tick> {
+    fn last_tick_since(&self, line: &ScheduleLine, then: Time, now: Time) -> Option<Tick> {
         // A day more on each side, because local days begin at other times than those of UTC.
         let days = (now.0.saturating_sub(then.0) / Span::hours(24).0).saturating_add(2);
         let days = i32::try_from(days).unwrap_or(HORIZON).min(HORIZON);
@@ -257,13 +257,13 @@ impl Schedule {
     }
 
     /// The first tick after `now`, and its line; of several at that time the first line.
-    pub fn next(&self, now: Time) -> Option<(Time, &Line)> {
+    pub fn next_tick(&self, now: Time) -> Option<(Time, &ScheduleLine)> {
         let next_ticks =
             self.lines.iter().filter_map(|line| Some((self.next_tick_of(line, now)?, line)));
         next_ticks.min_by_key(|(time, _)| *time)
     }
 
-    fn next_tick_of(&self, line: &Line, now: Time) -> Option<Time> {
+    fn next_tick_of(&self, line: &ScheduleLine, now: Time) -> Option<Time> {
         let mut ticks_by_day = self.ticks_by_day(line, now, HORIZON);
         ticks_by_day.find_map(|ticks| {
             ticks.into_iter().map(|(time, _)| time).filter(|time| *time > now).min()
@@ -274,7 +274,7 @@ impl Schedule {
     /// days goes back in time.
     fn ticks_by_day<'a>(
         &'a self,
-        line: &'a Line,
+        line: &'a ScheduleLine,
         now: Time,
         days: i32,
     ) -> impl Iterator<Item = Vec<Tick>> + 'a {
@@ -347,8 +347,8 @@ mod tests {
         ] {
             let schedule: Schedule = lines.parse().unwrap();
             let never = Time(i64::MIN);
-            let (last_tick, ..) = schedule.since(never, at(now)).unwrap();
-            let (next_tick, _) = schedule.next(at(now)).unwrap();
+            let (last_tick, ..) = schedule.due_since(never, at(now)).unwrap();
+            let (next_tick, _) = schedule.next_tick(at(now)).unwrap();
             assert_eq!((last_tick, next_tick), (at(last), at(next)), "{lines} at {now}");
         }
     }
@@ -360,14 +360,14 @@ mod tests {
         let then = at("2026-03-02T05:00:00Z");
         let now = at("2026-03-02T06:05:00Z");
         let last = at("2026-03-02T06:01:00Z");
-        assert_eq!(both.since(then, now), Some((last, Some(10), Some(6))));
-        assert_eq!(both.since(last, now), None);
+        assert_eq!(both.due_since(then, now), Some((last, Some(10), Some(6))));
+        assert_eq!(both.due_since(last, now), None);
         // On the day without 02:30 the later line holds as on any other.
         let morning = "TZ=Europe/Berlin\n0 3 * * * size=5\n30 2 * * * size=1";
         let morning: Schedule = morning.parse().unwrap();
         let then = at("2026-03-29T00:00:00Z");
         let now = at("2026-03-29T01:00:00Z");
-        assert_eq!(morning.since(then, now), Some((now, Some(5), None)));
+        assert_eq!(morning.due_since(then, now), Some((now, Some(5), None)));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use super::address::{Addr, Stretch};
+use super::address::{Addr, IpRange};
 use super::claim::Claim;
 use super::cluster::Cluster;
 use super::condition::Shortage;
@@ -79,15 +79,15 @@ macro_rules! declare_state {
             /// Events recorded so far, each with the pool on whose behalf.
             pub events: Vec<(Event, Owner)>,
             /// Whether everything was loaded, so that what is not here does not exist.
-            pub whole: bool,
+            pub is_whole: bool,
             members: HashMap<Key, Members>,
             /// Pools that lack addresses or hosts for another cluster, and what they lack.
-            pub short: HashMap<Key, Shortage>,
+            pub shortages: HashMap<Key, Shortage>,
             /// IPPools whose claims wait for an address with a reuse delay, and until when.
-            pub resting: HashMap<Key, Time>,
+            pub resting_until: HashMap<Key, Time>,
             /// How many provision jobs were begun in this pass, by pool. They are added to
             /// `status.provisions` at its end.
-            pub begun: HashMap<PoolId, u32>,
+            pub begun_provisions: HashMap<PoolId, u32>,
             /// The clusters inserted in this pass, by their names in DNS: name and base domain.
             new_dns_names: HashMap<(String, String), String>,
             /// The pool on whose behalf events are recorded now.
@@ -201,7 +201,7 @@ macro_rules! tabled {
                 self.metadata.key()
             }
         }
-        impl Kept for $Type {
+        impl FindInState for $Type {
             fn find_in(state: &State, key: &Key) -> Option<Self> {
                 state.$table.by_key(key).cloned()
             }
@@ -230,7 +230,7 @@ pub trait Tabled: Row {
 pub trait Plain: Resource + Tabled + HasMeta {}
 
 /// A kind whose objects are found in the state by their keys.
-pub trait Kept: Resource {
+pub trait FindInState: Resource {
     /// A copy of the object as the state has it now.
     fn find_in(state: &State, key: &Key) -> Option<Self>;
 }
@@ -374,12 +374,17 @@ impl State {
     }
 
     /// The cluster with this name. Names of clusters are unique over all namespaces.
-    pub fn cluster(&self, name: &str) -> Option<ClusterId> {
+    pub fn find_cluster(&self, name: &str) -> Option<ClusterId> {
         self.clusters.find(&Key::new("", name))
     }
 
     /// The name of the cluster that has a name in DNS, be it in scope or not.
-    pub fn holder_of(&self, names: &dyn NameBook, name: &str, domain: &str) -> Option<String> {
+    pub fn dns_name_holder(
+        &self,
+        names: &dyn NameBook,
+        name: &str,
+        domain: &str,
+    ) -> Option<String> {
         let dns_name = (name.to_owned(), domain.to_owned());
         let inserted = self.new_dns_names.get(&dns_name);
         if let Some(cluster) = inserted.filter(|cluster| self.keeps_dns_name(cluster)) {
@@ -402,7 +407,7 @@ impl State {
         if self.clusters.was_removed(&Key::new("", cluster)) {
             return false;
         }
-        if self.cluster(cluster).is_some() {
+        if self.find_cluster(cluster).is_some() {
             return true;
         }
         !self.customizations.difference().any(|change| {
@@ -413,15 +418,15 @@ impl State {
     }
 
     /// The object of the same kind and key, as the state has it now.
-    pub fn object(&self, like: &Object) -> Option<Object> {
-        fn find_like<R: Kept>(state: &State, like: &R) -> Option<Object> {
+    pub fn find_object(&self, like: &Object) -> Option<Object> {
+        fn find_like<R: FindInState>(state: &State, like: &R) -> Option<Object> {
             R::find_in(state, &Wire::key(like)).map(Resource::into_object)
         }
         match_object!(like, resource => find_like(self, &**resource))
     }
 
     /// The name of a lease's IPAddress; empty if its pool is not in scope.
-    pub fn name_of(&self, lease: &IpLease) -> String {
+    pub fn address_name_of(&self, lease: &IpLease) -> String {
         let pool = self.ip_pools.by_key(&lease.pool_key());
         pool.map(|pool| address_name(pool, lease)).unwrap_or_default()
     }
@@ -445,34 +450,35 @@ impl State {
     }
 
     /// Records an event on behalf of the current owner.
-    pub fn event(&mut self, event: Event) {
+    pub fn record_event(&mut self, event: Event) {
         let owner = self.acting.clone();
         self.events.push((event, owner));
     }
 }
 
-impl Kept for Cluster {
+impl FindInState for Cluster {
     fn find_in(state: &State, key: &Key) -> Option<Self> {
-        state.clusters.get(state.cluster(&key.name)?).cloned()
+        state.clusters.get(state.find_cluster(&key.name)?).cloned()
     }
 }
 
-impl Kept for Claim {
+impl FindInState for Claim {
     fn find_in(state: &State, key: &Key) -> Option<Self> {
         state.claims.by_key(key).cloned()
     }
 }
 
-impl Kept for IpClaim {
+impl FindInState for IpClaim {
     fn find_in(state: &State, key: &Key) -> Option<Self> {
         let lease = state.ip_leases.by_key(key).filter(|lease| lease.claimed)?;
-        Some(lease.to_claim(&state.name_of(lease)))
+        Some(lease.to_claim(&state.address_name_of(lease)))
     }
 }
 
-impl Kept for IpAddress {
+impl FindInState for IpAddress {
     fn find_in(state: &State, key: &Key) -> Option<Self> {
-        let lease = state.ip_leases.rows().find(|lease| state.name_of(lease) == key.name)?;
+        let lease =
+            state.ip_leases.rows().find(|lease| state.address_name_of(lease) == key.name)?;
         lease.to_address(&key.name)
     }
 }
@@ -518,13 +524,17 @@ pub trait AddressBook {
     fn holder(&self, namespace: &str, address: Addr) -> Option<String>;
     /// Free ranges of a pool, in its order. They come in portions: the next one begins after an
     /// address of the last, and an empty one is the end.
-    fn free(&self, pool: &IpPool, after: Option<Addr>) -> Vec<Stretch>;
+    fn free_ranges(&self, pool: &IpPool, after: Option<Addr>) -> Vec<IpRange>;
     /// When an address was last released. None if the pool does not remember it.
-    fn released(&self, pool: &IpPool, address: Addr) -> Option<Time>;
+    fn released_at(&self, pool: &IpPool, address: Addr) -> Option<Time>;
     /// Addresses that were released before a time and are free, with the time of their release, in
     /// the pool's order. They come in portions, as with `free`.
-    fn rested(&self, pool: &IpPool, before: Time, after: Option<(Addr, Time)>)
-    -> Vec<(Addr, Time)>;
+    fn released_addresses(
+        &self,
+        pool: &IpPool,
+        before: Time,
+        after: Option<(Addr, Time)>,
+    ) -> Vec<(Addr, Time)>;
     /// Whether so few addresses are free that drawing one at random would take long.
     fn is_scarce(&self, pool: &IpPool) -> bool;
 }

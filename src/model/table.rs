@@ -98,7 +98,7 @@ pub struct Change<'a, T> {
 impl<T> Change<'_, T> {
     /// Whether the row was changed on behalf of this owner. `None` stands for all owners,
     /// `Some(&None)` for a command.
-    pub fn is_of(&self, owner: Option<&Owner>) -> bool {
+    pub fn is_on_behalf_of(&self, owner: Option<&Owner>) -> bool {
         owner.is_none_or(|owner| self.owner == owner)
     }
 }
@@ -125,14 +125,14 @@ impl<T: Row> Table<T> {
     }
 
     /// Puts a part into a row that is loaded later than the row, such as its body: no change.
-    pub fn fill(&mut self, id: Id<T>, put: impl FnOnce(&mut T)) {
+    pub fn fill_part(&mut self, id: Id<T>, put: impl FnOnce(&mut T)) {
         if let Some(row) = self.rows.get_mut(id.index).and_then(Option::as_mut) {
             put(row);
         }
     }
 
     /// How many rows were loaded or inserted so far, removed ones included.
-    pub fn places(&self) -> usize {
+    pub fn row_count(&self) -> usize {
         self.rows.len()
     }
 
@@ -141,7 +141,7 @@ impl<T: Row> Table<T> {
     }
 
     /// Whether a row of this key is or was in the table. If so, it must not be loaded again.
-    pub fn knows(&self, key: &Key) -> bool {
+    pub fn has_or_had(&self, key: &Key) -> bool {
         self.find(key).is_some() || self.was_removed(key)
     }
 

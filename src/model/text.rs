@@ -3,7 +3,7 @@
 
 /// Whether a character is a control character or one that changes the direction of text. Newlines
 /// and tabs count.
-pub fn hostile(letter: char) -> bool {
+pub fn is_hostile(letter: char) -> bool {
     let is_bidirectional = matches!(letter, '\u{061c}' | '\u{200b}'..='\u{200f}'
         | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
     letter.is_control() || is_bidirectional
@@ -11,9 +11,9 @@ pub fn hostile(letter: char) -> bool {
 
 /// Escapes these characters in JSON text, which then still means the same: outside of strings only
 /// newlines occur, and these stay.
-pub fn safe_json(json: &str) -> String {
+pub fn escape_json(json: &str) -> String {
     let escaped_letters = json.chars().map(|letter| {
-        if letter != '\n' && hostile(letter) {
+        if letter != '\n' && is_hostile(letter) {
             format!("\\u{:04x}", u32::from(letter))
         } else {
             letter.to_string()

@@ -15,13 +15,13 @@ pub struct Tick {
     /// The account that asked for the pass.
     pub actor: String,
     /// Whether the wall clock was moved, so that nothing expires in this pass.
-    pub jumped: bool,
+    pub clock_jumped: bool,
 }
 
 impl Tick {
     /// 128 random bits. They follow from the seed, their purpose, the uid of their owner and its
     /// ordinal, so the same arguments give the same bits. They are no secret.
-    pub fn draw(&self, purpose: &str, owner: &str, ordinal: u64) -> u128 {
+    pub fn random_bits(&self, purpose: &str, owner: &str, ordinal: u64) -> u128 {
         // Two finalizers of splitmix64 spread the hash of 64 bits over 128.
         let seed = self.seed.to_le_bytes();
         let bytes = purpose.bytes().chain(owner.bytes());
@@ -30,14 +30,14 @@ impl Tick {
     }
 
     /// A random uid, by the same rules as `draw`.
-    pub fn uid(&self, purpose: &str, owner: &str, ordinal: u64) -> Uid {
-        Uid(self.draw(purpose, owner, ordinal))
+    pub fn random_uid(&self, purpose: &str, owner: &str, ordinal: u64) -> Uid {
+        Uid(self.random_bits(purpose, owner, ordinal))
     }
 
     /// Five random lower-case letters and digits.
-    pub fn suffix(&self, purpose: &str, owner: &str, ordinal: u64) -> String {
+    pub fn random_suffix(&self, purpose: &str, owner: &str, ordinal: u64) -> String {
         const ALPHABET: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
-        let mut bits = self.draw(purpose, owner, ordinal);
+        let mut bits = self.random_bits(purpose, owner, ordinal);
         let mut suffix = String::new();
         for _ in 0..5 {
             let letter = usize::try_from(bits % 36).unwrap_or_default();

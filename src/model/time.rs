@@ -18,7 +18,7 @@ pub struct Span(pub i64);
 
 impl Time {
     /// The time with its microseconds, for values whose order counts. `Display` has whole seconds.
-    pub fn exact(self) -> String {
+    pub fn to_exact_text(self) -> String {
         jiff::Timestamp::from_microsecond(self.0).unwrap_or_default().to_string()
     }
 
@@ -51,7 +51,7 @@ impl Span {
     }
 
     /// The duration as tables show it, in its one or two largest units: `3d4h`, `18m`, `5s`.
-    pub fn short(self) -> String {
+    pub fn to_short_text(self) -> String {
         let seconds = self.0 / MICROS;
         let minutes = seconds / 60;
         let hours = seconds / 3600;
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn ages_have_two_units() {
         for (seconds, age) in [(5, "5s"), (130, "2m10s"), (1080, "18m"), (273_600, "3d4h")] {
-            assert_eq!(Span::seconds(seconds).short(), age);
+            assert_eq!(Span::seconds(seconds).to_short_text(), age);
         }
     }
 }

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
-use crate::model::text::safe_json;
+use crate::model::text::escape_json;
 use crate::yaml;
 
-use super::clean::clean;
+use super::clean::clean_line;
 use super::columns::Row;
-use super::table::render;
+use super::table::draw_rows;
 use super::{Format, jsonpath};
 
 /// The name of what an answer is about: `clusterpool/lab`, or `lab` where names alone are wanted.
@@ -37,7 +37,7 @@ impl Name {
     }
 
     fn without_kind(&self) -> String {
-        clean(&self.key.name).into_owned()
+        clean_line(&self.key.name).into_owned()
     }
 }
 
@@ -117,19 +117,19 @@ impl Answer {
         }
         document["name"] = key.name.as_str().into();
         document["result"] = result.into();
-        let line = format!("{name} {}\n", clean(result));
+        let line = format!("{name} {}\n", clean_line(result));
         Self::text(line).with_name(name).with_document(document)
     }
 
     /// A table for people and a List for programs, also of a single entry or of none.
     pub fn list(entries: Vec<Entry>) -> Self {
         let shown: Vec<usize> = (0..entries.len()).collect();
-        Self::some_of(entries, &shown)
+        Self::partial_list(entries, &shown)
     }
 
     /// The entries of a list at the indexes `shown`, which ascend; in columns as wide as those of
     /// the whole list.
-    pub fn some_of(entries: Vec<Entry>, shown: &[usize]) -> Self {
+    pub fn partial_list(entries: Vec<Entry>, shown: &[usize]) -> Self {
         let mut rows = Vec::with_capacity(entries.len());
         let mut names = Vec::new();
         let mut documents = Vec::new();
@@ -276,7 +276,7 @@ impl Part {
         match self {
             Self::Text(lines) => lines.clone(),
             Self::Table { rows, shown, headers } if shown.len() == rows.len() => {
-                render(rows, *headers)
+                draw_rows(rows, *headers)
             }
             Self::Table { rows, shown, headers } => select_lines(rows, shown, *headers),
         }
@@ -286,7 +286,7 @@ impl Part {
 /// Draws all rows, because that is how wide columns are, and keeps the lines of those that are
 /// shown.
 fn select_lines(rows: &[Row], shown: &[usize], headers: bool) -> String {
-    let table = render(rows, true);
+    let table = draw_rows(rows, true);
     let lines: Vec<&str> = table.split_inclusive('\n').collect();
     let header = if headers && !shown.is_empty() { lines.first() } else { None };
     // The first line is the header, and the row of an index is the line after it.
@@ -298,13 +298,13 @@ fn select_lines(rows: &[Row], shown: &[usize], headers: bool) -> String {
 pub fn document_text(format: &Format, document: &Value) -> Result<String, Refusal> {
     match format {
         Format::JsonPath(template) => jsonpath::evaluate(template, document),
-        Format::Json => Ok(safe_json(&format!("{document:#}\n"))),
+        Format::Json => Ok(escape_json(&format!("{document:#}\n"))),
         _ => yaml_text(document),
     }
 }
 
 fn yaml_text(document: &Value) -> Result<String, Refusal> {
-    yaml::text(document).map_err(|error| Refusal::invalid(error.to_string()))
+    yaml::to_text(document).map_err(|error| Refusal::invalid(error.to_string()))
 }
 
 #[cfg(test)]
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn some_of_a_list_keep_the_width_of_all() {
-        let first = || Answer::some_of(vec![pool("lab", "1"), pool("office", "2")], &[0]);
+        let first = || Answer::partial_list(vec![pool("lab", "1"), pool("office", "2")], &[0]);
         check(first(), "table", false, "NAME    SIZE\nlab     1\n");
         check(first().with_headers(false), "table", false, "lab     1\n");
         check(first().streamed(), "jsonpath={.name}", false, "lab");

@@ -3,12 +3,12 @@
 
 use std::borrow::Cow;
 
-use crate::model::text::hostile;
+use crate::model::text::is_hostile;
 
 /// One line of text, in which control and bidirectional characters are escapes; line feeds and tabs
 /// are such characters, too.
-pub fn clean(line: &str) -> Cow<'_, str> {
-    if !line.chars().any(hostile) {
+pub fn clean_line(line: &str) -> Cow<'_, str> {
+    if !line.chars().any(is_hostile) {
         return line.into();
     }
     let mut cleaned = String::new();
@@ -32,7 +32,7 @@ pub fn clean_lines(lines: &str) -> String {
 }
 
 fn push_harmless(letter: char, cleaned: &mut String) {
-    if hostile(letter) {
+    if is_hostile(letter) {
         cleaned.extend(letter.escape_default());
     } else {
         cleaned.push(letter);
@@ -43,8 +43,8 @@ fn push_harmless(letter: char, cleaned: &mut String) {
 mod tests {
     #[test]
     fn nothing_moves_the_cursor() {
-        let cleaned = super::clean("a\u{1b}[31mb\nc\u{202e}d\u{7}");
+        let cleaned = super::clean_line("a\u{1b}[31mb\nc\u{202e}d\u{7}");
         assert_eq!(cleaned, "a\\u{1b}[31mb\\nc\\u{202e}d\\u{7}");
-        assert_eq!(super::clean("ünïcode ✓"), "ünïcode ✓");
+        assert_eq!(super::clean_line("ünïcode ✓"), "ünïcode ✓");
     }
 }

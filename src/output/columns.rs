@@ -28,44 +28,44 @@ pub type Row = Vec<(&'static str, String)>;
 /// What rows show besides their object: the time, and facts of other objects. A caller fills in
 /// what the rows of its kind need; where a fact is missing, the cell is empty.
 #[derive(Debug, Default)]
-pub struct View {
+pub struct RowContext {
     /// Ages and remaining lifetimes are counted from here.
     pub now: Time,
     /// Whether the columns of `-o wide` are added.
-    pub wide: bool,
+    pub is_wide: bool,
     /// Whether each row begins with the namespace of its object.
-    pub namespaces: bool,
+    pub shows_namespaces: bool,
     /// The place of each waiting claim in the queue of its pool.
-    pub queue: HashMap<Key, Place>,
+    pub queue_positions: HashMap<Key, QueuePosition>,
     /// Whether clusters have the current credentials of their pools, in words, by cluster name.
-    pub credentials: HashMap<String, &'static str>,
+    pub credential_states: HashMap<String, &'static str>,
     /// The roles that the host of each agent is good enough for, in words.
-    pub fits: HashMap<Key, String>,
+    pub suitable_roles: HashMap<Key, String>,
     /// All pools: those that list a customization know whether it can be used.
     pub pools: Vec<ClusterPool>,
 }
 
 /// The place of a claim in the queue of its pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct QueuePosition {
     /// Counted from 1.
     pub number: usize,
     /// How long the claim will wait, if the history of the pool tells it.
     pub wait: Option<Span>,
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for QueuePosition {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "#{}", self.number)?;
-        self.wait.map_or(Ok(()), |wait| write!(out, ", ~{}", wait.short()))
+        self.wait.map_or(Ok(()), |wait| write!(out, ", ~{}", wait.to_short_text()))
     }
 }
 
 /// The row of an object: its name, the columns of its kind, its age, and in wide tables the rest.
-pub fn row(object: &Object, view: &View) -> Row {
+pub fn object_row(object: &Object, view: &RowContext) -> Row {
     let key = object.key();
     let mut row = Row::new();
-    if view.namespaces {
+    if view.shows_namespaces {
         row.push(("namespace", key.namespace));
     }
     row.push(("name", key.name));
@@ -75,14 +75,14 @@ pub fn row(object: &Object, view: &View) -> Row {
         Object::ClusterDeployment(cluster) => Some(cluster.created),
         _ => object.meta().and_then(|meta: &Meta| meta.creation_timestamp),
     };
-    row.push(("age", created.map(|time| view.now.since(time).short()).unwrap_or_default()));
-    if view.wide {
+    row.push(("age", created.map(|time| view.now.since(time).to_short_text()).unwrap_or_default()));
+    if view.is_wide {
         row.extend(wide_columns(object, view));
     }
     row
 }
 
-fn kind_columns(object: &Object, view: &View) -> Row {
+fn kind_columns(object: &Object, view: &RowContext) -> Row {
     match object {
         Object::ClusterPool(pool) => pool_columns(pool),
         Object::ClusterClaim(claim) => claim_columns(claim, view),
@@ -146,19 +146,19 @@ fn pool_columns(pool: &ClusterPool) -> Row {
 }
 
 fn infra_env_columns(infra_env: &InfraEnv) -> Row {
-    let cluster = infra_env.cluster().map(|key| key.name).unwrap_or_default();
+    let cluster = infra_env.cluster_key().map(|key| key.name).unwrap_or_default();
     let image_created = infra_env.status.created_time.map(|time| time.to_string());
     vec![("cluster", cluster), ("iso created at", image_created.unwrap_or_default())]
 }
 
-fn agent_columns(agent: &Agent, view: &View) -> Row {
-    let cluster = agent.bound_to().map(|key| key.name);
+fn agent_columns(agent: &Agent, view: &RowContext) -> Row {
+    let cluster = agent.bound_cluster().map(|key| key.name);
     let inventory = agent.status.inventory.as_ref();
     let processors = inventory.map(|inventory| inventory.cpu.count.to_string());
     let memory = inventory.map(|inventory| gibibytes(inventory.memory.physical_bytes));
     let disks = inventory.map(|inventory| inventory.disks.as_slice()).unwrap_or_default();
     let largest_disk = disks.iter().map(|disk| disk.size_bytes).max();
-    let silence = agent.status.last_contact_time.map(|time| view.now.since(time).short());
+    let silence = agent.status.last_contact_time.map(|time| view.now.since(time).to_short_text());
     vec![
         ("hostname", agent.hostname().to_owned()),
         ("state", agent.state().name().to_owned()),
@@ -203,8 +203,8 @@ fn address_count(counts: Option<&Value>, name: &str) -> String {
 }
 
 fn host_columns(host: &BareMetalHost) -> Row {
-    let power = host.power().map_or("unknown", |is_on| if is_on { "on" } else { "off" });
-    let hold = if host.held().is_some() { " (held)" } else { "" };
+    let power = host.is_powered_on().map_or("unknown", |is_on| if is_on { "on" } else { "off" });
+    let hold = if host.hold_reason().is_some() { " (held)" } else { "" };
     vec![
         ("status", host.status.operational_status.clone()),
         ("state", format!("{}{hold}", host.status.provisioning.state)),
@@ -215,9 +215,9 @@ fn host_columns(host: &BareMetalHost) -> Row {
     ]
 }
 
-fn claim_columns(claim: &Claim, view: &View) -> Row {
-    let expires = claim.expires().map(|expiry| {
-        if view.now < expiry { expiry.since(view.now).short() } else { "now".into() }
+fn claim_columns(claim: &Claim, view: &RowContext) -> Row {
+    let expires = claim.expires_at().map(|expiry| {
+        if view.now < expiry { expiry.since(view.now).to_short_text() } else { "now".into() }
     });
     vec![
         ("pool", claim.pool.clone()),
@@ -228,7 +228,7 @@ fn claim_columns(claim: &Claim, view: &View) -> Row {
     ]
 }
 
-fn claim_state(claim: &Claim, view: &View) -> String {
+fn claim_state(claim: &Claim, view: &RowContext) -> String {
     if claim.deleting.is_some() {
         return "Releasing".into();
     }
@@ -237,8 +237,8 @@ fn claim_state(claim: &Claim, view: &View) -> String {
         (Pending::PoolDeleting, _) => "Pending (pool is being deleted)".into(),
         (Pending::PoolPaused, _) => "Pending (pool is paused)".into(),
         (Pending::Claimed, ClusterRunning::Running) => "Running".into(),
-        (Pending::Claimed, running) => running.wire().1.as_str().to_owned(),
-        _ => match view.queue.get(&claim.key()) {
+        (Pending::Claimed, running) => running.condition_words().1.as_str().to_owned(),
+        _ => match view.queue_positions.get(&claim.key()) {
             Some(place) => format!("Pending ({place})"),
             None => "Pending".into(),
         },
@@ -260,7 +260,7 @@ fn cluster_columns(cluster: &Cluster) -> Row {
     ]
 }
 
-fn customization_columns(customization: &Customization, view: &View) -> Row {
+fn customization_columns(customization: &Customization, view: &RowContext) -> Row {
     let holder = customization.holder.as_ref();
     let entry = inventory_entry(customization, &view.pools);
     let state = match entry {
@@ -307,7 +307,7 @@ fn inventory_entry<'a>(
     entries.into_iter().min_by_key(|entry| entry.status == EntryStatus::Unavailable)
 }
 
-fn wide_columns(object: &Object, view: &View) -> Row {
+fn wide_columns(object: &Object, view: &RowContext) -> Row {
     match object {
         Object::ClusterPool(pool) => vec![
             ("broken", pool.status.broken.to_string()),
@@ -320,7 +320,8 @@ fn wide_columns(object: &Object, view: &View) -> Row {
             vec![("lifetime", claim.effective.map(|span| span.to_string()).unwrap_or_default())]
         }
         Object::ClusterDeployment(cluster) => {
-            let credentials = view.credentials.get(&cluster.name).copied().unwrap_or_default();
+            let credentials =
+                view.credential_states.get(&cluster.name).copied().unwrap_or_default();
             vec![
                 ("api", cluster.api_url()),
                 ("version", cluster.version.as_deref().unwrap_or_default().to_owned()),
@@ -334,7 +335,7 @@ fn wide_columns(object: &Object, view: &View) -> Row {
         }
         Object::Agent(agent) => vec![
             ("approved", agent.spec.approved.to_string()),
-            ("fit", view.fits.get(&agent.key()).cloned().unwrap_or_default()),
+            ("fit", view.suitable_roles.get(&agent.key()).cloned().unwrap_or_default()),
         ],
         _ => Row::new(),
     }
@@ -345,7 +346,7 @@ fn wide_host_columns(host: &BareMetalHost) -> Row {
     let hardware = host.status.hardware.as_ref().map(Hardware::summary);
     vec![
         ("bmc", address.unwrap_or_default()),
-        ("certificate", host.trust().to_string()),
+        ("certificate", host.certificate_trust().to_string()),
         ("mac", host.spec.boot_mac_address.clone()),
         ("hardware", hardware.unwrap_or_default()),
         ("last-error", host.status.error_message.clone()),
@@ -355,7 +356,7 @@ fn wide_host_columns(host: &BareMetalHost) -> Row {
 /// The row of an event. `object` is what kind of object it is about, in the word of commands.
 pub fn event_row(event: &Event, now: Time, object: &str) -> Row {
     vec![
-        ("age", now.since(event.time).short()),
+        ("age", now.since(event.time).to_short_text()),
         ("type", if event.warning { "Warning" } else { "Normal" }.to_owned()),
         ("reason", event.reason.clone()),
         ("object", format!("{object}/{}", event.object.name)),
@@ -369,12 +370,12 @@ pub fn job_row(job: &Job, now: Time) -> Row {
     let state = if job.ended.is_some() { "Finished" } else { "Running" };
     vec![
         ("id", job.id.to_string()),
-        ("object", job.subject()),
+        ("object", job.object_word()),
         ("verb", job.verb.name().to_owned()),
         ("state", state.to_owned()),
         ("try", job.attempt.to_string()),
         ("exit", job.outcome.clone().unwrap_or_default()),
         ("started", job.started.to_string()),
-        ("duration", job.ended.unwrap_or(now).since(job.started).short()),
+        ("duration", job.ended.unwrap_or(now).since(job.started).to_short_text()),
     ]
 }

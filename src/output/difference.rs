@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::model::agent::Agent;
 use crate::model::condition::ConditionType;
-use crate::model::documents::{Secret, Stored};
+use crate::model::documents::{Secret, StoredValue};
 use crate::model::host::BareMetalHost;
 use crate::model::ip_lease::IpLease;
 use crate::model::job::Job;
@@ -18,7 +18,7 @@ use crate::model::state::{ChangedObject, State};
 use crate::model::table::{Change, Row};
 
 use super::answer::Name;
-use super::clean::clean;
+use super::clean::clean_line;
 
 /// Fields that are not told of, because they follow from others: a time, and the counters of a
 /// pool. What a Secret, a host or an Agent hides is said by `told_fields`.
@@ -65,7 +65,7 @@ pub fn difference_lines(state: &State) -> Vec<DifferenceLine> {
     if lines.is_empty() {
         // A pass may record what has happened and change nothing else.
         for (event, _) in &state.events {
-            let message = clean(&event.message);
+            let message = clean_line(&event.message);
             lines.push(DifferenceLine::unnamed(format!("! {}: {message}", event.reason)));
         }
     }
@@ -133,14 +133,14 @@ fn told_fields_of_agent(agent: &Agent) -> Value {
     let refused = spec_synced.filter(|condition| condition.status == "False");
     json!({
         "approved": agent.spec.approved,
-        "cluster": agent.bound_to().map(|key| key.name),
+        "cluster": agent.bound_cluster().map(|key| key.name),
         "deleted": agent.metadata.deletion_timestamp.is_some(),
         "failing": (!failing.is_empty()).then(|| failing.join(", ")),
         "hostname": agent.hostname(),
         "refused": refused.map(|condition| condition.message.as_str()),
         "role": agent.role().name(),
         "state": agent.state().name(),
-        "wanted": agent.wanted().map(|key| key.name),
+        "wanted": agent.requested_cluster().map(|key| key.name),
     })
 }
 
@@ -166,8 +166,8 @@ fn told_fields_of_secret(secret: &Secret) -> Value {
     let mut keys = Map::new();
     for (key, value) in &secret.values {
         let description = match value {
-            Stored::Kept | Stored::Loaded(_) => "as it is",
-            Stored::New(_) | Stored::CopyOf(_) => "another value",
+            StoredValue::Kept | StoredValue::Loaded(_) => "as it is",
+            StoredValue::New(_) | StoredValue::CopyOf(_) => "another value",
         };
         keys.insert(key.clone(), description.into());
     }
@@ -185,7 +185,7 @@ fn describe_new_object(object: &Object) -> String {
             }
         }
         Object::Agent(agent) => {
-            let infra_env = agent.infra_env();
+            let infra_env = agent.infra_env_key();
             infra_env.map(|key| format!(" of infraenv/{}", key.name)).unwrap_or_default()
         }
         _ => String::new(),
@@ -207,7 +207,7 @@ fn lease_line(change: &Change<'_, IpLease>) -> Option<DifferenceLine> {
         (_, Some(address)) if old_address != new_address => format!(" -> {address}"),
         (Some(address), None) => format!(" ({address})"),
         _ if lease.error.is_empty() => String::new(),
-        _ => format!(": {}", clean(&lease.error)),
+        _ => format!(": {}", clean_line(&lease.error)),
     };
     let line = format!("{sign} {name}{description}");
     Some(DifferenceLine::new(name, line))
@@ -215,7 +215,7 @@ fn lease_line(change: &Change<'_, IpLease>) -> Option<DifferenceLine> {
 
 fn job_line(change: &Change<'_, Job>) -> Option<DifferenceLine> {
     let job = change.after?;
-    let work = format!("{} of {}", job.verb.name(), job.subject());
+    let work = format!("{} of {}", job.verb.name(), job.object_word());
     Some(DifferenceLine::unnamed(match &job.outcome {
         None => format!("+ job: {work}"),
         Some(outcome) => format!("~ job: {work} {outcome}"),
@@ -263,10 +263,10 @@ fn without_times(condition: &Value) -> Value {
 fn format_value(value: &Value) -> String {
     match value {
         Value::Null => "none".into(),
-        Value::String(string) => clean(string).into_owned(),
+        Value::String(string) => clean_line(string).into_owned(),
         Value::Object(fields) if fields.contains_key("reason") => {
             format!("{} ({})", format_value(&fields["status"]), format_value(&fields["reason"]))
         }
-        _ => clean(&value.to_string()).into_owned(),
+        _ => clean_line(&value.to_string()).into_owned(),
     }
 }

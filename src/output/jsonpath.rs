@@ -13,7 +13,7 @@ mod tree;
 use serde_json::Value;
 
 use crate::model::refusal::Refusal;
-use crate::model::text::safe_json;
+use crate::model::text::escape_json;
 
 use super::clean::clean_lines;
 
@@ -38,7 +38,7 @@ pub fn evaluate(template: &str, document: &Value) -> Result<String, Refusal> {
 
 /// The values that a single path leads to; its braces and its leading dot may be left out. A field
 /// that is absent and an element beyond the end of a list are no values, and no errors either.
-pub fn find<'a>(path: &str, document: &'a Value) -> Result<Vec<&'a Value>, Refusal> {
+pub fn select_values<'a>(path: &str, document: &'a Value) -> Result<Vec<&'a Value>, Refusal> {
     let bare_path = path.trim().trim_start_matches('{').trim_end_matches('}').trim();
     let tree =
         parser::parse_path(bare_path).map_err(|cause| refuse_syntax(path, cause, PATH_EXAMPLE))?;
@@ -48,11 +48,11 @@ pub fn find<'a>(path: &str, document: &'a Value) -> Result<Vec<&'a Value>, Refus
 
 /// A value as templates print it: a string without quotes, null as nothing, the rest as JSON on one
 /// line. Nothing in it obeys a terminal.
-pub fn shown(value: &Value) -> String {
+pub fn print_value(value: &Value) -> String {
     match value {
         Value::String(string) => clean_lines(string),
         Value::Null => String::new(),
-        _ => safe_json(&value.to_string()),
+        _ => escape_json(&value.to_string()),
     }
 }
 
@@ -263,11 +263,11 @@ mod tests {
     fn a_path_that_leads_beyond_a_list_finds_nothing_yet() {
         let document = json!({"status": {"conditions": [], "ready": 1}});
         for path in ["{.status.ready}", ".status.ready", "status.ready", "$.status.ready"] {
-            assert_eq!(find(path, &document).unwrap(), [&json!(1)], "{path}");
+            assert_eq!(select_values(path, &document).unwrap(), [&json!(1)], "{path}");
         }
-        assert!(find("{.status.conditions[0].status}", &document).unwrap().is_empty());
+        assert!(select_values("{.status.conditions[0].status}", &document).unwrap().is_empty());
         for path in ["{.a}{.b}", "{\"x\"}", "{.a["] {
-            assert_eq!(find(path, &document).unwrap_err().exit, Exit::Usage, "{path}");
+            assert_eq!(select_values(path, &document).unwrap_err().exit, Exit::Usage, "{path}");
         }
     }
 }

@@ -11,13 +11,13 @@ mod table;
 mod unified;
 
 pub use answer::{Answer, Entry, Name, document_text};
-pub use clean::{clean, clean_lines};
-pub use columns::{Place, Row, View, event_row, job_row, row};
+pub use clean::{clean_line, clean_lines};
+pub use columns::{QueuePosition, Row, RowContext, event_row, job_row, object_row};
 pub use difference::{DifferenceLine, difference_lines};
-pub use jsonpath::{find, shown};
+pub use jsonpath::{print_value, select_values};
 pub use progress::Progress;
-pub use table::{render, table};
-pub use unified::unified;
+pub use table::{draw_rows, draw_table};
+pub use unified::unified_diff;
 
 /// The format of an answer, as `-o` asks for it.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -71,7 +71,7 @@ impl Format {
     }
 
     /// Whether whole documents are shown, for programs, instead of columns.
-    pub fn is_whole(&self) -> bool {
+    pub fn shows_documents(&self) -> bool {
         matches!(self, Self::Json | Self::Yaml | Self::JsonPath(_))
     }
 
@@ -87,6 +87,6 @@ impl Format {
 }
 
 /// One text of all lines, each ended by a line feed.
-pub fn joined(lines: &[String]) -> String {
+pub fn join_lines(lines: &[String]) -> String {
     lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
 }

@@ -26,7 +26,13 @@ impl Progress {
 
     /// Shows how far the wait is: so many steps of so many, and in words. Where there is no bar, it
     /// returns the line for stderr if that says something new, or has not been said for long.
-    pub fn tell(&mut self, position: u64, length: u64, message: &str, now: Time) -> Option<String> {
+    pub fn update(
+        &mut self,
+        position: u64,
+        length: u64,
+        message: &str,
+        now: Time,
+    ) -> Option<String> {
         if let Some(bar) = &self.bar {
             bar.set_length(length);
             bar.set_position(position);
@@ -44,7 +50,7 @@ impl Progress {
     }
 
     /// Turns the spinner of the bar, so that it is seen to live.
-    pub fn turn(&mut self) {
+    pub fn spin(&mut self) {
         if let Some(bar) = &self.bar {
             bar.tick();
         }

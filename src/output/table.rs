@@ -3,17 +3,18 @@
 
 use comfy_table::{ContentArrangement, Table, presets::NOTHING};
 
-use super::clean::clean;
+use super::clean::clean_line;
 use super::columns::Row;
 
 /// Draws rows of cells below their header. Cells are cleaned; an empty one is shown as `-`.
-pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+pub fn draw_table(header: &[&str], rows: &[Vec<String>]) -> String {
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(header.iter().map(|cell| cell.to_uppercase()));
     for row in rows {
         table.add_row(
-            row.iter().map(|cell| clean(if cell.is_empty() { "-" } else { cell }).into_owned()),
+            row.iter()
+                .map(|cell| clean_line(if cell.is_empty() { "-" } else { cell }).into_owned()),
         );
     }
     let columns = table.column_count();
@@ -26,7 +27,7 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
 
 /// Draws rows that carry the names of their columns: those of the first row are the header. Without
 /// rows there is no header either.
-pub fn render(rows: &[Row], headers: bool) -> String {
+pub fn draw_rows(rows: &[Row], headers: bool) -> String {
     let Some(first_row) = rows.first() else {
         return String::new();
     };
@@ -35,7 +36,7 @@ pub fn render(rows: &[Row], headers: bool) -> String {
     for row in rows {
         cells.push(row.iter().map(|(_, cell)| cell.clone()).collect());
     }
-    let drawn = table(&header, &cells);
+    let drawn = draw_table(&header, &cells);
     if headers {
         return drawn;
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use diffy::{DiffOptions, Line};
 
-use super::clean::clean;
+use super::clean::clean_line;
 
 /// How many equal lines are shown before and after each change, as by `diff -u`.
 const CONTEXT: usize = 3;
@@ -15,14 +15,14 @@ type SignedLine = (char, String);
 
 /// The difference between two texts that have one name, empty when they are equal. An empty old
 /// text counts as one that was not there. Lines are cleaned for the terminal.
-pub fn unified(name: &str, old_text: &str, new_text: &str, colors: bool) -> String {
+pub fn unified_diff(name: &str, old_text: &str, new_text: &str, colors: bool) -> String {
     if old_text == new_text {
         return String::new();
     }
     let old_name = if old_text.is_empty() { "/dev/null" } else { name };
     let hunks = format_hunks(&compare_lines(old_text, new_text));
     let difference = format!("--- {old_name}\n+++ {name}\n{hunks}");
-    difference.lines().map(|line| format_line(&clean(line), colors)).collect()
+    difference.lines().map(|line| format_line(&clean_line(line), colors)).collect()
 }
 
 /// A line with its end: green if it is new, red if it is old, cyan if it says where a hunk is.
@@ -118,7 +118,7 @@ mod tests {
 
     fn check(old_text: &str, new_text: &str, hunks: &str) {
         let header = "--- name\n+++ name\n";
-        assert_eq!(unified("name", old_text, new_text, false), format!("{header}{hunks}"));
+        assert_eq!(unified_diff("name", old_text, new_text, false), format!("{header}{hunks}"));
     }
 
     /// A text with a letter a line.
@@ -128,8 +128,8 @@ mod tests {
 
     #[test]
     fn equal_texts_have_no_difference_and_a_new_one_comes_from_nothing() {
-        assert_eq!(unified("name", "a\n", "a\n", false), "");
-        let created = unified("name", "", "a\nb\n", false);
+        assert_eq!(unified_diff("name", "a\n", "a\n", false), "");
+        let created = unified_diff("name", "", "a\nb\n", false);
         assert_eq!(created, "--- /dev/null\n+++ name\n@@ -0,0 +1,2 @@\n+a\n+b\n");
         check("a\n", "", "@@ -1 +0,0 @@\n-a\n");
     }
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn colours_are_those_of_the_signs() {
         assert_eq!(
-            unified("name", "a\n", "b\n", true),
+            unified_diff("name", "a\n", "b\n", true),
             "\u{1b}[31m--- name\u{1b}[0m\n\u{1b}[32m+++ name\u{1b}[0m\n\
              \u{1b}[36m@@ -1 +1 @@\u{1b}[0m\n\u{1b}[31m-a\u{1b}[0m\n\u{1b}[32m+b\u{1b}[0m\n"
         );

@@ -4,9 +4,9 @@
 use std::cell::OnceCell;
 use std::collections::{HashSet, VecDeque};
 
-use crate::model::address::{Addr, Stretch};
+use crate::model::address::{Addr, IpRange};
 use crate::model::ip_lease::IpLease;
-use crate::model::ip_pool::{IpPool, Strategy};
+use crate::model::ip_pool::{AllocationStrategy, IpPool};
 use crate::model::state::{AddressBook, State};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
@@ -23,15 +23,15 @@ pub struct AddressAllocator<'a> {
     book: &'a dyn AddressBook,
     tick: &'a Tick,
     /// What anybody may be given: neither reserved nor pre-allocated.
-    open_ranges: Vec<Stretch>,
+    open_ranges: Vec<IpRange>,
     /// Given in this pass, by this pool or another of the namespace.
     taken: HashSet<Addr>,
     /// Given back in this pass.
     freed: HashSet<Addr>,
     /// Free ranges that were read from the book and not looked at yet.
-    free_ranges: std::vec::IntoIter<Stretch>,
+    free_ranges: std::vec::IntoIter<IpRange>,
     /// What is left of the free range that is looked at now.
-    current_range: Option<Stretch>,
+    current_range: Option<IpRange>,
     /// The end of the last free range that was read from the book.
     read_until: Option<Addr>,
     /// The book has no more free ranges.
@@ -41,7 +41,7 @@ pub struct AddressAllocator<'a> {
     /// The last rested address that was read from the book, and when it was released.
     last_rested: Option<(Addr, Time)>,
     /// All that is free of a random pool, once little is.
-    counted_ranges: Option<Vec<Stretch>>,
+    counted_ranges: Option<Vec<IpRange>>,
     first_resting: OnceCell<Option<(Time, Addr)>>,
     /// When the first address will have rested that a claim was refused because it rests.
     pub resting_until: Option<Time>,
@@ -66,7 +66,7 @@ impl<'a> AddressAllocator<'a> {
             pool,
             book,
             tick,
-            open_ranges: pool.open().into_iter().map(|(_, range)| range).collect(),
+            open_ranges: pool.leasable_ranges().into_iter().map(|(_, range)| range).collect(),
             taken,
             freed,
             free_ranges: Vec::new().into_iter(),
@@ -91,7 +91,8 @@ impl<'a> AddressAllocator<'a> {
     /// Chooses the address of a claim: the one that the pool has pre-allocated for it, the one that
     /// it wants, or any. The error says why it gets none, in metal3's words where metal3 has some.
     pub fn allocate(&mut self, lease: &IpLease) -> Result<Addr, String> {
-        let pre_allocation = self.pool.pre_allocated().find(|(claim, _)| *claim == lease.claim);
+        let pre_allocation =
+            self.pool.pre_allocated_addresses().find(|(claim, _)| *claim == lease.claim);
         let pre_allocated = pre_allocation.map(|(_, address)| address);
         let wanted = wanted_address(lease)?;
         let address = match (pre_allocated, wanted) {
@@ -109,14 +110,14 @@ impl<'a> AddressAllocator<'a> {
     fn mark_taken(&mut self, address: Addr) {
         self.taken.insert(address);
         let Some(ranges) = &mut self.counted_ranges else { return };
-        if let Some(index) = ranges.iter().position(|range| range.has(address)) {
+        if let Some(index) = ranges.iter().position(|range| range.contains(address)) {
             let range = ranges.swap_remove(index);
-            ranges.extend(range.without(&[Stretch::one(address)]));
+            ranges.extend(range.subtract(&[IpRange::single(address)]));
         }
     }
 
     fn allocate_pre_allocated(&mut self, address: Addr) -> Result<Addr, String> {
-        if self.pool.entry_of(address).is_none() {
+        if self.pool.range_index_of(address).is_none() {
             return Err("Pre-allocated IP out of bounds".into());
         }
         let is_available = self.is_free(address);
@@ -124,7 +125,7 @@ impl<'a> AddressAllocator<'a> {
     }
 
     fn allocate_wanted(&mut self, address: Addr) -> Result<Addr, String> {
-        if !self.pool.ranges().any(|(_, range)| range.has(address)) {
+        if !self.pool.ranges().any(|(_, range)| range.contains(address)) {
             return Err(format!("requested IP {address} is outside the pool"));
         }
         let is_available = self.is_open(address) && self.is_free(address);
@@ -142,14 +143,14 @@ impl<'a> AddressAllocator<'a> {
     }
 
     fn is_open(&self, address: Addr) -> bool {
-        self.open_ranges.iter().any(|range| range.has(address))
+        self.open_ranges.iter().any(|range| range.contains(address))
     }
 
     fn is_free(&self, address: Addr) -> bool {
         if self.taken.contains(&address) {
             return false;
         }
-        let was_freed = self.freed.contains(&address) && !self.pool.remembers();
+        let was_freed = self.freed.contains(&address) && !self.pool.remembers_releases();
         was_freed || self.book.holder(&self.pool.metadata.namespace, address).is_none()
     }
 
@@ -159,15 +160,15 @@ impl<'a> AddressAllocator<'a> {
         if delay.0 == 0 {
             return None;
         }
-        let until = self.book.released(self.pool, address)?.plus(delay);
+        let until = self.book.released_at(self.pool, address)?.plus(delay);
         (until > self.tick.now).then_some(until)
     }
 
     fn allocate_any(&mut self, lease: &IpLease) -> Result<Addr, String> {
         let address = match self.pool.strategy() {
-            Strategy::Random => self.draw(lease),
-            Strategy::Sequential => self.next_in_order(),
-            Strategy::LeastRecent => self.next_in_order().or_else(|| self.next_rested()),
+            AllocationStrategy::Random => self.draw(lease),
+            AllocationStrategy::Sequential => self.next_in_order(),
+            AllocationStrategy::LeastRecent => self.next_in_order().or_else(|| self.next_rested()),
         };
         if let Some(address) = address.or_else(|| self.just_freed()) {
             return Ok(address);
@@ -216,7 +217,7 @@ impl<'a> AddressAllocator<'a> {
     /// An address that was given back in this pass, for when there is no other. Pools that remember
     /// when an address was released let it rest first.
     fn just_freed(&self) -> Option<Addr> {
-        if self.pool.remembers() {
+        if self.pool.remembers_releases() {
             return None;
         }
         let open = self.freed.iter().copied().filter(|address| self.is_open(*address));
@@ -227,8 +228,8 @@ impl<'a> AddressAllocator<'a> {
     /// but for a pool that prefers those that were never leased.
     fn next_in_order(&mut self) -> Option<Addr> {
         let rested = match self.pool.strategy() {
-            Strategy::LeastRecent => None,
-            Strategy::Random | Strategy::Sequential => self.next_rested(),
+            AllocationStrategy::LeastRecent => None,
+            AllocationStrategy::Random | AllocationStrategy::Sequential => self.next_rested(),
         };
         let Some(fresh) = self.next_fresh() else { return rested };
         let Some(rested) = rested else { return Some(fresh) };
@@ -237,12 +238,12 @@ impl<'a> AddressAllocator<'a> {
         }
         // The fresh one is not taken, so it comes first next time.
         let end = self.current_range.map_or(fresh, |range| range.end);
-        self.current_range = Some(Stretch { start: fresh, end });
+        self.current_range = Some(IpRange { start: fresh, end });
         Some(rested)
     }
 
     fn place_in_order(&self, address: Addr) -> (Option<usize>, Addr) {
-        (self.pool.entry_of(address), address)
+        (self.pool.range_index_of(address), address)
     }
 
     /// The next address in the book's free ranges, which has never been leased or is not
@@ -252,7 +253,7 @@ impl<'a> AddressAllocator<'a> {
             while let Some(range) = self.current_range {
                 let address = range.start;
                 let next = address.0.checked_add(1).map(Addr);
-                let rest = next.map(|start| Stretch { start, ..range });
+                let rest = next.map(|start| IpRange { start, ..range });
                 self.current_range = rest.filter(|rest| rest.start <= rest.end);
                 if !self.taken.contains(&address) {
                     return Some(address);
@@ -265,7 +266,7 @@ impl<'a> AddressAllocator<'a> {
             if self.is_book_read {
                 return None;
             }
-            let ranges = self.book.free(self.pool, self.read_until);
+            let ranges = self.book.free_ranges(self.pool, self.read_until);
             self.is_book_read = ranges.is_empty();
             self.read_until = ranges.last().map(|range| range.end);
             self.free_ranges = ranges.into_iter();
@@ -274,7 +275,7 @@ impl<'a> AddressAllocator<'a> {
 
     /// The first address in the pool's order that was released and has rested long enough.
     fn next_rested(&mut self) -> Option<Addr> {
-        if !self.pool.remembers() {
+        if !self.pool.remembers_releases() {
             return None;
         }
         loop {
@@ -284,7 +285,8 @@ impl<'a> AddressAllocator<'a> {
                 }
                 self.rested.pop_front();
             }
-            let rested = self.book.rested(self.pool, self.rested_since(), self.last_rested);
+            let rested =
+                self.book.released_addresses(self.pool, self.rested_since(), self.last_rested);
             self.last_rested = Some(*rested.last()?);
             self.rested.extend(rested.into_iter().map(|(address, _)| address));
         }
@@ -298,7 +300,7 @@ impl<'a> AddressAllocator<'a> {
     fn released_before(&self, before: Time) -> Vec<(Addr, Time)> {
         let mut released: Vec<(Addr, Time)> = Vec::new();
         loop {
-            let part = self.book.rested(self.pool, before, released.last().copied());
+            let part = self.book.released_addresses(self.pool, before, released.last().copied());
             if part.is_empty() {
                 return released;
             }
@@ -324,7 +326,7 @@ impl<'a> AddressAllocator<'a> {
         }
         let ranges = self.counted_ranges.as_deref().unwrap_or_default();
         let total = total_size(ranges);
-        let place = self.tick.draw("address", &owner, DRAWS).checked_rem(total)?;
+        let place = self.tick.random_bits("address", &owner, DRAWS).checked_rem(total)?;
         address_at(ranges, place)
     }
 
@@ -332,7 +334,7 @@ impl<'a> AddressAllocator<'a> {
     fn draw_by_trial(&self, owner: &str) -> Option<Addr> {
         let total = total_size(&self.open_ranges);
         for attempt in 0..DRAWS {
-            let place = self.tick.draw("address", owner, attempt).checked_rem(total)?;
+            let place = self.tick.random_bits("address", owner, attempt).checked_rem(total)?;
             let address = address_at(&self.open_ranges, place)?;
             if self.is_free(address) && self.rests_until(address).is_none() {
                 return Some(address);
@@ -342,45 +344,45 @@ impl<'a> AddressAllocator<'a> {
     }
 
     /// All that is free, with what has rested.
-    fn count_free_ranges(&self) -> Vec<Stretch> {
-        let mut ranges: Vec<Stretch> = Vec::new();
+    fn count_free_ranges(&self) -> Vec<IpRange> {
+        let mut ranges: Vec<IpRange> = Vec::new();
         let mut read_until = None;
         loop {
-            let part = self.book.free(self.pool, read_until);
+            let part = self.book.free_ranges(self.pool, read_until);
             let Some(last) = part.last() else { break };
             read_until = Some(last.end);
             ranges.extend(part);
         }
-        if self.pool.remembers() {
+        if self.pool.remembers_releases() {
             let rested = self.released_before(self.rested_since()).into_iter();
             let open = rested.filter(|(address, _)| self.is_open(*address));
-            ranges.extend(open.map(|(address, _)| Stretch::one(address)));
+            ranges.extend(open.map(|(address, _)| IpRange::single(address)));
         }
-        let taken: Vec<Stretch> = self.taken.iter().copied().map(Stretch::one).collect();
-        ranges.into_iter().flat_map(|range| range.without(&taken)).collect()
+        let taken: Vec<IpRange> = self.taken.iter().copied().map(IpRange::single).collect();
+        ranges.into_iter().flat_map(|range| range.subtract(&taken)).collect()
     }
 }
 
 /// The address that a claim asks for with its annotation.
 fn wanted_address(lease: &IpLease) -> Result<Option<Addr>, String> {
-    let Some(annotation) = lease.wanted() else { return Ok(None) };
+    let Some(annotation) = lease.requested_address() else { return Ok(None) };
     let wanted = annotation.parse::<Addr>().map_err(|_| {
         format!("Invalid ipAddress annotation \"{annotation}\": not a valid IP address")
     })?;
     Ok(Some(wanted))
 }
 
-fn total_size(ranges: &[Stretch]) -> u128 {
-    ranges.iter().fold(0_u128, |total, range| total.saturating_add(range.size()))
+fn total_size(ranges: &[IpRange]) -> u128 {
+    ranges.iter().fold(0_u128, |total, range| total.saturating_add(range.address_count()))
 }
 
 /// The address at a place, counted from 0 over all ranges.
-fn address_at(ranges: &[Stretch], mut place: u128) -> Option<Addr> {
+fn address_at(ranges: &[IpRange], mut place: u128) -> Option<Addr> {
     for range in ranges {
-        if place < range.size() {
+        if place < range.address_count() {
             return Some(Addr(range.start.0 + place));
         }
-        place -= range.size();
+        place -= range.address_count();
     }
     None
 }

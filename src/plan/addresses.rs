@@ -6,7 +6,7 @@ use crate::model::address::Addr;
 use crate::model::event::Event;
 use crate::model::event_reason::EventReason;
 use crate::model::ip_lease::IpLease;
-use crate::model::ip_pool::{IpPool, PAUSES};
+use crate::model::ip_pool::{IpPool, PAUSE_ANNOTATIONS};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::state::{AddressBook, IpLeaseId, IpPoolId, State};
@@ -18,7 +18,7 @@ use super::address_allocator::AddressAllocator;
 /// Serves the claims that wait, and removes those that everybody has let go.
 pub fn lease_addresses(state: &mut State, book: &dyn AddressBook, tick: &Tick) {
     remove_released_claims(state);
-    state.resting.clear();
+    state.resting_until.clear();
     let waiting = waiting_claims(state);
     if waiting.is_empty() {
         return;
@@ -65,20 +65,20 @@ fn serve_claims(
         }
     }
     if let Some(until) = allocator.resting_until {
-        state.resting.insert(key, until);
+        state.resting_until.insert(key, until);
     }
 }
 
 fn is_claim_paused(lease: &IpLease) -> bool {
-    let Some(metadata) = lease.claim_meta() else { return false };
-    PAUSES.iter().any(|annotation| metadata.annotated_at_all(annotation))
+    let Some(metadata) = lease.stored_claim_meta() else { return false };
+    PAUSE_ANNOTATIONS.iter().any(|annotation| metadata.has_annotation(annotation))
 }
 
 /// Removes claims that everybody has let go, unless their pool is paused.
 fn remove_released_claims(state: &mut State) {
     let mut released: Vec<IpLeaseId> = Vec::new();
     for (lease_id, lease) in state.ip_leases.iter() {
-        if lease.deleting.is_none() || lease.is_kept() {
+        if lease.deleting.is_none() || lease.has_finalizer() {
             continue;
         }
         let pool = state.ip_pools.by_key(&lease.pool_key());
@@ -93,14 +93,14 @@ fn remove_released_claims(state: &mut State) {
 
 /// Whether a pool, or the cluster that it names, is paused.
 pub fn is_paused(state: &State, pool: &IpPool) -> bool {
-    let cluster = state.cluster(&pool.spec.cluster_name).and_then(|id| state.clusters.get(id));
+    let cluster = state.find_cluster(&pool.spec.cluster_name).and_then(|id| state.clusters.get(id));
     pool.is_paused() || cluster.is_some_and(|cluster| cluster.paused)
 }
 
 /// Gives an address to a claim. Only a claim that had to wait for it gets an event.
 fn grant(state: &mut State, lease_id: IpLeaseId, pool: &IpPool, address: Addr, tick: &Tick) {
     let Some(lease) = state.ip_leases.get(lease_id) else { return };
-    let network = pool.network_of(pool.entry_of(address));
+    let network = pool.network_of_range(pool.range_index_of(address));
     let leased_at = (lease.created != tick.now).then_some(tick.now);
     let has_waited = !lease.error.is_empty();
     let key = lease.key();
@@ -136,7 +136,7 @@ fn record_claim_event(
     object: Key,
     message: String,
 ) {
-    state.event(Event {
+    state.record_event(Event {
         time: tick.now,
         warning,
         reason: reason.into(),

@@ -23,14 +23,14 @@ mod returning;
 pub mod roles;
 pub mod stages;
 
-pub use binding::{bind_refusal, kept};
-pub use booting::boots;
-pub use clusters::lacks;
-pub use document::{document, nodes_document};
+pub use binding::{bind_refusal, why_kept_back};
+pub use booting::update_booting_hosts;
+pub use clusters::find_shortage;
+pub use document::{agent_config_document, nodes_config_document};
 pub use leaving::{release_agents_of_cluster, unbind_refusal};
-pub use machines::approved_by;
-pub use register::{after_check_in, new, register, report};
-pub use returning::retire;
+pub use machines::why_approved;
+pub use register::{accept_report, check_in_answer, new_agent, register_host};
+pub use returning::retire_host;
 
 use crate::model::agent::{Agent, HostState};
 use crate::model::event::Event;
@@ -41,7 +41,7 @@ use crate::model::meta::OwnerReference;
 use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 
-use super::{AGENT, PASS};
+use super::{AGENT, PASS_ACTOR};
 
 /// The state info of a host that has reported nothing yet.
 const AWAITS_INVENTORY: &str = "Waiting for host to send hardware details";
@@ -54,7 +54,7 @@ const MAX_STATE_INFO: usize = 2040;
 
 /// Brings all Agents up to date: what is known of their machines, then their states and clusters,
 /// then their roles and conditions, which follow from the new states.
-pub fn advance(state: &mut State, tick: &Tick) {
+pub fn advance_agents(state: &mut State, tick: &Tick) {
     infra_envs::update_infra_envs(state, tick);
     let agent_ids: Vec<AgentId> = state.agents.iter().map(|(agent_id, _)| agent_id).collect();
     for agent_id in &agent_ids {
@@ -115,13 +115,13 @@ fn record_event(
     tick: &Tick,
 ) {
     let Some(agent) = state.agents.get(agent_id) else { return };
-    let event = about(agent, reason, warning, message, PASS, tick);
-    state.event(event);
+    let event = agent_event(agent, reason, warning, message, PASS_ACTOR, tick);
+    state.record_event(event);
 }
 
 /// An event of a host, which belongs to its InfraEnv and to the cluster that it is bound to, too.
 /// `actor` is who did it. The caller records the event.
-pub fn about(
+pub fn agent_event(
     agent: &Agent,
     reason: EventReason,
     warning: bool,
@@ -137,8 +137,8 @@ pub fn about(
         object: agent.key(),
         actor: actor.into(),
         message,
-        infra_env: agent.infra_env(),
-        cluster: agent.bound_to(),
+        infra_env: agent.infra_env_key(),
+        cluster: agent.bound_cluster(),
     }
 }
 

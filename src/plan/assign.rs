@@ -9,7 +9,7 @@ use crate::model::state::{ClusterId, State};
 use crate::model::tick::Tick;
 
 use super::buckets::sort_pool;
-use super::{CLUSTER, say};
+use super::{CLUSTER, record_event};
 
 /// Assigns clusters of a pool that are ready to its claims that wait. A pool that is being deleted
 /// hands nothing over.
@@ -40,8 +40,8 @@ pub fn assign_clusters(state: &mut State, pool_key: &Key, tick: &Tick) {
             cluster.claimed_at.get_or_insert(tick.now);
             cluster.power_wanted = Power::Running;
         });
-        state.pools.update(pool_id, |pool| pool.status.history.assigned(waited));
-        say(
+        state.pools.update(pool_id, |pool| pool.status.history.count_assigned_claim(waited));
+        record_event(
             state,
             tick,
             EventReason::ClusterAssigned,

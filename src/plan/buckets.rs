@@ -16,7 +16,7 @@ use super::version::pool_version;
 /// `unknown` and `mismatched` overlap with the other lists of clusters, which do not overlap with
 /// each other.
 #[derive(Debug, Default)]
-pub struct Buckets {
+pub struct SortedPool {
     pub deleting: Vec<ClusterId>,
     /// To be removed by the pool: released, evicted, or their customization left the inventory.
     pub marked: Vec<ClusterId>,
@@ -43,7 +43,7 @@ pub struct Buckets {
     pub waiting: Vec<ClaimId>,
 }
 
-impl Buckets {
+impl SortedPool {
     /// How many clusters nobody has, broken ones too.
     pub fn unclaimed(&self) -> usize {
         self.usable() + self.broken.len()
@@ -79,9 +79,9 @@ impl Buckets {
             // It is its user's: the pool does nothing with it.
         } else if is_broken {
             self.broken.push(cluster_id);
-        } else if !cluster.installed() {
+        } else if !cluster.is_installed() {
             self.installing.push(cluster_id);
-        } else if cluster.power.runs() {
+        } else if cluster.power.is_running() {
             self.ready.push(cluster_id);
         } else {
             self.standby.push(cluster_id);
@@ -109,13 +109,13 @@ impl Buckets {
 
 /// Sorts the clusters of a pool and finds the claims that wait. Which waking clusters count as
 /// broken depends on `now`.
-pub fn sort_pool(state: &State, pool: &ClusterPool, now: Time) -> Buckets {
+pub fn sort_pool(state: &State, pool: &ClusterPool, now: Time) -> SortedPool {
     let version = pool_version(pool);
     let inventory = pool.spec.inventory.as_ref();
     let listed: Option<HashSet<&str>> =
         inventory.map(|entries| entries.iter().map(|entry| entry.name.as_str()).collect());
     let members = state.members(&pool.key());
-    let mut sorted = Buckets::default();
+    let mut sorted = SortedPool::default();
     for cluster_id in members.clusters {
         let Some(cluster) = state.clusters.get(cluster_id) else { continue };
         sorted.total += 1;
@@ -155,7 +155,7 @@ fn is_customization_updated(pool: &ClusterPool, cluster: &Cluster) -> bool {
 }
 
 fn does_claim_wait(state: &State, claim_id: ClaimId) -> bool {
-    state.claims.get(claim_id).is_some_and(Claim::waits)
+    state.claims.get(claim_id).is_some_and(Claim::is_waiting)
 }
 
 /// Whether any of the claims waits for a cluster.
@@ -170,9 +170,9 @@ pub fn is_broken(pool: &ClusterPool, cluster: &Cluster, now: Time) -> bool {
 
 /// Whether a cluster that nobody has is on its way from hibernating to running.
 fn is_waking(cluster: &Cluster) -> bool {
-    let is_called = cluster.wants() == Power::Running && cluster.deleting.is_none();
+    let is_called = cluster.wanted_power() == Power::Running && cluster.deleting.is_none();
     let is_looked_after = is_called && cluster.claim.is_none() && !cluster.paused;
-    cluster.installed() && cluster.power.waking() && is_looked_after
+    cluster.is_installed() && cluster.power.is_waking() && is_looked_after
 }
 
 /// When a cluster that is waking counts as broken. With a resumeTimeout its whole waking counts.

@@ -8,7 +8,7 @@ use crate::model::job::{Job, Verb};
 use crate::model::state::{ClusterId, State};
 use crate::model::tick::Tick;
 
-use super::{CLUSTER, clusters_hosts, say};
+use super::{CLUSTER, clusters_hosts, record_event};
 
 /// What a job does, and with what.
 pub struct JobPlan {
@@ -61,12 +61,12 @@ pub fn start_planned_job(state: &mut State, cluster_id: ClusterId, plan: JobPlan
     let key = cluster.key();
     let object = cluster.name.clone();
     let pool = cluster.pool.clone();
-    let id = tick.uid("job", &object, u64::from(cluster.ordinal));
+    let id = tick.random_uid("job", &object, u64::from(cluster.ordinal));
     let mut ordinal = 0;
     if verb == Verb::Provision
         && let Some(pool_id) = pool.as_ref().and_then(|key| state.pools.find(key))
     {
-        let begun = state.begun.entry(pool_id).or_default();
+        let begun = state.begun_provisions.entry(pool_id).or_default();
         *begun += 1;
         ordinal = *begun + state.pools.get(pool_id).map_or(0, |pool| pool.status.provisions);
     }
@@ -88,6 +88,6 @@ pub fn start_planned_job(state: &mut State, cluster_id: ClusterId, plan: JobPlan
     // A job that only asks is worth no event: there is one when the answer is news.
     if verb != Verb::Health {
         let message = format!("{} started (attempt {attempt})", verb.name());
-        say(state, tick, EventReason::JobStarted, (CLUSTER, key), message);
+        record_event(state, tick, EventReason::JobStarted, (CLUSTER, key), message);
     }
 }

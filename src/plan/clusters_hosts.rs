@@ -14,7 +14,7 @@ use crate::model::state::State;
 pub fn power_hosts(state: &State, cluster: &Cluster) -> Vec<String> {
     let is_driven_by_hosts = match cluster.driver {
         Driver::Installer | Driver::Agent => cluster.powerless,
-        Driver::Missing => cluster.installed(),
+        Driver::Missing => cluster.is_installed(),
         _ => false,
     };
     if !is_driven_by_hosts {
@@ -37,7 +37,7 @@ pub fn controlled_hosts(state: &State, cluster: &str) -> Vec<String> {
 /// Those of the controlled hosts that are booted from the image of their cluster.
 pub fn image_booted_hosts(state: &State, cluster: &str) -> Vec<String> {
     let controlled = hosts_of(state, cluster).filter(|host| !host.is_left_alone());
-    let booted = controlled.filter(|host| host.boots_images());
+    let booted = controlled.filter(|host| host.can_boot_images());
     booted.map(|host| host.key().to_string()).collect()
 }
 
@@ -47,7 +47,7 @@ fn hosts_of<'a>(state: &'a State, cluster: &str) -> impl Iterator<Item = &'a Bar
 }
 
 /// Whether a live job works on one of the hosts, which are given as `NAMESPACE/NAME`.
-pub fn are_busy(state: &State, names: &[String]) -> bool {
+pub fn are_hosts_busy(state: &State, names: &[String]) -> bool {
     let busy: HashSet<String> = state.busy_hosts();
     names.iter().any(|name| busy.contains(name))
 }
@@ -55,14 +55,14 @@ pub fn are_busy(state: &State, names: &[String]) -> bool {
 /// Prepares all hosts of a cluster for its installation.
 pub fn switch_on_hosts(state: &mut State, cluster: &str) {
     for host_id in state.hosts_of(cluster) {
-        state.hosts.update(host_id, |host| switch_on(host, cluster));
+        state.hosts.update(host_id, |host| switch_on_host(host, cluster));
     }
 }
 
 /// Prepares a host for the job that switches it on and boots it from the image of its cluster. From
 /// here on the machine may run on behalf of that cluster, however far the installation gets. That
 /// is written down, so that giving the host back switches it off.
-pub fn switch_on(host: &mut BareMetalHost, cluster: &str) {
+pub fn switch_on_host(host: &mut BareMetalHost, cluster: &str) {
     host.spec.online = true;
     // It has been discovered, and does not boot from the discovery image again.
     host.spec.image = None;
@@ -84,14 +84,14 @@ pub fn set_hosts_online(state: &mut State, cluster: &str, online: bool) {
 /// by reporting themselves; until then their Agents are returning.
 pub fn cluster_that_may_run<'a>(state: &State, agent: &'a Agent) -> Option<&'a str> {
     let cluster = &agent.status.deprovision_info.as_ref()?.cluster_name;
-    let host = agent.bmh().and_then(|key| state.hosts.by_key(&key));
-    let is_off = host.is_none_or(|host| host.power() == Some(false));
+    let host = agent.host_key().and_then(|key| state.hosts.by_key(&key));
+    let is_off = host.is_none_or(|host| host.is_powered_on() == Some(false));
     let may_run = if agent.status.found { !is_off } else { agent.state().is_returning() };
     may_run.then_some(cluster)
 }
 
 /// Whether hosts may run as nodes of a cluster that they have left.
-pub fn may_have_nodes_left(state: &State, namespace: &str, cluster: &str) -> bool {
+pub fn may_run_on_hosts_it_left(state: &State, namespace: &str, cluster: &str) -> bool {
     let mut agents = state.agents.rows().filter(|agent| agent.metadata.namespace == namespace);
     agents.any(|agent| cluster_that_may_run(state, agent) == Some(cluster))
 }

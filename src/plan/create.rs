@@ -11,7 +11,7 @@ use crate::model::cluster::Cluster;
 use crate::model::condition::{Condition, ConditionReason, ConditionType, Shortage};
 use crate::model::customization::{APPLY_SUCCEEDED, Customization};
 use crate::model::deployment::{ClusterDeployment, DeploymentSpec, Provisioning};
-use crate::model::documents::{Secret, SecretValue, Stored};
+use crate::model::documents::{Secret, SecretValue, StoredValue};
 use crate::model::event_reason::EventReason;
 use crate::model::inventory::{EntryStatus, InventoryStatus};
 use crate::model::ip_lease::IpLease;
@@ -30,7 +30,7 @@ use super::inventory::{entries_with_taken_names, free_entries};
 use super::recipe::{cluster_name, render_install_config, unpatched_install_config};
 use super::version::pool_version;
 use super::vips;
-use super::{CLUSTER, CUSTOMIZATION, POOL, leases, say, warn};
+use super::{CLUSTER, CUSTOMIZATION, POOL, leases, record_event, record_warning};
 
 /// What is the same for every cluster that is made in one go.
 struct Batch<'a> {
@@ -103,7 +103,7 @@ pub fn create_clusters(
         create_without_inventory(state, &mut batch, number, tick)
     };
     if let Some(shortage) = batch.shortage.take() {
-        state.short.insert((*batch.key).clone(), shortage);
+        state.shortages.insert((*batch.key).clone(), shortage);
     }
     write_back(state, pool_id, batch);
     created
@@ -209,8 +209,8 @@ fn prepare_parts(
     if let Some(message) = describe_taken_name(state, batch, &rendered) {
         return Err(Obstacle::NameTaken(message));
     }
-    let hosts =
-        agents::pick::hosts(state, pool, &rendered.document, tick).map_err(Obstacle::no_hosts)?;
+    let hosts = agents::pick::pick_hosts(state, pool, &rendered.document, tick)
+        .map_err(Obstacle::no_hosts)?;
     let picked = hosts.iter().filter_map(|agent_id| state.agents.get(*agent_id));
     let host_names: Vec<String> = picked.map(|agent| agent.metadata.name.clone()).collect();
     vips::choose_host_addresses(state, pool, (name, &host_names), &mut leases, *names, tick)
@@ -222,7 +222,7 @@ fn prepare_parts(
 fn describe_taken_name(state: &State, batch: &Batch<'_>, rendered: &Rendered) -> Option<String> {
     let name = &rendered.cluster_name;
     let domain = &rendered.base_domain;
-    let holder = state.holder_of(batch.names, name, domain)?;
+    let holder = state.dns_name_holder(batch.names, name, domain)?;
     Some(format!("The name is taken: {name}.{domain} is cluster {holder}"))
 }
 
@@ -254,7 +254,7 @@ fn note_obstacle(
     if verdict != before {
         let message = format!("Customization {entry}: {}", verdict.message);
         let object = (POOL, (*batch.key).clone());
-        warn(state, tick, EventReason::CustomizationUnusable, object, message);
+        record_warning(state, tick, EventReason::CustomizationUnusable, object, message);
     }
     batch.unusable.insert(entry, verdict);
 }
@@ -279,7 +279,7 @@ fn note_broken_customization(
         return;
     }
     let mut status = customization.status.clone();
-    if status.set(broken, tick.now) {
+    if status.set_condition(broken, tick.now) {
         state.customizations.update(customization_id, |customization| {
             customization.status = status;
         });
@@ -291,9 +291,9 @@ fn draw_name(state: &State, batch: &mut Batch<'_>, tick: &Tick) -> String {
     let pool = &mut batch.pool;
     loop {
         pool.status.ordinal += 1;
-        let suffix = tick.suffix("cluster", &pool.metadata.uid, pool.status.ordinal);
+        let suffix = tick.random_suffix("cluster", &pool.metadata.uid, pool.status.ordinal);
         let name = cluster_name(&pool.metadata.name, &suffix);
-        if state.cluster(&name).is_none() && !batch.names.cluster_exists(&name) {
+        if state.find_cluster(&name).is_none() && !batch.names.cluster_exists(&name) {
             return name;
         }
     }
@@ -340,7 +340,7 @@ fn insert_cluster(
     if !hosts.is_empty() {
         let install_config = Key::new(name, format!("{name}-install-config"));
         state.templates.insert(install_config, template);
-        agents::pick::take(state, &hosts, &key, tick);
+        agents::pick::bind_picked_hosts(state, &hosts, &key, tick);
     }
     if let Some(customization_id) = customization_id {
         write_customization_status(state, customization_id, &batch.key, tick);
@@ -350,7 +350,7 @@ fn insert_cluster(
         Some(customization) => format!("Made for pool {pool} with customization {customization}"),
         None => format!("Made for pool {pool}"),
     };
-    say(state, tick, EventReason::ClusterCreated, (CLUSTER, key), message);
+    record_event(state, tick, EventReason::ClusterCreated, (CLUSTER, key), message);
 }
 
 /// Leases a customization to a cluster, and keeps what it said when the cluster was made.
@@ -362,14 +362,14 @@ fn lease_customization(
     tick: &Tick,
 ) {
     state.customizations.update(customization_id, |customization| {
-        let applied = redact::applied(&customization.spec);
+        let applied = redact::redact_customization(&customization.spec);
         customization.status.last_applied_configuration = Some(applied);
     });
     let holder = ClusterHolder { pool: Some((*batch.key).clone()), ..ClusterHolder::new(cluster) };
     leases::grant_customization(state, customization_id, holder);
     if let Some(key) = state.customizations.get(customization_id).map(Customization::key) {
         let message = format!("Leased to cluster {cluster}");
-        say(state, tick, EventReason::Reserved, (CUSTOMIZATION, key), message);
+        record_event(state, tick, EventReason::Reserved, (CUSTOMIZATION, key), message);
     }
 }
 
@@ -388,7 +388,7 @@ fn new_deployment(batch: &Batch<'_>, name: &str, tick: &Tick) -> ClusterDeployme
     let metadata = Meta {
         name: name.into(),
         namespace: name.into(),
-        uid: tick.uid("uid", &pool.metadata.uid, pool.status.ordinal).to_string(),
+        uid: tick.random_uid("uid", &pool.metadata.uid, pool.status.ordinal).to_string(),
         generation: 1,
         labels,
         annotations: pool_spec.annotations.clone(),
@@ -418,20 +418,20 @@ fn new_secrets(
     install_config: SecretValue,
     document: &mut ClusterDeployment,
 ) -> Vec<Secret> {
-    let values = BTreeMap::from([("install-config.yaml".into(), Stored::New(install_config))]);
+    let values = BTreeMap::from([("install-config.yaml".into(), StoredValue::New(install_config))]);
     let mut secrets = vec![new_secret(document, "install-config", values)];
     if let Some(pull_secret) = &batch.pool.spec.pull_secret_ref {
         let values = copied_values(batch, &pull_secret.name);
         secrets.push(new_secret(document, "pull-secret", values));
-        document.spec.pull_secret_ref = Some(LocalRef::to(format!("{name}-pull-secret")));
+        document.spec.pull_secret_ref = Some(LocalRef::to_name(format!("{name}-pull-secret")));
     }
-    if let Some(credentials) = batch.pool.credentials() {
+    if let Some(credentials) = batch.pool.credentials_secret() {
         let values = copied_values(batch, credentials);
         secrets.push(new_secret(document, "creds", values));
         document.spec.platform.set_credentials(&format!("{name}-creds"));
     }
     if let Some(provisioning) = &mut document.spec.provisioning {
-        let reference = LocalRef::to(format!("{name}-install-config"));
+        let reference = LocalRef::to_name(format!("{name}-install-config"));
         provisioning.install_config_secret_ref = Some(reference);
     }
     secrets
@@ -441,7 +441,7 @@ fn new_secrets(
 fn new_secret(
     document: &ClusterDeployment,
     suffix: &str,
-    values: BTreeMap<String, Stored>,
+    values: BTreeMap<String, StoredValue>,
 ) -> Secret {
     let cluster = &document.metadata;
     let metadata = Meta {
@@ -455,7 +455,7 @@ fn new_secret(
 }
 
 /// The values of a Secret that is to be a copy of one in the pool's namespace.
-fn copied_values(batch: &Batch<'_>, secret: &str) -> BTreeMap<String, Stored> {
+fn copied_values(batch: &Batch<'_>, secret: &str) -> BTreeMap<String, StoredValue> {
     let original = Key::new(&*batch.key.namespace, secret);
-    BTreeMap::from([(String::new(), Stored::CopyOf(original))])
+    BTreeMap::from([(String::new(), StoredValue::CopyOf(original))])
 }

@@ -12,7 +12,7 @@ use crate::model::meta::{Key, LocalRef};
 use crate::model::state::{CustomizationId, PoolId, State};
 use crate::model::tick::Tick;
 
-use super::{CUSTOMIZATION, inventory, leases, warn};
+use super::{CUSTOMIZATION, inventory, leases, record_warning};
 
 /// Brings leases, the status of customizations and the inventory of a pool up to date.
 pub fn sync_customizations(state: &mut State, pool_id: PoolId, tick: &Tick) {
@@ -63,7 +63,7 @@ pub fn lease_named_customizations(
         let holder = ClusterHolder { pool, ..ClusterHolder::new(&*cluster.name) };
         let message = format!("Lease taken again for cluster {}, which uses it", holder.cluster);
         leases::grant_customization(state, customization_id, holder);
-        warn(state, tick, EventReason::LeaseRepaired, (CUSTOMIZATION, key), message);
+        record_warning(state, tick, EventReason::LeaseRepaired, (CUSTOMIZATION, key), message);
         leased.push(customization_id);
     }
     leased
@@ -81,7 +81,7 @@ fn return_orphaned_customizations(state: &mut State, pool_id: PoolId) {
         let customization = state.customizations.get(customization_id);
         let Some(holder) = customization.and_then(|row| row.holder.as_ref()) else { continue };
         let is_of_this_pool = holder.pool.as_ref() == Some(&key) && !holder.preserved;
-        if is_of_this_pool && state.cluster(&holder.cluster).is_none() {
+        if is_of_this_pool && state.find_cluster(&holder.cluster).is_none() {
             orphaned.push(customization_id);
         }
     }
@@ -111,18 +111,18 @@ pub fn write_customization_status(
     if is_status_current(state, customization) {
         return;
     }
-    let cluster_id = holder.and_then(|holder| state.cluster(&holder.cluster));
+    let cluster_id = holder.and_then(|holder| state.find_cluster(&holder.cluster));
     let cluster = cluster_id.and_then(|id| state.clusters.get(id));
     let mut status = customization.status.clone();
-    status.set(available_condition(holder), tick.now);
+    status.set_condition(available_condition(holder), tick.now);
     if let Some((apply_status, reason, message)) = cluster.and_then(describe_use) {
         let condition =
             Condition::new(ConditionType::ApplySucceeded, apply_status, reason, message);
-        status.set(condition, tick.now);
+        status.set_condition(condition, tick.now);
     }
-    status.cluster_deployment_ref = holder.map(|holder| LocalRef::to(&*holder.cluster));
+    status.cluster_deployment_ref = holder.map(|holder| LocalRef::to_name(&*holder.cluster));
     let pool_of_holder = holder.and_then(|holder| holder.pool.as_ref());
-    status.cluster_pool_ref = pool_of_holder.map(|pool| LocalRef::to(&*pool.name));
+    status.cluster_pool_ref = pool_of_holder.map(|pool| LocalRef::to_name(&*pool.name));
     status.preserved = holder.is_some_and(|holder| holder.preserved);
     if !status.preserved {
         status.preserved_name.clear();
@@ -152,7 +152,7 @@ fn is_status_current(state: &State, customization: &Customization) -> bool {
     if !has_condition(customization, reserved) {
         return false;
     }
-    let cluster = state.cluster(&holder.cluster).and_then(|id| state.clusters.get(id));
+    let cluster = state.find_cluster(&holder.cluster).and_then(|id| state.clusters.get(id));
     cluster.and_then(describe_use).is_none_or(|(status, reason, _)| {
         has_condition(customization, (ConditionType::ApplySucceeded, status, reason))
     })

@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::annotations::{INSTALL_TIMEOUT, duration_of};
-use crate::model::job::{Job, Outcome, Report, Verb};
+use crate::model::annotations::{INSTALL_TIMEOUT, read_duration};
+use crate::model::job::{Job, JobOutcome, JobReport, Verb};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 
 /// How long a job of a verb may take, given the annotations of its cluster.
 fn time_limit(verb: Verb, annotations: &BTreeMap<String, String>) -> Span {
     match verb {
-        Verb::Provision => duration_of(annotations, INSTALL_TIMEOUT),
+        Verb::Provision => read_duration(annotations, INSTALL_TIMEOUT),
         Verb::Deprovision => Span::hours(2),
         Verb::State | Verb::Eject | Verb::Inspect => Span::minutes(5),
         Verb::Attach => Span::minutes(30),
@@ -28,14 +28,18 @@ pub fn deadline(job: &Job, annotations: &BTreeMap<String, String>) -> Time {
 
 /// The failure to report for a job that is past its deadline and whose driver says nothing. While
 /// the clock has jumped no job is late, because nobody knows how much time has really passed.
-pub fn overdue(job: &Job, annotations: &BTreeMap<String, String>, tick: &Tick) -> Option<Report> {
-    if tick.jumped || tick.now < deadline(job, annotations) {
+pub fn overdue_report(
+    job: &Job,
+    annotations: &BTreeMap<String, String>,
+    tick: &Tick,
+) -> Option<JobReport> {
+    if tick.clock_jumped || tick.now < deadline(job, annotations) {
         return None;
     }
     let limit = time_limit(job.verb, annotations);
-    Some(Report {
+    Some(JobReport {
         job: job.id,
         object: job.object.clone(),
-        outcome: Outcome::failed(format!("not over after {limit}")),
+        outcome: JobOutcome::failed(format!("not over after {limit}")),
     })
 }

@@ -1,7 +1,7 @@
 //! Lists what a pool refers to by name and that is missing: without it the pool cannot make a
 //! cluster. It never looks at what clusters have that exist already.
 
-use crate::model::driver::{Driver, FAKE};
+use crate::model::driver::{Driver, FAKE_CLUSTER};
 use crate::model::meta::{Key, LocalRef};
 use crate::model::pool::ClusterPool;
 use crate::model::state::State;
@@ -37,7 +37,7 @@ fn missing_secrets(state: &State, pool: &ClusterPool) -> Vec<String> {
             referenced_name(spec.install_config_secret_template_ref.as_ref()),
             Some("install-config.yaml"),
         ),
-        ("credentials secret", pool.credentials(), None),
+        ("credentials secret", pool.credentials_secret(), None),
     ];
     let mut missing = Vec::new();
     for (purpose, name, value) in secrets {
@@ -80,7 +80,7 @@ fn driver_problem(pool: &ClusterPool) -> Option<String> {
     match pool.driver() {
         Driver::Missing => Some(format!(
             "driver: no driver of this build serves platform {platform}; annotate the pool's \
-             clusters (spec.annotations) with {FAKE}: \"true\" for simulated ones"
+             clusters (spec.annotations) with {FAKE_CLUSTER}: \"true\" for simulated ones"
         )),
         Driver::Agent if !pool.picks_hosts() => Some(format!(
             "platform {platform}: a pool of hosts needs platform agentBareMetal, whose agentSelector \

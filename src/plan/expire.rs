@@ -9,7 +9,7 @@ use crate::model::state::{ClaimId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Span;
 
-use super::{CLAIM, say, warn};
+use super::{CLAIM, record_event, record_warning};
 
 /// How long a claim keeps its cluster: what it asks for, else the pool's default, and never more
 /// than the pool's maximum. Without any of these it has no end.
@@ -26,13 +26,13 @@ pub fn effective_lifetime(claim: &Claim, pool: Option<&ClusterPool>) -> Option<S
 /// warning is taken back when its end is no longer near.
 fn warn_before_expiry(state: &mut State, claim_id: ClaimId, pool: &Key, tick: &Tick) {
     let Some(claim) = state.claims.get(claim_id) else { return };
-    let is_near = claim.expires_soon().is_some_and(|soon| tick.now >= soon);
-    let is_over = claim.expires().is_some_and(|end| tick.now >= end);
-    if claim.warned == is_near || is_over || tick.jumped {
+    let is_near = claim.warning_due_at().is_some_and(|soon| tick.now >= soon);
+    let is_over = claim.expires_at().is_some_and(|end| tick.now >= end);
+    if claim.warned == is_near || is_over || tick.clock_jumped {
         return;
     }
     let key = claim.key();
-    let end = claim.expires().unwrap_or_default();
+    let end = claim.expires_at().unwrap_or_default();
     let lifetime = claim.effective;
     state.claims.update(claim_id, |claim| claim.warned = is_near);
     if is_near {
@@ -43,7 +43,7 @@ fn warn_before_expiry(state: &mut State, claim_id: ClaimId, pool: &Key, tick: &T
         } else {
             format!("It ends {end}; poolctl extend {} --for 2h keeps it longer", key.name)
         };
-        warn(state, tick, EventReason::ClaimExpiresSoon, (CLAIM, key), message);
+        record_warning(state, tick, EventReason::ClaimExpiresSoon, (CLAIM, key), message);
     }
 }
 
@@ -61,13 +61,13 @@ pub fn expire_claims(state: &mut State, pool: &Key, tick: &Tick) {
         }
         warn_before_expiry(state, claim_id, pool, tick);
         let Some(claim) = state.claims.get(claim_id) else { continue };
-        if tick.jumped || claim.expires().is_none_or(|end| tick.now < end) {
+        if tick.clock_jumped || claim.expires_at().is_none_or(|end| tick.now < end) {
             continue;
         }
         let lifetime = effective.unwrap_or_default();
         let key = claim.key();
         state.claims.update(claim_id, |claim| claim.deleting = Some(tick.now));
-        say(
+        record_event(
             state,
             tick,
             EventReason::ClaimExpired,

@@ -2,20 +2,20 @@
 //! thing is done at a time for each host; those of a cluster that is starting or stopping are left
 //! to the jobs of their cluster. It never decides which cluster has a host.
 
-use crate::model::condition::{self, Condition, ConditionReason, set_unprobed};
+use crate::model::condition::{self, Condition, ConditionReason, set_condition_without_probe};
 use crate::model::driver::Driver;
 use crate::model::event_reason::EventReason;
 use crate::model::host::{
     AS_FOUND, BOOT, BareMetalHost, CIPHER, CredentialsStatus, ErrorReason, INSPECT, INSPECTED,
     Image, POWERED_ON, REBOOT, REGISTERED, REGISTRATION_ERROR, SecretRef,
 };
-use crate::model::job::{CANCELLED, HostReport, Job, Outcome, Verb};
+use crate::model::job::{CANCELLED, HostReport, Job, JobOutcome, Verb};
 use crate::model::meta::{Key, Meta};
 use crate::model::state::{HostId, JobId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 
-use super::{HOST, clusters_hosts, probes, say, warn, wiping};
+use super::{HOST, clusters_hosts, probes, record_event, record_warning, wiping};
 
 /// What a Secret with credentials needs to have.
 const CREDENTIALS: [&str; 2] = ["username", "password"];
@@ -98,13 +98,13 @@ fn host_due_at(state: &State, host: &BareMetalHost, probes: &probes::Probes) -> 
 /// Whether a host is left to the jobs of its cluster, which is on its way up or down.
 fn is_driven_by_cluster(state: &State, host: &BareMetalHost) -> bool {
     let Some(name) = host.cluster() else { return false };
-    let Some(cluster) = state.cluster(name).and_then(|id| state.clusters.get(id)) else {
+    let Some(cluster) = state.find_cluster(name).and_then(|id| state.clusters.get(id)) else {
         // A cluster beyond the scope may be doing anything.
-        return !state.whole;
+        return !state.is_whole;
     };
     let power = cluster.power;
-    cluster.installed()
-        && (power.waking() || power.stopping() || power.failed())
+    cluster.is_installed()
+        && (power.is_waking() || power.is_stopping() || power.has_failed())
         && !clusters_hosts::power_hosts(state, cluster).is_empty()
 }
 
@@ -120,8 +120,7 @@ fn next_job(state: &State, host: &BareMetalHost) -> Option<Verb> {
         return None;
     }
     let metadata = &host.metadata;
-    let is_inspection_asked =
-        metadata.annotated_at_all(INSPECT) || metadata.annotated_at_all(AS_FOUND);
+    let is_inspection_asked = metadata.has_annotation(INSPECT) || metadata.has_annotation(AS_FOUND);
     let has_new_credentials = host.status.good_credentials != credentials_status(state, host);
     if has_new_credentials || is_inspection_asked {
         return Some(Verb::Inspect);
@@ -130,7 +129,7 @@ fn next_job(state: &State, host: &BareMetalHost) -> Option<Verb> {
         return Some(wiping::next_wipe_job(host));
     }
     let may_power_off = !host.spec.disable_power_off;
-    if metadata.annotated_at_all(REBOOT) && may_power_off {
+    if metadata.has_annotation(REBOOT) && may_power_off {
         return Some(Verb::Cycle);
     }
     if !is_wanted_image_attached(host) {
@@ -141,7 +140,7 @@ fn next_job(state: &State, host: &BareMetalHost) -> Option<Verb> {
             return Some(Verb::Attach);
         }
     }
-    match (host.power(), host.spec.online) {
+    match (host.is_powered_on(), host.spec.online) {
         (None, _) => Some(Verb::State),
         (Some(false), true) if may_start(state, host) => Some(Verb::Start),
         (Some(true), false) if may_power_off => Some(Verb::Stop),
@@ -164,8 +163,8 @@ fn is_wanted_image_attached(host: &BareMetalHost) -> bool {
 /// the host boots from the image of its cluster alone.
 fn may_start(state: &State, host: &BareMetalHost) -> bool {
     let Some(name) = host.cluster() else { return true };
-    let cluster = state.cluster(name).and_then(|id| state.clusters.get(id));
-    cluster.is_none_or(|cluster| cluster.installed() && cluster.deleting.is_none())
+    let cluster = state.find_cluster(name).and_then(|id| state.clusters.get(id));
+    cluster.is_none_or(|cluster| cluster.is_installed() && cluster.deleting.is_none())
 }
 
 /// The Secret that a host is reached with, and its version; none if there is no such Secret.
@@ -173,12 +172,12 @@ fn credentials_status(state: &State, host: &BareMetalHost) -> Option<Credentials
     let name = host.spec.bmc.as_ref()?.credentials_name.clone();
     let namespace = host.metadata.namespace.clone();
     let secret = state.secrets.by_key(&Key::new(&*namespace, &*name))?;
-    let credentials_version = version(&secret.metadata);
+    let credentials_version = secret_version(&secret.metadata);
     Some(CredentialsStatus { credentials: SecretRef { name, namespace }, credentials_version })
 }
 
 /// The version of a Secret, `UID/GENERATION`: one that was deleted and made anew is another.
-pub fn version(secret: &Meta) -> String {
+pub fn secret_version(secret: &Meta) -> String {
     format!("{}/{}", secret.uid, secret.generation)
 }
 
@@ -198,7 +197,7 @@ fn start_host_job(state: &mut State, host_id: HostId, verb: Verb, tick: &Tick) {
     let name = key.to_string();
     let driver = match verb {
         Verb::Wipe => Driver::Exec,
-        _ => host.address().map_or(Driver::Missing, |address| address.driver()),
+        _ => host.bmc_address().map_or(Driver::Missing, |address| address.driver()),
     };
     let tried_credentials = credentials_status(state, host);
     let attempt = host.status.error_count + 1;
@@ -208,7 +207,7 @@ fn start_host_job(state: &mut State, host_id: HostId, verb: Verb, tick: &Tick) {
         host.status.error_reason = None;
     });
     state.jobs.insert(Job {
-        id: tick.uid("job", &format!("{name} {}", verb.name()), tick.revision),
+        id: tick.random_uid("job", &format!("{name} {}", verb.name()), tick.revision),
         verb,
         object: name.clone(),
         hosts: vec![name],
@@ -220,7 +219,7 @@ fn start_host_job(state: &mut State, host_id: HostId, verb: Verb, tick: &Tick) {
     // A job that only asks is worth no event: there is one when the answer is news.
     if !matches!(verb, Verb::State | Verb::Inspect) {
         let message = format!("{} started", verb.name());
-        say(state, tick, EventReason::JobStarted, (HOST, key), message);
+        record_event(state, tick, EventReason::JobStarted, (HOST, key), message);
     }
 }
 
@@ -273,21 +272,27 @@ fn take_report(host: &mut BareMetalHost, report: HostReport, tick: &Tick) {
 }
 
 /// Takes in how a host's own job ended.
-pub fn finish_host_job(state: &mut State, key: &Key, verb: Verb, outcome: &Outcome, tick: &Tick) {
+pub fn finish_host_job(
+    state: &mut State,
+    key: &Key,
+    verb: Verb,
+    outcome: &JobOutcome,
+    tick: &Tick,
+) {
     let Some(host_id) = state.hosts.find(key) else { return };
     match outcome {
-        Outcome::BrokeOff { message, .. } => {
+        JobOutcome::BrokeOff { message, .. } => {
             state.hosts.update(host_id, |host| {
                 host.status.error_count += 1;
                 host.status.last_updated = Some(tick.now);
             });
             let event = format!("{} broke off: {message}", verb.name());
-            warn(state, tick, EventReason::JobInterrupted, (HOST, key.clone()), event);
+            record_warning(state, tick, EventReason::JobInterrupted, (HOST, key.clone()), event);
         }
-        Outcome::Failed { message, .. } if verb == Verb::Wipe => {
+        JobOutcome::Failed { message, .. } if verb == Verb::Wipe => {
             wiping::fail_wipe(state, host_id, message, tick);
         }
-        Outcome::Failed { message, .. } => note_failure(state, host_id, verb, message, tick),
+        JobOutcome::Failed { message, .. } => note_failure(state, host_id, verb, message, tick),
         _ => note_success(state, host_id, verb, tick),
     }
 }
@@ -295,7 +300,7 @@ pub fn finish_host_job(state: &mut State, key: &Key, verb: Verb, outcome: &Outco
 fn note_success(state: &mut State, host_id: HostId, verb: Verb, tick: &Tick) {
     let Some(host) = state.hosts.get(host_id) else { return };
     let key = host.key();
-    let was_inspected = condition::find(&host.status.conditions, INSPECTED).is_some();
+    let was_inspected = condition::find_condition(&host.status.conditions, INSPECTED).is_some();
     state.hosts.update(host_id, |host| {
         host.status.error_count = 0;
         host.status.last_updated = Some(tick.now);
@@ -323,7 +328,7 @@ fn note_success(state: &mut State, host_id: HostId, verb: Verb, tick: &Tick) {
         Verb::Wipe => (EventReason::Wiped, "Its disks are wiped"),
         _ => return,
     };
-    say(state, tick, reason, (HOST, key), message.into());
+    record_event(state, tick, reason, (HOST, key), message.into());
 }
 
 /// Notes that the controller of a host took the credentials, and what it said of the hardware.
@@ -333,16 +338,20 @@ fn note_inspection(host: &mut BareMetalHost, tick: &Tick) {
         host.spec.online = host.status.powered_on;
     }
     let conditions = &mut host.status.conditions;
-    let registered = condition::find(conditions, REGISTERED);
+    let registered = condition::find_condition(conditions, REGISTERED);
     if registered.is_none_or(|registered| registered.status != "True") {
         let registered = Condition::new(REGISTERED, "True", ConditionReason::Registered, "");
-        set_unprobed(conditions, registered, tick.now);
+        set_condition_without_probe(conditions, registered, tick.now);
     }
     let (status, reason) = match host.status.hardware {
         Some(_) => ("True", ConditionReason::Inspected),
         None => ("Unknown", ConditionReason::NotSupported),
     };
-    set_unprobed(conditions, Condition::new(INSPECTED, status, reason, ""), tick.now);
+    set_condition_without_probe(
+        conditions,
+        Condition::new(INSPECTED, status, reason, ""),
+        tick.now,
+    );
 }
 
 /// Counts a failure of a host. An event is recorded only if the failure is another one than before.
@@ -365,7 +374,7 @@ fn note_failure(state: &mut State, host_id: HostId, verb: Verb, message: &str, t
         if reason == EventReason::RegistrationError {
             let unregistered =
                 Condition::new(REGISTERED, "False", ConditionReason::RegistrationError, message);
-            set_unprobed(&mut status.conditions, unregistered, tick.now);
+            set_condition_without_probe(&mut status.conditions, unregistered, tick.now);
         }
     });
     // A host that was asked in vain may be on or off; one that was told in vain is as it was.
@@ -373,7 +382,7 @@ fn note_failure(state: &mut State, host_id: HostId, verb: Verb, message: &str, t
         set_host_power(state, host_id, None, message, tick);
     }
     if !is_known {
-        warn(state, tick, reason, (HOST, key), message.into());
+        record_warning(state, tick, reason, (HOST, key), message.into());
     }
 }
 
@@ -381,7 +390,7 @@ fn note_failure(state: &mut State, host_id: HostId, verb: Verb, message: &str, t
 fn set_host_power(state: &mut State, host_id: HostId, is_on: Option<bool>, why: &str, tick: &Tick) {
     let Some(host) = state.hosts.get(host_id) else { return };
     let key = host.key();
-    let is_changed = host.power() != is_on;
+    let is_changed = host.is_powered_on() != is_on;
     let (status, reason) = match is_on {
         Some(true) => ("True", ConditionReason::PoweredOn),
         Some(false) => ("False", ConditionReason::PoweredOff),
@@ -390,14 +399,26 @@ fn set_host_power(state: &mut State, host_id: HostId, is_on: Option<bool>, why: 
     state.hosts.update(host_id, |host| {
         host.status.powered_on = is_on.unwrap_or(host.status.powered_on);
         let condition = Condition::new(POWERED_ON, status, reason, why);
-        set_unprobed(&mut host.status.conditions, condition, tick.now);
+        set_condition_without_probe(&mut host.status.conditions, condition, tick.now);
     });
     match is_on {
         Some(true) if is_changed => {
-            say(state, tick, EventReason::PowerOn, (HOST, key), "Host is powered on".into());
+            record_event(
+                state,
+                tick,
+                EventReason::PowerOn,
+                (HOST, key),
+                "Host is powered on".into(),
+            );
         }
         Some(false) if is_changed => {
-            say(state, tick, EventReason::PowerOff, (HOST, key), "Host is powered off".into());
+            record_event(
+                state,
+                tick,
+                EventReason::PowerOff,
+                (HOST, key),
+                "Host is powered off".into(),
+            );
         }
         _ => {}
     }
@@ -422,7 +443,7 @@ fn write_host_state(state: &mut State, host_id: HostId, tick: &Tick) {
             status.error_reason = Some(reason);
             let unregistered =
                 Condition::new(REGISTERED, "False", ConditionReason::CredentialsMissing, message);
-            set_unprobed(&mut status.conditions, unregistered, tick.now);
+            set_condition_without_probe(&mut status.conditions, unregistered, tick.now);
         } else if status.error_count == 0 {
             status.clear_error();
         }

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use crate::model::condition::{Condition, ConditionReason, ConditionType};
 use crate::model::customization::Customization;
-use crate::model::inventory::{ATTEMPTS, EntryStatus, InventoryStatus};
+use crate::model::inventory::{CUSTOMIZATION_ATTEMPTS, EntryStatus, InventoryStatus};
 use crate::model::lease::ClusterHolder;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::state::State;
 
-use super::recipe::trial;
+use super::recipe::render_next_cluster;
 
 /// Entries that a new cluster could use, most attempts left first, then in the order of the list.
 pub fn free_entries(pool: &ClusterPool) -> impl Iterator<Item = &str> {
@@ -80,7 +80,7 @@ fn find_customization<'a>(state: &'a State, pool: &Key, name: &str) -> Option<&'
 fn missing_entry(before: Option<&InventoryStatus>) -> InventoryStatus {
     InventoryStatus {
         status: EntryStatus::Missing,
-        attempts: before.map_or(ATTEMPTS, |before| before.attempts),
+        attempts: before.map_or(CUSTOMIZATION_ATTEMPTS, |before| before.attempts),
         message: "There is no customization of that name in the pool's namespace".into(),
         ..InventoryStatus::default()
     }
@@ -108,7 +108,7 @@ fn held_entry(
     InventoryStatus {
         version,
         status,
-        attempts: before.map_or(ATTEMPTS, |before| before.attempts),
+        attempts: before.map_or(CUSTOMIZATION_ATTEMPTS, |before| before.attempts),
         cluster_deployment: cluster.clone(),
         name_taken: false,
         message,
@@ -131,7 +131,7 @@ fn judge_entry(
     let version = customization.metadata.generation;
     // What the pool has learned about another version of it does not count.
     let before = before.filter(|before| before.version == version);
-    let attempts = before.map_or(ATTEMPTS, |before| before.attempts);
+    let attempts = before.map_or(CUSTOMIZATION_ATTEMPTS, |before| before.attempts);
     let (status, message) = if let Some(verdict) = pool_verdict(state, pool, customization, before)
     {
         verdict
@@ -157,13 +157,13 @@ fn pool_verdict(
 ) -> Option<(EntryStatus, String)> {
     let before = before?;
     if before.attempts == 0 {
-        let message = format!("{ATTEMPTS} clusters with it were given up");
+        let message = format!("{CUSTOMIZATION_ATTEMPTS} clusters with it were given up");
         return Some((EntryStatus::BrokenByCloud, message));
     }
     if before.status != EntryStatus::BrokenByConfiguration {
         return None;
     }
-    let failure = trial(state, pool, Some(&customization.spec)).err()?;
+    let failure = render_next_cluster(state, pool, Some(&customization.spec)).err()?;
     Some((EntryStatus::BrokenByConfiguration, failure))
 }
 
@@ -235,7 +235,7 @@ pub fn sufficient_condition(pool: &ClusterPool) -> Option<Condition> {
 
 /// How many entries clusters of the pool have, or may get.
 fn count_usable_entries(pool: &ClusterPool) -> usize {
-    listed_entries(pool).filter(|(_, entry)| entry.status.usable()).count()
+    listed_entries(pool).filter(|(_, entry)| entry.status.is_usable()).count()
 }
 
 /// The inventory in a sentence: `4 of 7 usable; missing foo, bar; broken by configuration baz:
@@ -243,7 +243,7 @@ fn count_usable_entries(pool: &ClusterPool) -> usize {
 pub fn inventory_summary(pool: &ClusterPool) -> Option<String> {
     let number = pool.spec.inventory.as_ref()?.len();
     let mut parts = vec![format!("{} of {number} usable", count_usable_entries(pool))];
-    for status in EntryStatus::ALL.into_iter().filter(|status| !status.usable()) {
+    for status in EntryStatus::ALL.into_iter().filter(|status| !status.is_usable()) {
         let entries = pool.status.inventory.iter().filter(|(_, entry)| entry.status == status);
         let names: Vec<String> = entries.map(|(name, entry)| describe_entry(name, entry)).collect();
         if !names.is_empty() {

@@ -63,13 +63,13 @@ impl PoolNames<'_> {
             return None;
         }
         let address = lease.address?;
-        let name = self.pool.name_of(address);
+        let name = self.pool.address_name(address);
         let address_before = change.before.and_then(|before| before.address);
-        if address_before == Some(address) || self.state.name_of(lease) != name {
+        if address_before == Some(address) || self.state.address_name_of(lease) != name {
             return None;
         }
         let mut alike =
-            self.similar_pools.iter().flat_map(|similar| similar.addresses_named(&name));
+            self.similar_pools.iter().flat_map(|similar| similar.addresses_with_name(&name));
         if !alike.any(|similar| similar != address && self.is_leased(similar)) {
             return None;
         }

@@ -10,7 +10,7 @@ use crate::model::lease::ClusterHolder;
 use crate::model::meta::Key;
 use crate::model::state::{AgentId, CustomizationId, HostId, IpLeaseId, State};
 
-use super::clusters_hosts::may_have_nodes_left;
+use super::clusters_hosts::may_run_on_hosts_it_left;
 
 /// Leases a customization to a cluster.
 pub fn grant_customization(
@@ -49,7 +49,7 @@ pub fn grant_address(state: &mut State, lease: IpLease) {
 /// leased while a host that only a person can reboot may still run as a node with one of them.
 pub fn return_addresses(state: &mut State, cluster: &Cluster) {
     let Some(pool) = cluster.pool.clone() else { return };
-    if !may_have_nodes_left(state, &pool.namespace, &cluster.name) {
+    if !may_run_on_hosts_it_left(state, &pool.namespace, &cluster.name) {
         remove_addresses(state, &pool.namespace, &cluster.name);
     }
 }
@@ -80,7 +80,8 @@ pub fn return_addresses_of_host(state: &mut State, agent: &Agent, cluster: &str)
 /// Gives back the addresses of a cluster if it is gone and no host that has left it may still run
 /// as its node.
 pub fn return_addresses_of_gone_cluster(state: &mut State, namespace: &str, cluster: &str) {
-    if state.cluster(cluster).is_none() && !may_have_nodes_left(state, namespace, cluster) {
+    if state.find_cluster(cluster).is_none() && !may_run_on_hosts_it_left(state, namespace, cluster)
+    {
         remove_addresses(state, namespace, cluster);
     }
 }

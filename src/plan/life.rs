@@ -16,7 +16,8 @@ use crate::model::time::{Span, Time};
 
 use super::cluster_jobs::start_job;
 use super::{
-    CLUSTER, CUSTOMIZATION, agents, clusters_hosts, customizations, leases, pause, power, say, warn,
+    CLUSTER, CUSTOMIZATION, agents, clusters_hosts, customizations, leases, pause, power,
+    record_event, record_warning,
 };
 
 /// How long a cluster waits between installations.
@@ -28,7 +29,7 @@ const DEPROVISION_BACKOFF: Backoff =
 /// Until hosts that were picked are ready for their cluster.
 const HOSTS_COME: Span = Span::hours(1);
 /// From so many failed installations of a cluster on it is worth a warning of its own.
-pub const WORRYING: u32 = 3;
+pub const FAILURES_WORTH_A_WARNING: u32 = 3;
 
 /// Takes a cluster the next step of its life.
 pub fn advance_cluster(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
@@ -42,7 +43,7 @@ pub fn advance_cluster(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     match cluster.phase() {
         Phase::Deprovisioning => end_cluster(state, cluster_id, tick),
         Phase::Installed => {
-            agents::joining::advance(state, cluster_id, tick);
+            agents::joining::advance_joins(state, cluster_id, tick);
             power::advance_power(state, cluster_id, tick);
         }
         Phase::Installing | Phase::Retrying => install(state, cluster_id, tick),
@@ -57,7 +58,7 @@ fn needs_driver(state: &State, cluster: &Cluster) -> bool {
     if cluster.deleting.is_some() {
         return cluster.started_at.is_some() && !cluster.preserve;
     }
-    !cluster.installed() || clusters_hosts::power_hosts(state, cluster).is_empty()
+    !cluster.is_installed() || clusters_hosts::power_hosts(state, cluster).is_empty()
 }
 
 /// When a cluster whose last installation failed may be installed again: 1, 2, 4 ... minutes after
@@ -84,7 +85,7 @@ pub fn next_attempt_at(state: &State, cluster: &Cluster) -> Option<Time> {
 }
 
 /// Until when a pool's cluster waits for hosts that met all requirements when they were picked.
-pub fn waits_until(cluster: &Cluster) -> Option<Time> {
+pub fn waits_for_hosts_until(cluster: &Cluster) -> Option<Time> {
     if cluster.pool.is_none() || cluster.lacks.is_none() || cluster.stopped {
         return None;
     }
@@ -95,10 +96,13 @@ pub fn waits_until(cluster: &Cluster) -> Option<Time> {
 fn note_shortage_of_paused_cluster(state: &mut State, cluster_id: ClusterId) {
     let Some(cluster) = state.clusters.get(cluster_id) else { return };
     let is_to_be_installed = matches!(cluster.phase(), Phase::Installing | Phase::Retrying);
-    if !is_to_be_installed || !cluster.takes_hosts() || state.live_job(&cluster.name).is_some() {
+    if !is_to_be_installed
+        || !cluster.is_made_of_agents()
+        || state.live_job(&cluster.name).is_some()
+    {
         return;
     }
-    let shortage = agents::lacks(state, cluster);
+    let shortage = agents::find_shortage(state, cluster);
     let is_over = cluster.lacks.is_some() && shortage.is_none();
     state.clusters.update(cluster_id, |cluster| {
         if is_over {
@@ -119,8 +123,8 @@ fn install(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     }
     let is_unmet = note_unmet_requirements(state, cluster_id, tick);
     let Some(cluster) = state.clusters.get(cluster_id) else { return };
-    if !tick.jumped && waits_until(cluster).is_some_and(|end| end <= tick.now) {
-        let limit = HOSTS_COME.short();
+    if !tick.clock_jumped && waits_for_hosts_until(cluster).is_some_and(|end| end <= tick.now) {
+        let limit = HOSTS_COME.to_short_text();
         let failure = format!("Its hosts were not ready within {limit}");
         return stop_trying(state, cluster_id, failure, tick);
     }
@@ -141,7 +145,7 @@ fn install(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     if cluster.driver == Driver::Agent {
         let name = cluster.name.clone();
         let hosts = clusters_hosts::controlled_hosts(state, &name);
-        if clusters_hosts::are_busy(state, &hosts) {
+        if clusters_hosts::are_hosts_busy(state, &hosts) {
             return;
         }
         clusters_hosts::switch_on_hosts(state, &name);
@@ -164,11 +168,11 @@ fn has_used_its_attempts(cluster: &Cluster) -> bool {
 /// anything is missing.
 fn note_unmet_requirements(state: &mut State, cluster_id: ClusterId, tick: &Tick) -> bool {
     let Some(cluster) = state.clusters.get(cluster_id) else { return false };
-    let required = cluster.required();
+    let required = cluster.required_customization();
     let is_customization_missing =
         required.is_some_and(|key| state.customizations.find(&key).is_none());
     let shortage =
-        if cluster.takes_hosts() { find_shortage(state, cluster_id, tick) } else { None };
+        if cluster.is_made_of_agents() { find_shortage(state, cluster_id, tick) } else { None };
     let is_unmet = is_customization_missing || shortage.is_some();
     let Some(cluster) = state.clusters.get(cluster_id) else { return is_unmet };
     if is_unmet != cluster.unmet.is_some() || shortage != cluster.lacks {
@@ -183,12 +187,12 @@ fn note_unmet_requirements(state: &mut State, cluster_id: ClusterId, tick: &Tick
 /// What the hosts of a cluster lack: to meet all requirements and to be enough, and then addresses.
 fn find_shortage(state: &mut State, cluster_id: ClusterId, tick: &Tick) -> Option<Shortage> {
     let cluster = state.clusters.get(cluster_id)?.clone();
-    let shortage = agents::lacks(state, &cluster);
+    let shortage = agents::find_shortage(state, &cluster);
     if shortage.is_some() {
         return shortage;
     }
-    let hosts = agents::clusters::hosts_of(state, &cluster);
-    let waiting = agents::joining::without_addresses(state, &cluster, &hosts, tick);
+    let hosts = agents::clusters::agents_of_cluster(state, &cluster);
+    let waiting = agents::joining::claim_host_addresses(state, &cluster, &hosts, tick);
     let agents = waiting.iter().filter_map(|agent_id| state.agents.get(*agent_id));
     let names: Vec<&str> = agents.map(Agent::hostname).collect();
     if names.is_empty() {
@@ -245,7 +249,7 @@ fn stop_trying(state: &mut State, cluster_id: ClusterId, failure: String, tick: 
         cluster.failure.get_or_insert_with(|| failure.clone());
     });
     let Some(key) = state.clusters.get(cluster_id).map(Cluster::key) else { return };
-    warn(state, tick, EventReason::ProvisionStopped, (CLUSTER, key), failure);
+    record_warning(state, tick, EventReason::ProvisionStopped, (CLUSTER, key), failure);
 }
 
 /// Ends what still works on the cluster, destroys what was made, and lets the object go.
@@ -264,7 +268,7 @@ fn end_cluster(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
             job.ended = Some(tick.now);
             job.outcome = Some(CANCELLED.into());
         });
-        say(
+        record_event(
             state,
             tick,
             EventReason::JobCancelled,
@@ -286,7 +290,7 @@ fn deprovision(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     }
     if cluster.driver == Driver::Agent {
         let hosts = clusters_hosts::controlled_hosts(state, &cluster.name);
-        if clusters_hosts::are_busy(state, &hosts) {
+        if clusters_hosts::are_hosts_busy(state, &hosts) {
             return;
         }
     }
@@ -326,7 +330,7 @@ pub fn remove_cluster(state: &mut State, cluster_id: ClusterId, tick: &Tick, is_
     }
     state.clusters.remove(cluster_id);
     let message = if is_destroyed { "Deprovisioned" } else { "Nothing was destroyed" };
-    say(state, tick, EventReason::ClusterDeleted, (CLUSTER, key), message.into());
+    record_event(state, tick, EventReason::ClusterDeleted, (CLUSTER, key), message.into());
     if let Some(customization_id) = customization_id {
         end_customization_lease(state, customization_id, &name, preserved_dns_name, tick);
     }
@@ -356,7 +360,7 @@ fn end_customization_lease(
     if let Some(dns_name) = preserved_dns_name {
         leases::keep_customization(state, customization_id, dns_name);
         let message = format!("Kept by cluster {cluster}, left running");
-        return warn(state, tick, EventReason::Preserved, object, message);
+        return record_warning(state, tick, EventReason::Preserved, object, message);
     }
     leases::return_customization(state, customization_id);
     if let Some(pool) = holder.pool {
@@ -364,5 +368,5 @@ fn end_customization_lease(
         customizations::write_customization_status(state, customization_id, &pool, tick);
     }
     let message = format!("No longer leased to cluster {cluster}");
-    say(state, tick, EventReason::Released, object, message);
+    record_event(state, tick, EventReason::Released, object, message);
 }

@@ -6,11 +6,11 @@ use crate::model::claim::{Claim, ClusterRunning, Pending};
 use crate::model::cluster::Power;
 use crate::model::event_reason::EventReason;
 use crate::model::meta::Key;
-use crate::model::pool::PAUSED;
+use crate::model::pool::RECONCILE_PAUSE;
 use crate::model::state::{ClaimId, ClusterId, State};
 use crate::model::tick::Tick;
 
-use super::{CLAIM, CLUSTER, say, warn};
+use super::{CLAIM, CLUSTER, record_event, record_warning};
 
 /// Releases the clusters of deleted claims, and completes half-written pairs.
 pub fn sync_links(state: &mut State, pool: &Key, tick: &Tick) {
@@ -55,7 +55,7 @@ fn check_claim_of_cluster(state: &mut State, cluster_id: ClusterId, pool: &Key, 
         claim.pending = Pending::Assigned;
         claim.pending_since = Some(tick.now);
     });
-    warn(state, tick, EventReason::AssignmentRepaired, (CLAIM, key), message);
+    record_warning(state, tick, EventReason::AssignmentRepaired, (CLAIM, key), message);
 }
 
 /// Marks the cluster of a claim that is being deleted; once the cluster is gone, the claim goes,
@@ -63,14 +63,14 @@ fn check_claim_of_cluster(state: &mut State, cluster_id: ClusterId, pool: &Key, 
 fn release_cluster(state: &mut State, claim_id: ClaimId, tick: &Tick) {
     let Some(claim) = state.claims.get(claim_id) else { return };
     let key = claim.key();
-    let cluster_id = claim.cluster.as_deref().and_then(|name| state.cluster(name));
+    let cluster_id = claim.cluster.as_deref().and_then(|name| state.find_cluster(name));
     let cluster = cluster_id.and_then(|id| Some((id, state.clusters.get(id)?)));
     match cluster {
         Some((cluster_id, cluster)) if cluster.claim_key().as_ref() == Some(&key) => {
             if !cluster.marked && cluster.deleting.is_none() {
                 let object = (CLUSTER, cluster.key());
                 state.clusters.update(cluster_id, |cluster| cluster.marked = true);
-                say(
+                record_event(
                     state,
                     tick,
                     EventReason::ClusterReleased,
@@ -82,7 +82,13 @@ fn release_cluster(state: &mut State, claim_id: ClaimId, tick: &Tick) {
         _ if claim.held => {}
         _ => {
             state.claims.remove(claim_id);
-            say(state, tick, EventReason::ClaimDeleted, (CLAIM, key), "Claim is gone".into());
+            record_event(
+                state,
+                tick,
+                EventReason::ClaimDeleted,
+                (CLAIM, key),
+                "Claim is gone".into(),
+            );
         }
     }
 }
@@ -92,7 +98,8 @@ fn release_cluster(state: &mut State, claim_id: ClaimId, tick: &Tick) {
 fn check_cluster_of_claim(state: &mut State, claim_id: ClaimId, tick: &Tick) {
     let Some(claim) = state.claims.get(claim_id) else { return };
     let key = claim.key();
-    let Some(cluster_id) = claim.cluster.as_deref().and_then(|name| state.cluster(name)) else {
+    let Some(cluster_id) = claim.cluster.as_deref().and_then(|name| state.find_cluster(name))
+    else {
         return;
     };
     let Some(cluster) = state.clusters.get(cluster_id) else { return };
@@ -108,7 +115,13 @@ fn check_cluster_of_claim(state: &mut State, claim_id: ClaimId, tick: &Tick) {
                 cluster.claimed_at.get_or_insert(tick.now);
                 cluster.power_wanted = Power::Running;
             });
-            warn(state, tick, EventReason::AssignmentRepaired, (CLUSTER, object), message);
+            record_warning(
+                state,
+                tick,
+                EventReason::AssignmentRepaired,
+                (CLUSTER, object),
+                message,
+            );
         }
         _ => {
             let name = &cluster.name;
@@ -119,7 +132,7 @@ fn check_cluster_of_claim(state: &mut State, claim_id: ClaimId, tick: &Tick) {
                 claim.pending_since = Some(tick.now);
                 claim.running = ClusterRunning::Initialized;
             });
-            warn(state, tick, EventReason::AssignmentConflict, (CLAIM, key), message);
+            record_warning(state, tick, EventReason::AssignmentConflict, (CLAIM, key), message);
         }
     }
 }
@@ -137,7 +150,7 @@ pub fn write_claim_conditions(state: &mut State, pool: &Key, tick: &Tick) {
         let is_handed_over = pending == Pending::Claimed && claim.pending != Pending::Claimed;
         let is_cluster_gone =
             running == ClusterRunning::Deleted && claim.running != ClusterRunning::Deleted;
-        let has_new_status = claim.pending.wire().0 != pending.wire().0;
+        let has_new_status = claim.pending.condition_words().0 != pending.condition_words().0;
         state.claims.update(claim_id, |claim| {
             if has_new_status || claim.pending_since.is_none() {
                 claim.pending_since = Some(tick.now);
@@ -150,9 +163,9 @@ pub fn write_claim_conditions(state: &mut State, pool: &Key, tick: &Tick) {
         });
         if is_cluster_gone {
             let message = format!("Cluster {cluster} is gone; release the claim and make another");
-            warn(state, tick, EventReason::ClusterGone, (CLAIM, key), message);
+            record_warning(state, tick, EventReason::ClusterGone, (CLAIM, key), message);
         } else if is_handed_over {
-            say(
+            record_event(
                 state,
                 tick,
                 EventReason::ClusterClaimed,
@@ -169,12 +182,12 @@ fn claim_conditions(state: &State, claim: &Claim) -> (Pending, ClusterRunning) {
         let pending = match state.pools.by_key(&claim.pool_key()) {
             None => Pending::PoolMissing,
             Some(pool) if pool.metadata.deletion_timestamp.is_some() => Pending::PoolDeleting,
-            Some(pool) if pool.metadata.annotated(PAUSED) => Pending::PoolPaused,
+            Some(pool) if pool.metadata.has_true_annotation(RECONCILE_PAUSE) => Pending::PoolPaused,
             Some(_) => Pending::NoClusters,
         };
         return (pending, claim.running);
     };
-    let Some(cluster) = state.cluster(name).and_then(|id| state.clusters.get(id)) else {
+    let Some(cluster) = state.find_cluster(name).and_then(|id| state.clusters.get(id)) else {
         return (claim.pending, ClusterRunning::Deleted);
     };
     if cluster.deleting.is_some() || cluster.marked {
@@ -184,6 +197,6 @@ fn claim_conditions(state: &State, claim: &Claim) -> (Pending, ClusterRunning) {
         return (claim.pending, claim.running);
     }
     let running =
-        if cluster.power.runs() { ClusterRunning::Running } else { ClusterRunning::Resuming };
+        if cluster.power.is_running() { ClusterRunning::Running } else { ClusterRunning::Resuming };
     (Pending::Claimed, running)
 }

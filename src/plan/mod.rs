@@ -34,28 +34,28 @@ mod wiping;
 
 use std::rc::Rc;
 
-pub use deadline::{deadline, overdue};
+pub use deadline::{deadline, overdue_report};
 pub use expire::effective_lifetime;
-pub use hosts::version;
+pub use hosts::secret_version;
 pub use inventory::inventory_summary;
-pub use life::{WORRYING, next_attempt_at, waits_until};
+pub use life::{FAILURES_WORTH_A_WARNING, next_attempt_at, waits_for_hosts_until};
 pub use pause::end_pause;
 pub use power::hibernates_at;
-pub use recipe::trial;
-pub use reports::{absorb, look};
+pub use recipe::render_next_cluster;
+pub use reports::{take_healths, take_job_reports};
 pub use schedule::schedule_of;
-pub use size::{BROKEN, STALE};
+pub use size::{BROKEN_CLUSTER, STALE_CLUSTER};
 pub use version::pool_version;
-pub use vips::claim_of_host;
-pub use whole::{free, mend};
+pub use vips::host_claim_name;
+pub use whole::{free_customization, repair_links};
 
 use crate::model::cluster::Cluster;
 use crate::model::driver::Driver;
 use crate::model::event::Event;
 use crate::model::event_reason::EventReason;
 use crate::model::meta::Key;
-use crate::model::pool::{ClusterPool, PAUSED};
-use crate::model::power::SETTLE;
+use crate::model::pool::{ClusterPool, RECONCILE_PAUSE};
+use crate::model::power::SETTLE_TIME;
 use crate::model::state::{Books, ClusterId, PoolId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
@@ -82,7 +82,7 @@ pub fn settle(state: &mut State, tick: &Tick, names: &dyn Books) -> Result<(), N
 /// One round: what Hive would do in one reconcile of each pool, in its order.
 pub fn round(state: &mut State, tick: &Tick, names: &dyn Books) {
     // Agents first: the pools below pick hosts, so host states must already be those of this pass.
-    agents::advance(state, tick);
+    agents::advance_agents(state, tick);
     let pool_ids: Vec<PoolId> = state.pools.iter().map(|(pool_id, _)| pool_id).collect();
     for pool_id in pool_ids {
         plan_pool(state, pool_id, tick, names);
@@ -120,7 +120,8 @@ fn plan_pool(state: &mut State, pool_id: PoolId, tick: &Tick, names: &dyn Books)
 /// Whether a pool makes clusters and hands them over. A paused one does not, unless it is being
 /// deleted: then it goes all the same.
 fn may_act(pool: &ClusterPool) -> bool {
-    !pool.metadata.annotated(PAUSED) || pool.metadata.deletion_timestamp.is_some()
+    !pool.metadata.has_true_annotation(RECONCILE_PAUSE)
+        || pool.metadata.deletion_timestamp.is_some()
 }
 
 /// Clusters that were applied by hand, and the clusters and claims of pools that are not there.
@@ -148,10 +149,10 @@ fn plan_clusters_without_pool(state: &mut State, tick: &Tick) {
 /// When something is next due by itself: an expiry, a retry, a timeout, a schedule, and after a
 /// plan the end of an address's rest. An instant that has passed is none any more: what was to be
 /// done then is done, or waits for something else.
-pub fn due(state: &State, now: Time) -> Option<Time> {
+pub fn next_due_at(state: &State, now: Time) -> Option<Time> {
     let mut instants: Vec<Time> = Vec::new();
     instants.extend(hosts::next_due_at(state));
-    instants.extend(agents::joining::due(state));
+    instants.extend(agents::joining::next_join_retry(state));
     for pool in state.pools.rows() {
         instants.extend(schedule::next_tick_at(pool));
         if may_act(pool) {
@@ -160,30 +161,30 @@ pub fn due(state: &State, now: Time) -> Option<Time> {
     }
     for claim in state.claims.rows().filter(|claim| claim.deleting.is_none()) {
         if !claim.warned {
-            instants.extend(claim.expires_soon());
+            instants.extend(claim.warning_due_at());
         }
-        instants.extend(claim.expires());
+        instants.extend(claim.expires_at());
     }
     for cluster in state.clusters.rows().filter(|cluster| is_looked_after(cluster)) {
         instants.extend(life::next_attempt_at(state, cluster));
         instants.extend(life::next_deprovision_at(cluster));
-        instants.extend(life::waits_until(cluster));
+        instants.extend(life::waits_for_hosts_until(cluster));
         instants.extend(power::hibernates_at(state, cluster));
         instants.extend(power::next_power_attempt_at(cluster));
         instants.extend(power::next_health_check_at(state, cluster));
-        instants.extend(power::settled_at(cluster, SETTLE));
+        instants.extend(power::settled_at(cluster, SETTLE_TIME));
     }
-    instants.extend(state.resting.values().copied());
+    instants.extend(state.resting_until.values().copied());
     instants.into_iter().filter(|instant| *instant > now).min()
 }
 
 /// Nothing happens to a cluster that is paused, or that no driver looks after.
 fn is_looked_after(cluster: &Cluster) -> bool {
-    !cluster.paused && (cluster.driver != Driver::Missing || cluster.power.waits())
+    !cluster.paused && (cluster.driver != Driver::Missing || cluster.power.is_waiting())
 }
 
 /// Records an event: what is done to an object, and why. `object` is its kind and its key.
-fn say(
+fn record_event(
     state: &mut State,
     tick: &Tick,
     reason: EventReason,
@@ -194,7 +195,7 @@ fn say(
 }
 
 /// Records a warning: what went wrong with an object, or soon will.
-fn warn(
+fn record_warning(
     state: &mut State,
     tick: &Tick,
     reason: EventReason,
@@ -212,20 +213,20 @@ fn push_event(
     (kind, object): (&'static str, Key),
     message: String,
 ) {
-    state.event(Event {
+    state.record_event(Event {
         time: tick.now,
         warning,
         reason: reason.into(),
         kind,
         object,
-        actor: PASS.to_owned(),
+        actor: PASS_ACTOR.to_owned(),
         message,
         ..Event::default()
     });
 }
 
 /// The actor of what a pass decides. Whoever started the pass has typed nothing of the kind.
-const PASS: &str = "reconcile";
+const PASS_ACTOR: &str = "reconcile";
 const POOL: &str = "ClusterPool";
 const AGENT: &str = "Agent";
 const HOST: &str = "BareMetalHost";

@@ -10,7 +10,7 @@ use crate::model::state::{PoolId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Span;
 
-use super::{POOL, say, warn};
+use super::{POOL, record_event, record_warning};
 
 /// How long a pause is, by how many waves of failures there were.
 const BACKOFF: Backoff = Backoff { first: Span::minutes(1), factor: 2, longest: Span::hours(1) };
@@ -25,7 +25,7 @@ pub fn lift_expired_pause(state: &mut State, pool_id: PoolId, tick: &Tick) {
     if pause.generation != pool.metadata.generation {
         return end_pause(state, pool_id);
     }
-    if !tick.jumped && pause.until.is_some_and(|until| tick.now >= until) {
+    if !tick.clock_jumped && pause.until.is_some_and(|until| tick.now >= until) {
         state.pools.update(pool_id, |pool| {
             if let Some(pause) = &mut pool.status.install_pause {
                 pause.until = None;
@@ -57,7 +57,7 @@ pub fn begin_pause(state: &mut State, pool_id: PoolId, cause: &str, tick: &Tick)
     };
     state.pools.update(pool_id, |pool| pool.status.install_pause = Some(pause));
     let message = format!("No installation begins before {until}: {cause}");
-    warn(state, tick, EventReason::InstallationsPaused, (POOL, key), message);
+    record_warning(state, tick, EventReason::InstallationsPaused, (POOL, key), message);
 }
 
 /// Counts a cluster that was given up and that another one replaces. One alone may have been bad
@@ -80,7 +80,7 @@ pub fn resume_after_success(state: &mut State, pool_id: PoolId, tick: &Tick) {
     end_pause(state, pool_id);
     if was_paused {
         let message = "An installation succeeded: installations begin as usual";
-        say(state, tick, EventReason::InstallationsResumed, (POOL, key), message.into());
+        record_event(state, tick, EventReason::InstallationsResumed, (POOL, key), message.into());
     }
 }
 

@@ -6,7 +6,7 @@
 use crate::model::cluster::{Cluster, Phase, Power};
 use crate::model::driver::Driver;
 use crate::model::event_reason::EventReason;
-use crate::model::job::{Health, Verb};
+use crate::model::job::{ClusterHealth, Verb};
 use crate::model::pool::ClusterPool;
 use crate::model::state::{ClusterId, PoolId, State};
 use crate::model::tick::Tick;
@@ -14,7 +14,7 @@ use crate::model::time::{Span, Time};
 
 use super::buckets::{does_any_claim_wait, passed_over_at, sort_pool};
 use super::cluster_jobs::start_job;
-use super::{CLUSTER, clusters_hosts, say, warn};
+use super::{CLUSTER, clusters_hosts, record_event, record_warning};
 
 /// How long after a failed start or stop it is tried again.
 const RETRY: Span = Span::minutes(1);
@@ -32,7 +32,7 @@ pub fn choose_running_clusters(state: &mut State, pool_id: PoolId, tick: &Tick) 
     pass_over_slow_clusters(state, pool_id, tick);
     let Some(pool) = state.pools.get(pool_id) else { return };
     let sorted = sort_pool(state, pool, tick.now);
-    let is_pool_powerless = pool.powerless();
+    let is_pool_powerless = pool.cannot_stop_machines();
     let is_by_hosts = pool.driver() == Driver::Agent;
     let running = pool.running_count().saturating_add(sorted.waiting.len());
     let has_waiting_claims = !sorted.waiting.is_empty();
@@ -48,8 +48,8 @@ pub fn choose_running_clusters(state: &mut State, pool_id: PoolId, tick: &Tick) 
         // What cannot be stopped runs.
         let cannot_stop = is_pool_powerless && !(is_by_hosts && is_driven_by_hosts(state, cluster));
         // A cluster that was passed over goes on waking: the first that runs serves the claim.
-        let is_slow = cluster.passed_over.is_some() && cluster.power.waking();
-        let may_serve = has_waiting_claims && is_slow && cluster.wants() == Power::Running;
+        let is_slow = cluster.passed_over.is_some() && cluster.power.is_waking();
+        let may_serve = has_waiting_claims && is_slow && cluster.wanted_power() == Power::Running;
         let runs = rank < running || cannot_stop || may_serve;
         // A cluster that waits for its next attempt takes no place from one that is there.
         let has_job = state.live_job(&cluster.name).is_some();
@@ -65,7 +65,7 @@ pub fn choose_running_clusters(state: &mut State, pool_id: PoolId, tick: &Tick) 
 /// A standby that takes too long to wake takes no place from those that may serve the claims that
 /// wait: the next ones are woken, too.
 fn pass_over_slow_clusters(state: &mut State, pool_id: PoolId, tick: &Tick) {
-    if tick.jumped {
+    if tick.clock_jumped {
         return;
     }
     let Some(pool) = state.pools.get(pool_id) else { return };
@@ -86,7 +86,7 @@ fn pass_over_slow_clusters(state: &mut State, pool_id: PoolId, tick: &Tick) {
         let message = format!(
             "Not running {after} after it was woken: the next standby is woken for the claims"
         );
-        warn(state, tick, EventReason::PassedOver, (CLUSTER, key), message);
+        record_warning(state, tick, EventReason::PassedOver, (CLUSTER, key), message);
     }
 }
 
@@ -129,12 +129,12 @@ pub fn advance_power(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     if cluster.power == Power::Unsupported {
         return set_power(state, cluster_id, Power::Running, None, tick);
     }
-    if !tick.jumped && hibernates_at(state, cluster).is_some_and(|end| tick.now >= end) {
+    if !tick.clock_jumped && hibernates_at(state, cluster).is_some_and(|end| tick.now >= end) {
         let key = cluster.key();
         let after = cluster.hibernate_after.unwrap_or_default();
         state.clusters.update(cluster_id, |cluster| cluster.power_wanted = Power::Hibernating);
         let message = format!("It has run for {after}: it goes to sleep");
-        say(state, tick, EventReason::HibernateAfter, (CLUSTER, key), message);
+        record_event(state, tick, EventReason::HibernateAfter, (CLUSTER, key), message);
     }
     start_or_stop(state, cluster_id, tick);
 }
@@ -147,12 +147,12 @@ fn start_or_stop(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
         return;
     }
     let power = cluster.power;
-    let wanted = cluster.wants();
-    let is_on_its_way = (power.waking() && wanted == Power::Running)
-        || (power.stopping() && wanted == Power::Hibernating);
+    let wanted = cluster.wanted_power();
+    let is_on_its_way = (power.is_waking() && wanted == Power::Running)
+        || (power.is_stopping() && wanted == Power::Hibernating);
     let hosts = clusters_hosts::power_hosts(state, cluster);
-    let are_hosts_busy = clusters_hosts::are_busy(state, &hosts);
-    if is_on_its_way && power.waits() {
+    let are_hosts_busy = clusters_hosts::are_hosts_busy(state, &hosts);
+    if is_on_its_way && power.is_waiting() {
         let is_due = next_health_check_at(state, cluster).is_none_or(|next| tick.now >= next);
         if is_asked_by_job(state, cluster) && is_due && !are_hosts_busy {
             start_job(state, cluster_id, Verb::Health, tick);
@@ -167,7 +167,7 @@ fn start_or_stop(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     let (verb, next_power) = match (power, wanted) {
         (Power::Hibernating, Power::Hibernating) => return,
         (_, Power::Hibernating) => (Verb::Stop, Power::Stopping),
-        (power, _) if power.runs() || power == Power::Unset => return,
+        (power, _) if power.is_running() || power == Power::Unset => return,
         _ => (Verb::Start, Power::Starting),
     };
     if are_hosts_busy {
@@ -181,14 +181,14 @@ fn start_or_stop(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
 
 /// Whether it takes a job to ask a cluster how it does.
 fn is_asked_by_job(state: &State, cluster: &Cluster) -> bool {
-    cluster.driver.supervised() || is_driven_by_hosts(state, cluster)
+    cluster.driver.is_supervised() || is_driven_by_hosts(state, cluster)
 }
 
 /// When a cluster that waits for its machines, nodes or operators is asked again; none if it was
 /// never asked, or needs no asking.
 pub fn next_health_check_at(state: &State, cluster: &Cluster) -> Option<Time> {
     let asked_at = cluster.asked_at?;
-    if !cluster.power.waits() || !is_asked_by_job(state, cluster) {
+    if !cluster.power.is_waiting() || !is_asked_by_job(state, cluster) {
         return None;
     }
     Some(asked_at.plus(ASK))
@@ -196,7 +196,7 @@ pub fn next_health_check_at(state: &State, cluster: &Cluster) -> Option<Time> {
 
 /// When a start or stop that failed is tried again.
 pub fn next_power_attempt_at(cluster: &Cluster) -> Option<Time> {
-    if cluster.power.failed() { Some(cluster.power_since?.plus(RETRY)) } else { None }
+    if cluster.power.has_failed() { Some(cluster.power_since?.plus(RETRY)) } else { None }
 }
 
 /// When the operators of a waking cluster have been left alone for as long as they are to be.
@@ -205,9 +205,9 @@ pub fn settled_at(cluster: &Cluster, settle: Span) -> Option<Time> {
 }
 
 /// Takes in how a cluster that is waking or going to sleep is doing: Hive's steps.
-pub fn take_health(state: &mut State, cluster_id: ClusterId, health: &Health, tick: &Tick) {
+pub fn take_health(state: &mut State, cluster_id: ClusterId, health: &ClusterHealth, tick: &Tick) {
     let Some(cluster) = state.clusters.get(cluster_id) else { return };
-    if !cluster.power.waits() {
+    if !cluster.power.is_waiting() {
         return;
     }
     let since = cluster.power_since.unwrap_or(tick.now);
@@ -226,7 +226,7 @@ pub fn take_health(state: &mut State, cluster_id: ClusterId, health: &Health, ti
         _ if !health.operators_ready => Power::WaitingForOperators,
         _ => Power::Running,
     };
-    let has_message = next_power.waits() && !are_machines_ready;
+    let has_message = next_power.is_waiting() && !are_machines_ready;
     let message = has_message.then_some(unready_machines);
     set_power(state, cluster_id, next_power, message, tick);
 }
@@ -245,13 +245,13 @@ pub fn set_power(
     }
     let key = cluster.key();
     let is_changed = cluster.power != power;
-    if power == Power::Running && cluster.power.waking() {
+    if power == Power::Running && cluster.power.is_waking() {
         learn_from_waking(state, cluster_id, tick);
     }
     let Some(cluster) = state.clusters.get(cluster_id) else { return };
     let has_slept = matches!(cluster.power, Power::Hibernating | Power::Unset | Power::Paused);
     // Called back before it slept: its waking begins now.
-    let has_turned = power.waking() && !cluster.power.waking();
+    let has_turned = power.is_waking() && !cluster.power.is_waking();
     state.clusters.update(cluster_id, |cluster| {
         if is_changed {
             cluster.power_since = Some(tick.now);
@@ -261,7 +261,7 @@ pub fn set_power(
         } else if has_slept || has_turned {
             cluster.awake_since = Some(tick.now);
         }
-        if power.runs() {
+        if power.is_running() {
             cluster.passed_over = None;
         }
         cluster.power = power;
@@ -274,18 +274,18 @@ pub fn set_power(
         Power::Hibernating if is_changed => EventReason::Hibernating,
         _ => return,
     };
-    let event = format!("Cluster is {}", power.doing());
+    let event = format!("Cluster is {}", power.describe());
     if matches!(power, Power::FailedToStart | Power::FailedToStop) {
         let failure = format!("{event}: {}", message.unwrap_or_default());
-        warn(state, tick, reason, (CLUSTER, key), failure);
+        record_warning(state, tick, reason, (CLUSTER, key), failure);
     } else {
-        say(state, tick, reason, (CLUSTER, key), event);
+        record_event(state, tick, reason, (CLUSTER, key), event);
     }
 }
 
 /// Notes with the pool how long a cluster took to wake, which tells how long the next one may take.
 fn learn_from_waking(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
-    if tick.jumped {
+    if tick.clock_jumped {
         return;
     }
     let Some(cluster) = state.clusters.get(cluster_id) else { return };
@@ -303,7 +303,7 @@ fn learn_from_waking(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
 /// What a pool says when its clusters cannot be stopped; a pool of hosts says it when one of its
 /// clusters cannot.
 pub fn why_power_is_unsupported(state: &State, pool: &ClusterPool) -> Option<&'static str> {
-    if !pool.powerless() {
+    if !pool.cannot_stop_machines() {
         return None;
     }
     let members = state.members(&pool.key()).clusters.into_iter();

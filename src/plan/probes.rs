@@ -19,7 +19,7 @@ pub type Probes = HashMap<Key, bool>;
 pub fn hosts_to_probe(state: &State) -> Probes {
     let mut probes = Probes::new();
     for agent in state.agents.rows() {
-        if let Some(host) = agent.bmh() {
+        if let Some(host) = agent.host_key() {
             probes.insert(host, agent.status.found && agent.state().is_free());
         }
     }

@@ -19,11 +19,11 @@ const KEPT_OF_LONG_NAME: usize = 48;
 /// error is a sentence that fits a condition.
 pub fn unpatched_install_config(state: &State, pool: &ClusterPool) -> Result<Value, String> {
     let Some(reference) = &pool.spec.install_config_secret_template_ref else {
-        return install_config::base(&pool.spec, None);
+        return install_config::render_base(&pool.spec, None);
     };
     let key = Key::new(&*pool.metadata.namespace, &*reference.name);
     let template = state.templates.get(&key).ok_or_else(|| describe_missing_template(&key.name))?;
-    install_config::base(&pool.spec, Some(template))
+    install_config::render_base(&pool.spec, Some(template))
 }
 
 fn describe_missing_template(secret: &str) -> String {
@@ -53,11 +53,11 @@ pub fn render_install_config(
 }
 
 fn is_label(word: &str) -> bool {
-    rules::label("a name", word).is_ok()
+    rules::check_dns_label("a name", word).is_ok()
 }
 
 /// Renders what the next cluster of a pool would get. Its random suffix is left open as `xxxxx`.
-pub fn trial(
+pub fn render_next_cluster(
     state: &State,
     pool: &ClusterPool,
     patches: Option<&CustomizationSpec>,

@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::cluster::{Cluster, LEFT_BY_INSTALLATION, Power};
+use crate::model::cluster::{Cluster, INSTALLATION_SECRETS, Power};
 use crate::model::deployment::ClusterMetadata;
-use crate::model::documents::{Secret, SecretValue, Stored};
+use crate::model::documents::{Secret, SecretValue, StoredValue};
 use crate::model::event_reason::EventReason;
 use crate::model::job::{
-    FAILED, Failure, Health, INTERRUPTED, Installation, Job, Outcome, Report, SUCCEEDED, Verb,
+    ClusterHealth, FAILED, FailureKind, INTERRUPTED, Installation, Job, JobOutcome, JobReport,
+    SUCCEEDED, Verb,
 };
 use crate::model::meta::{Key, LocalRef, Meta};
 use crate::model::state::{ClusterId, JobId, PoolId, State};
@@ -17,12 +18,12 @@ use crate::model::time::Time;
 
 use super::agents::joining;
 use super::power::{set_power, take_health};
-use super::{CLUSTER, agents, hosts, life, pause, say, warn};
+use super::{CLUSTER, agents, hosts, life, pause, record_event, record_warning};
 
 /// Takes in how clusters do that are waking or going to sleep, by their names.
-pub fn look(state: &mut State, healths: Vec<(String, Health)>, tick: &Tick) {
+pub fn take_healths(state: &mut State, healths: Vec<(String, ClusterHealth)>, tick: &Tick) {
     for (name, health) in healths {
-        let Some(cluster_id) = state.cluster(&name) else { continue };
+        let Some(cluster_id) = state.find_cluster(&name) else { continue };
         let pool = state.clusters.get(cluster_id).and_then(|cluster| cluster.pool.clone());
         state.act_for(pool);
         take_health(state, cluster_id, &health, tick);
@@ -32,7 +33,7 @@ pub fn look(state: &mut State, healths: Vec<(String, Health)>, tick: &Tick) {
 
 /// Takes in what drivers report of their jobs. Reports of jobs that are not live any more are
 /// dropped.
-pub fn absorb(state: &mut State, reports: Vec<Report>, tick: &Tick) {
+pub fn take_job_reports(state: &mut State, reports: Vec<JobReport>, tick: &Tick) {
     for report in reports {
         let Some((job_id, live_job)) = state.live_job(&report.object) else { continue };
         if live_job.id != report.job {
@@ -51,19 +52,21 @@ pub fn absorb(state: &mut State, reports: Vec<Report>, tick: &Tick) {
 fn take_interim_report(
     state: &mut State,
     job: &Job,
-    outcome: Outcome,
+    outcome: JobOutcome,
     tick: &Tick,
-) -> Option<Outcome> {
-    let cluster_id = state.cluster(&job.object);
+) -> Option<JobOutcome> {
+    let cluster_id = state.find_cluster(&job.object);
     match outcome {
-        Outcome::Hosts(reports) => hosts::take_reports(state, job, reports, tick),
-        Outcome::Boots(image) => agents::boots(state, job, image.as_deref(), tick),
-        Outcome::Saved(installation) => {
+        JobOutcome::Hosts(reports) => hosts::take_reports(state, job, reports, tick),
+        JobOutcome::Boots(image) => {
+            agents::update_booting_hosts(state, job, image.as_deref(), tick);
+        }
+        JobOutcome::Saved(installation) => {
             if let Some(cluster_id) = cluster_id {
                 keep_secrets(state, cluster_id, &installation, tick.now);
             }
         }
-        Outcome::Progress(progress) => {
+        JobOutcome::Progress(progress) => {
             if let Some(cluster_id) = cluster_id {
                 state.clusters.update(cluster_id, |cluster| cluster.progress = Some(progress));
             }
@@ -73,8 +76,8 @@ fn take_interim_report(
     None
 }
 
-fn finish_job(state: &mut State, job_id: JobId, job: &Job, outcome: Outcome, tick: &Tick) {
-    let cluster_id = state.cluster(&job.object);
+fn finish_job(state: &mut State, job_id: JobId, job: &Job, outcome: JobOutcome, tick: &Tick) {
+    let cluster_id = state.find_cluster(&job.object);
     if let Some(cluster_id) = cluster_id {
         state.clusters.update(cluster_id, |cluster| match job.verb {
             Verb::Provision => cluster.progress = None,
@@ -83,8 +86,8 @@ fn finish_job(state: &mut State, job_id: JobId, job: &Job, outcome: Outcome, tic
         });
     }
     let (result, message) = match &outcome {
-        Outcome::Failed { message, .. } => (FAILED, Some(message.clone())),
-        Outcome::BrokeOff { message, .. } => (INTERRUPTED, Some(message.clone())),
+        JobOutcome::Failed { message, .. } => (FAILED, Some(message.clone())),
+        JobOutcome::BrokeOff { message, .. } => (INTERRUPTED, Some(message.clone())),
         _ => (SUCCEEDED, None),
     };
     state.jobs.update(job_id, |job| {
@@ -97,7 +100,7 @@ fn finish_job(state: &mut State, job_id: JobId, job: &Job, outcome: Outcome, tic
     }
     if let Some(cluster_id) = cluster_id {
         if job.verb == Verb::AddNodes {
-            joining::over(state, cluster_id, &outcome, tick);
+            joining::finish_join(state, cluster_id, &outcome, tick);
         }
         apply_outcome(state, cluster_id, job.verb, outcome, tick);
     }
@@ -108,22 +111,24 @@ fn apply_outcome(
     state: &mut State,
     cluster_id: ClusterId,
     verb: Verb,
-    outcome: Outcome,
+    outcome: JobOutcome,
     tick: &Tick,
 ) {
     let Some(key) = state.clusters.get(cluster_id).map(Cluster::key) else { return };
     match (verb, outcome) {
-        (_, Outcome::Failed { message, how: failure }) => {
+        (_, JobOutcome::Failed { message, how: failure }) => {
             apply_failure(state, cluster_id, verb, (&message, failure), tick);
         }
-        (_, Outcome::BrokeOff { message, later }) => {
+        (_, JobOutcome::BrokeOff { message, later }) => {
             let event = format!("{} broke off: {message}", verb.name());
-            warn(state, tick, EventReason::JobInterrupted, (CLUSTER, key), event);
+            record_warning(state, tick, EventReason::JobInterrupted, (CLUSTER, key), event);
             if verb == Verb::Provision {
                 note_interruption(state, cluster_id, later.then_some(message), tick);
             }
         }
-        (Verb::Health, Outcome::Healthy(health)) => take_health(state, cluster_id, &health, tick),
+        (Verb::Health, JobOutcome::Healthy(health)) => {
+            take_health(state, cluster_id, &health, tick);
+        }
         (
             Verb::AddNodes
             | Verb::Health
@@ -137,20 +142,20 @@ fn apply_outcome(
         )
         | (
             _,
-            Outcome::Saved(_)
-            | Outcome::Progress(_)
-            | Outcome::Boots(_)
-            | Outcome::Healthy(_)
-            | Outcome::Hosts(_),
+            JobOutcome::Saved(_)
+            | JobOutcome::Progress(_)
+            | JobOutcome::Boots(_)
+            | JobOutcome::Healthy(_)
+            | JobOutcome::Hosts(_),
         )
-        | (Verb::Provision, Outcome::Done) => {}
+        | (Verb::Provision, JobOutcome::Done) => {}
         (Verb::Deprovision, _) => note_deprovision(state, cluster_id, tick),
-        (Verb::Provision, Outcome::Installed(installation)) => {
+        (Verb::Provision, JobOutcome::Installed(installation)) => {
             note_installation(state, cluster_id, &installation, tick.now);
             if let Some(pool_id) = pool_of(state, cluster_id) {
                 pause::resume_after_success(state, pool_id, tick);
             }
-            say(
+            record_event(
                 state,
                 tick,
                 EventReason::Installed,
@@ -177,7 +182,7 @@ fn note_deprovision(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
         cluster.undo_failed_at = None;
     });
     let message = "What an interrupted installation left is gone".into();
-    say(state, tick, EventReason::CleanedUp, (CLUSTER, key), message);
+    record_event(state, tick, EventReason::CleanedUp, (CLUSTER, key), message);
 }
 
 /// Notes a failed job, and gives the cluster up or lets its pool pause where trying again is of no
@@ -186,7 +191,7 @@ fn apply_failure(
     state: &mut State,
     cluster_id: ClusterId,
     verb: Verb,
-    (message, failure): (&str, Failure),
+    (message, failure): (&str, FailureKind),
     tick: &Tick,
 ) {
     let Some(key) = state.clusters.get(cluster_id).map(Cluster::key) else { return };
@@ -194,21 +199,21 @@ fn apply_failure(
     // Whether a cluster is healthy is asked again and again.
     if verb != Verb::Health {
         let event = format!("{} failed: {message}", verb.name());
-        warn(state, tick, EventReason::JobFailed, (CLUSTER, key), event);
+        record_warning(state, tick, EventReason::JobFailed, (CLUSTER, key), event);
     }
     if verb != Verb::Provision {
         return;
     }
     match failure {
-        Failure::Usual => {}
-        Failure::Hopeless => {
+        FailureKind::Usual => {}
+        FailureKind::Hopeless => {
             // Without a limit it is tried again all the same, later and later.
             let cluster = state.clusters.get(cluster_id);
             if cluster.is_some_and(|cluster| cluster.attempts_limit.is_some()) {
                 life::give_up_cluster(state, cluster_id, tick);
             }
         }
-        Failure::NothingMade => {
+        FailureKind::NothingMade => {
             if let Some(pool_id) = pool_of(state, cluster_id) {
                 pause::begin_pause(state, pool_id, message, tick);
             }
@@ -242,7 +247,7 @@ fn note_failure(
     state: &mut State,
     cluster_id: ClusterId,
     verb: Verb,
-    (message, failure): (&str, Failure),
+    (message, failure): (&str, FailureKind),
     tick: &Tick,
 ) {
     match verb {
@@ -275,26 +280,26 @@ fn note_failure(
 fn note_failed_installation(
     state: &mut State,
     cluster_id: ClusterId,
-    (message, failure): (&str, Failure),
+    (message, failure): (&str, FailureKind),
     tick: &Tick,
 ) {
     // What failed before anything existed says nothing of this cluster.
-    let is_counted = failure != Failure::NothingMade;
+    let is_counted = failure != FailureKind::NothingMade;
     state.clusters.update(cluster_id, |cluster| {
         cluster.restarts += u32::from(is_counted);
         cluster.failed_at = Some(tick.now);
         cluster.failure = Some(message.to_owned());
         // Something of it may be there.
-        cluster.interrupted |= cluster.driver.supervised();
+        cluster.interrupted |= cluster.driver.is_supervised();
     });
     let Some(cluster) = state.clusters.get(cluster_id) else { return };
     let times = cluster.restarts;
-    if is_counted && times >= life::WORRYING && cluster.attempts_limit.is_none() {
+    if is_counted && times >= life::FAILURES_WORTH_A_WARNING && cluster.attempts_limit.is_none() {
         let key = cluster.key();
         let event = format!(
             "Installation failed {times} times, and is tried for ever: set installAttemptsLimit"
         );
-        warn(state, tick, EventReason::InstallKeepsFailing, (CLUSTER, key), event);
+        record_warning(state, tick, EventReason::InstallKeepsFailing, (CLUSTER, key), event);
     }
 }
 
@@ -317,10 +322,10 @@ fn keep_secrets(state: &mut State, cluster_id: ClusterId, installation: &Install
             ],
         ),
     ] {
-        let mut stored: BTreeMap<String, Stored> = BTreeMap::new();
+        let mut stored: BTreeMap<String, StoredValue> = BTreeMap::new();
         for (key, value) in values {
             if let Some(value) = value {
-                stored.insert(key.into(), Stored::New(value));
+                stored.insert(key.into(), StoredValue::New(value));
             }
         }
         if !stored.is_empty() {
@@ -329,7 +334,7 @@ fn keep_secrets(state: &mut State, cluster_id: ClusterId, installation: &Install
     }
 }
 
-fn keep_secret(state: &mut State, key: Key, values: BTreeMap<String, Stored>, now: Time) {
+fn keep_secret(state: &mut State, key: Key, values: BTreeMap<String, StoredValue>, now: Time) {
     if let Some(secret_id) = state.secrets.find(&key) {
         state.secrets.update(secret_id, |secret| secret.values.extend(values));
         return;
@@ -346,7 +351,7 @@ fn keep_secret(state: &mut State, key: Key, values: BTreeMap<String, Stored>, no
 
 /// The names of the Secrets with the kubeconfig, the password and metadata.json.
 fn secret_names(cluster: &Cluster) -> [String; 3] {
-    LEFT_BY_INSTALLATION.map(|suffix| format!("{}-{suffix}", cluster.name))
+    INSTALLATION_SECRETS.map(|suffix| format!("{}-{suffix}", cluster.name))
 }
 
 /// Notes that a cluster is installed and runs, and keeps what the installation left.
@@ -359,12 +364,12 @@ fn note_installation(
     keep_secrets(state, cluster_id, installation, now);
     let Some(cluster) = state.clusters.get(cluster_id) else { return };
     let [kubeconfig, password, metadata_json] = secret_names(cluster);
-    let password = installation.password.is_some().then(|| LocalRef::to(password));
-    let metadata_json = installation.metadata.is_some().then(|| LocalRef::to(metadata_json));
+    let password = installation.password.is_some().then(|| LocalRef::to_name(password));
+    let metadata_json = installation.metadata.is_some().then(|| LocalRef::to_name(metadata_json));
     let metadata = ClusterMetadata {
         infra_id: installation.infra_id.clone(),
         cluster_id: installation.cluster_id.clone(),
-        admin_kubeconfig_secret_ref: LocalRef::to(kubeconfig),
+        admin_kubeconfig_secret_ref: LocalRef::to_name(kubeconfig),
         admin_password_secret_ref: password,
         metadata_json_secret_ref: metadata_json,
         platform: None,

@@ -8,7 +8,7 @@ use crate::model::state::{PoolId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 
-use super::{POOL, may_act, say};
+use super::{POOL, may_act, record_event};
 
 /// The schedule of a pool, if it has one. One that cannot be parsed was refused when it was
 /// written.
@@ -23,7 +23,7 @@ pub fn next_tick_at(pool: &ClusterPool) -> Option<Time> {
         return None;
     }
     let schedule = schedule_of(pool)?;
-    schedule.next(last).map(|(time, _)| time)
+    schedule.next_tick(last).map(|(time, _)| time)
 }
 
 /// Applies the ticks of a pool's schedule since the last one that was applied.
@@ -45,10 +45,11 @@ pub fn apply_schedule(state: &mut State, pool_id: PoolId, tick: &Tick) {
         state.pools.update(pool_id, |pool| pool.status.schedule = Some(begun));
         return;
     };
-    if tick.jumped {
+    if tick.clock_jumped {
         return;
     }
-    let Some((time, new_size, new_running_count)) = schedule.since(applied.last, tick.now) else {
+    let Some((time, new_size, new_running_count)) = schedule.due_since(applied.last, tick.now)
+    else {
         return;
     };
     let key = pool.key();
@@ -63,5 +64,5 @@ pub fn apply_schedule(state: &mut State, pool_id: PoolId, tick: &Tick) {
         pool.metadata.generation += i64::from(is_changed);
     });
     let message = format!("By its schedule of {time}: size {size}, runningCount {running_count}");
-    say(state, tick, EventReason::Scheduled, (POOL, key), message);
+    record_event(state, tick, EventReason::Scheduled, (POOL, key), message);
 }

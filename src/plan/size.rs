@@ -10,14 +10,14 @@ use crate::model::pool::{ClusterPool, REFRESH};
 use crate::model::state::{Books, ClusterId, PoolId, State};
 use crate::model::tick::Tick;
 
-use super::buckets::{Buckets, sort_pool};
+use super::buckets::{SortedPool, sort_pool};
 use super::inventory::free_entries;
-use super::{CLUSTER, POOL, create, pause, say};
+use super::{CLUSTER, POOL, create, pause, record_event};
 
 /// The reason of the event when a cluster goes that was given up, or did not wake.
-pub const BROKEN: EventReason = EventReason::ClusterBroken;
+pub const BROKEN_CLUSTER: EventReason = EventReason::ClusterBroken;
 /// The reason of the event when a stale cluster goes.
-pub const STALE: EventReason = EventReason::ClusterStale;
+pub const STALE_CLUSTER: EventReason = EventReason::ClusterStale;
 const DELETING: EventReason = EventReason::ClusterDeleting;
 
 /// Why clusters are deleted: the reason of the event, and the end of its sentence.
@@ -61,7 +61,7 @@ pub fn choose_size(state: &mut State, pool_id: PoolId, tick: &Tick, names: &dyn 
     if !sorted.broken.is_empty() {
         let broken: Vec<ClusterId> = sorted.broken.iter().copied().take(budget).collect();
         learn_from_broken(state, pool_id, &broken);
-        return delete_clusters(state, &broken, tick, (BROKEN, "broken"));
+        return delete_clusters(state, &broken, tick, (BROKEN_CLUSTER, "broken"));
     }
     if unclaimed > wanted {
         let order = sorted.installing.iter().chain(&sorted.standby).chain(&sorted.ready);
@@ -95,7 +95,7 @@ fn learn_from_broken(state: &mut State, pool_id: PoolId, broken: &[ClusterId]) {
 fn choose_marked_clusters(
     state: &State,
     pool: &ClusterPool,
-    sorted: &Buckets,
+    sorted: &SortedPool,
 ) -> (Vec<ClusterId>, usize) {
     let busy = sorted.installing.len() + sorted.deleting.len();
     let limit = pool.max_concurrent().unwrap_or(usize::MAX);
@@ -132,7 +132,7 @@ fn count_in_flight(state: &State, clusters: &[ClusterId]) -> usize {
 fn choose_failing_clusters(
     state: &State,
     pool_id: PoolId,
-    sorted: &Buckets,
+    sorted: &SortedPool,
     most: usize,
 ) -> Vec<ClusterId> {
     let mut failing = sorted.installing.clone();
@@ -151,7 +151,7 @@ fn choose_failing_clusters(
 fn replace_stale_clusters(
     state: &mut State,
     pool_id: PoolId,
-    sorted: &Buckets,
+    sorted: &SortedPool,
     budget: usize,
     tick: &Tick,
 ) {
@@ -181,7 +181,7 @@ fn replace_stale_clusters(
 }
 
 /// Whether a pool has all the clusters that it can have, and nothing is on its way.
-fn is_steady(state: &State, pool: &ClusterPool, sorted: &Buckets) -> bool {
+fn is_steady(state: &State, pool: &ClusterPool, sorted: &SortedPool) -> bool {
     sorted.installing.is_empty()
         && sorted.waiting.is_empty()
         && sorted.unclaimed_deleting == 0
@@ -195,13 +195,13 @@ fn delete_stale_clusters(state: &mut State, pool_id: PoolId, stale: &[ClusterId]
         state,
         stale,
         tick,
-        (STALE, "of an older version of its pool or customization"),
+        (STALE_CLUSTER, "of an older version of its pool or customization"),
     );
 }
 
 /// Unclaimed clusters the pool can have at most now: its size, the room under maxSize that the
 /// claimed ones and those on their way out leave, and what its inventory can still give.
-fn reachable_size(state: &State, pool: &ClusterPool, sorted: &Buckets) -> usize {
+fn reachable_size(state: &State, pool: &ClusterPool, sorted: &SortedPool) -> usize {
     let mut reachable = pool.size() + sorted.waiting.len();
     if let Some(max_size) = pool.max_size() {
         let not_available = sorted.total - sorted.unclaimed();
@@ -215,7 +215,7 @@ fn reachable_size(state: &State, pool: &ClusterPool, sorted: &Buckets) -> usize 
 }
 
 /// Customizations that the pool's usable clusters hold.
-fn count_held_customizations(state: &State, sorted: &Buckets) -> usize {
+fn count_held_customizations(state: &State, sorted: &SortedPool) -> usize {
     let usable = sorted.installing.iter().chain(&sorted.standby).chain(&sorted.ready);
     let clusters = usable.filter_map(|cluster_id| state.clusters.get(*cluster_id));
     clusters.filter(|cluster| cluster.customization.is_some()).count()
@@ -230,18 +230,24 @@ fn delete_clusters(
     for cluster_id in clusters {
         let Some(key) = state.clusters.get(*cluster_id).map(Cluster::key) else { continue };
         state.clusters.update(*cluster_id, |cluster| cluster.deleting = Some(tick.now));
-        say(state, tick, reason, (CLUSTER, key), format!("Deprovisioned: {why}"));
+        record_event(state, tick, reason, (CLUSTER, key), format!("Deprovisioned: {why}"));
     }
 }
 
 /// A pool that is being deleted: unclaimed clusters go, claimed ones stay, and the pool itself is
 /// held until none is left.
-fn wind_down_pool(state: &mut State, pool_id: PoolId, sorted: &Buckets, tick: &Tick) {
+fn wind_down_pool(state: &mut State, pool_id: PoolId, sorted: &SortedPool, tick: &Tick) {
     let Some(pool) = state.pools.get(pool_id) else { return };
     let key = pool.key();
     if sorted.total == 0 && pool.metadata.finalizers.is_empty() {
         state.pools.remove(pool_id);
-        return say(state, tick, EventReason::PoolDeleted, (POOL, key), "Pool is gone".into());
+        return record_event(
+            state,
+            tick,
+            EventReason::PoolDeleted,
+            (POOL, key),
+            "Pool is gone".into(),
+        );
     }
     let (mut chosen, budget) = choose_marked_clusters(state, pool, sorted);
     let unclaimed = [&sorted.installing, &sorted.standby, &sorted.ready, &sorted.broken];

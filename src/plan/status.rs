@@ -8,11 +8,11 @@ use crate::model::pool::{ClusterPool, PoolStatus};
 use crate::model::state::{ClusterId, PoolId, State};
 use crate::model::tick::Tick;
 
-use super::buckets::{Buckets, sort_pool};
+use super::buckets::{SortedPool, sort_pool};
 use super::dependencies::{join_errors, missing_dependencies};
 use super::inventory::{free_entries, sufficient_condition, valid_condition};
 use super::power::why_power_is_unsupported;
-use super::{POOL, say, warn};
+use super::{POOL, record_event, record_warning};
 
 /// Only where a driver cannot stop machines, or could not.
 const HIBERNATION: ConditionType = ConditionType::HibernationSupported;
@@ -32,27 +32,27 @@ pub fn write_pool_status(state: &mut State, pool_id: PoolId, tick: &Tick) {
     let Some(pool) = state.pools.get(pool_id) else { return };
     let sorted = sort_pool(state, pool, tick.now);
     let mut status = pool.status.clone();
-    status.provisions += state.begun.get(&pool_id).copied().unwrap_or(0);
+    status.provisions += state.begun_provisions.get(&pool_id).copied().unwrap_or(0);
     write_counts(state, pool, &sorted, &mut status);
     for kind in CONDITIONS {
-        if condition::find(&status.conditions, kind).is_none() {
-            condition::set(&mut status.conditions, initial_condition(kind), tick.now);
+        if condition::find_condition(&status.conditions, kind).is_none() {
+            condition::set_condition(&mut status.conditions, initial_condition(kind), tick.now);
         }
     }
     let mut changes = Vec::new();
     for condition in pool_conditions(state, pool, &sorted) {
-        let before = condition::find(&status.conditions, &condition.kind);
+        let before = condition::find_condition(&status.conditions, &condition.kind);
         let is_news = before.is_none_or(|before| {
             (&before.reason, &before.message) != (&condition.reason, &condition.message)
         });
         if is_news {
             changes.push((before.map(|before| before.status.clone()), condition.clone()));
         }
-        condition::set(&mut status.conditions, condition, tick.now);
+        condition::set_condition(&mut status.conditions, condition, tick.now);
     }
     let key = pool.key();
     if status != pool.status {
-        state.begun.remove(&pool_id);
+        state.begun_provisions.remove(&pool_id);
         state.pools.update(pool_id, |pool| pool.status = status);
     }
     for (status_before, condition) in changes {
@@ -73,14 +73,14 @@ fn record_change(
     let object = (POOL, key.clone());
     let Some(reason) = EventReason::named(&condition.kind) else { return };
     if condition.status == bad && condition.kind != ConditionType::DeletionPossible {
-        warn(state, tick, reason, object, condition.message.clone());
+        record_warning(state, tick, reason, object, condition.message.clone());
     } else if status_before == Some(bad) && condition.status != bad {
         let message = format!("{} is {}", condition.kind, condition.status);
-        say(state, tick, reason, object, message);
+        record_event(state, tick, reason, object, message);
     }
 }
 
-fn write_counts(state: &State, pool: &ClusterPool, sorted: &Buckets, status: &mut PoolStatus) {
+fn write_counts(state: &State, pool: &ClusterPool, sorted: &SortedPool, status: &mut PoolStatus) {
     status.size = as_count(sorted.unclaimed());
     status.standby = as_count(sorted.standby.len());
     status.ready = as_count(sorted.ready.len());
@@ -94,7 +94,7 @@ fn write_counts(state: &State, pool: &ClusterPool, sorted: &Buckets, status: &mu
     let members = state.members(&pool.key()).clusters.into_iter();
     let clusters = members.filter_map(|cluster_id| state.clusters.get(cluster_id));
     let running = clusters.filter(|cluster| {
-        cluster.installed() && cluster.deleting.is_none() && cluster.power.runs()
+        cluster.is_installed() && cluster.deleting.is_none() && cluster.power.is_running()
     });
     status.running = as_count(running.count());
 }
@@ -107,7 +107,7 @@ fn initial_condition(kind: ConditionType) -> Condition {
     Condition::new(kind, "Unknown", ConditionReason::Initialized, "Condition Initialized")
 }
 
-fn pool_conditions(state: &State, pool: &ClusterPool, sorted: &Buckets) -> Vec<Condition> {
+fn pool_conditions(state: &State, pool: &ClusterPool, sorted: &SortedPool) -> Vec<Condition> {
     if pool.metadata.deletion_timestamp.is_some() {
         return vec![deletion_condition(state, pool)];
     }
@@ -158,13 +158,13 @@ fn lost_inventory_condition(pool: &ClusterPool) -> Option<Condition> {
     Some(initial_condition(ConditionType::InventoryValid))
 }
 
-fn capacity_condition(state: &State, pool: &ClusterPool, sorted: &Buckets) -> Condition {
+fn capacity_condition(state: &State, pool: &ClusterPool, sorted: &SortedPool) -> Condition {
     let kind = ConditionType::CapacityAvailable;
     if let Some(most) = pool.max_size().filter(|most| sorted.total >= *most) {
         let full = format!("Pool is at maximum capacity of {most} waiting and claimed clusters.");
         return Condition::new(kind, "False", ConditionReason::MaxCapacity, full);
     }
-    if let Some(Shortage { reason, message }) = state.short.get(&pool.key()) {
+    if let Some(Shortage { reason, message }) = state.shortages.get(&pool.key()) {
         return Condition::new(kind, "False", *reason, message.as_str());
     }
     let room = "There is capacity to add more clusters to the pool.";
@@ -173,7 +173,7 @@ fn capacity_condition(state: &State, pool: &ClusterPool, sorted: &Buckets) -> Co
 
 /// Whether all clusters are of the pool's version. Another version is reported before an unknown
 /// one.
-fn currency_condition(state: &State, sorted: &Buckets) -> Condition {
+fn currency_condition(state: &State, sorted: &SortedPool) -> Condition {
     let kind = ConditionType::AllClustersCurrent;
     let unassigned = "unassigned ClusterDeployments";
     if !sorted.mismatched.is_empty() {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::model::ip_lease::{IpLease, VIPS};
 use crate::model::lease::ClusterHolder;
 use crate::model::meta::Key;
-use crate::model::platform::{PLATFORMS, Vips};
+use crate::model::platform::{PLATFORMS, VipOrigin};
 use crate::model::pool::ClusterPool;
 use crate::model::state::{AddressBook, State};
 use crate::model::tick::Tick;
@@ -30,11 +30,11 @@ pub fn choose_cluster_addresses(
 ) -> Result<(Vec<IpLease>, Value), String> {
     let mut leases: Vec<IpLease> = Vec::new();
     let mut document = base.clone();
-    let ip_pools = pool.vips_from();
+    let ip_pools = pool.vip_pools();
     if ip_pools.is_empty() {
         return Ok((leases, document));
     }
-    let mut platforms = PLATFORMS.iter().filter(|platform| platform.vips == Vips::Given);
+    let mut platforms = PLATFORMS.iter().filter(|platform| platform.vips == VipOrigin::Given);
     let platform = platforms
         .find(|platform| document["platform"][platform.name].is_object())
         .ok_or("the platform has no addresses for API and ingress")?;
@@ -42,7 +42,7 @@ pub fn choose_cluster_addresses(
         let mut addresses: Vec<String> = Vec::new();
         for ip_pool in &ip_pools {
             let claim = format!("{cluster}-{role}{}", pool_suffix(&ip_pools, ip_pool));
-            let request = Request { cluster, agent: None, claim };
+            let request = AddressRequest { cluster, agent: None, claim };
             let lease = choose_address(state, pool, ip_pool, request, &leases, book, tick)
                 .map_err(|problem| format!("IPPool {ip_pool}, {role}: {problem}"))?;
             addresses.extend(lease.address.map(|address| address.to_string()));
@@ -63,14 +63,14 @@ pub fn choose_host_addresses(
     book: &dyn AddressBook,
     tick: &Tick,
 ) -> Result<(), String> {
-    let ip_pools = pool.nodes_from();
+    let ip_pools = pool.node_address_pools();
     for host in hosts {
         for ip_pool in &ip_pools {
-            let claim = claim_of_host(cluster, host, &ip_pools, ip_pool);
+            let claim = host_claim_name(cluster, host, &ip_pools, ip_pool);
             if leases.iter().any(|lease| lease.claim == claim) {
                 return Err(format!("host {host}: the claim {claim} is another's already"));
             }
-            let request = Request { cluster, agent: Some(host), claim };
+            let request = AddressRequest { cluster, agent: Some(host), claim };
             let lease = choose_address(state, pool, ip_pool, request, leases, book, tick)
                 .map_err(|problem| format!("IPPool {ip_pool}, host {host}: {problem}"))?;
             leases.push(lease);
@@ -81,7 +81,7 @@ pub fn choose_host_addresses(
 
 /// The name of the claim of a host's address from one of the IPPools: `CLUSTER-HOST`, with
 /// `-IPPOOL` where there are several.
-pub fn claim_of_host(cluster: &str, host: &str, ip_pools: &[&str], ip_pool: &str) -> String {
+pub fn host_claim_name(cluster: &str, host: &str, ip_pools: &[&str], ip_pool: &str) -> String {
     format!("{cluster}-{host}{}", pool_suffix(ip_pools, ip_pool))
 }
 
@@ -96,7 +96,7 @@ fn choose_address(
     state: &State,
     pool: &ClusterPool,
     ip_pool_name: &str,
-    request: Request<'_>,
+    request: AddressRequest<'_>,
     leases: &[IpLease],
     book: &dyn AddressBook,
     tick: &Tick,
@@ -108,16 +108,16 @@ fn choose_address(
     }
     let mut allocator = AddressAllocator::new(ip_pool, book, state, tick);
     allocator.reserve(leases.iter().filter_map(|lease| lease.address));
-    let mut lease = waiting(pool, ip_pool_name, request, tick);
+    let mut lease = waiting_lease(pool, ip_pool_name, request, tick);
     let address = allocator.allocate(&lease)?;
     lease.address = Some(address);
-    lease.network = ip_pool.network_of(ip_pool.entry_of(address));
+    lease.network = ip_pool.network_of_range(ip_pool.range_index_of(address));
     Ok(lease)
 }
 
 /// For whom an address of a cluster is: one of its hosts, by the name of its Agent, or the cluster
 /// itself; and what its claim is called.
-pub struct Request<'a> {
+pub struct AddressRequest<'a> {
     pub cluster: &'a str,
     pub agent: Option<&'a str>,
     pub claim: String,
@@ -125,7 +125,12 @@ pub struct Request<'a> {
 
 /// The claim of an address that goes with a cluster, and not before. It has no address yet. Its
 /// name is for people.
-pub fn waiting(pool: &ClusterPool, ip_pool: &str, request: Request<'_>, tick: &Tick) -> IpLease {
+pub fn waiting_lease(
+    pool: &ClusterPool,
+    ip_pool: &str,
+    request: AddressRequest<'_>,
+    tick: &Tick,
+) -> IpLease {
     let agent = request.agent.map(str::to_owned);
     IpLease {
         namespace: pool.metadata.namespace.clone(),

@@ -12,11 +12,11 @@ use crate::model::state::{CustomizationId, State};
 use crate::model::tick::Tick;
 
 use super::customizations::{lease_named_customizations, write_customization_status};
-use super::{CUSTOMIZATION, claim_of_host, leases, links, warn};
+use super::{CUSTOMIZATION, host_claim_name, leases, links, record_warning};
 
 /// Completes the links between pools, clusters, claims, customizations and addresses. Needs the
 /// whole state: what is not in it does not exist.
-pub fn mend(state: &mut State, tick: &Tick) {
+pub fn repair_links(state: &mut State, tick: &Tick) {
     name_agents_of_leases(state);
     drop_reservations(state, tick);
     let mut pools: Vec<Key> = state.pools_with_members().cloned().collect();
@@ -34,10 +34,10 @@ pub fn mend(state: &mut State, tick: &Tick) {
 fn name_agents_of_leases(state: &mut State) {
     for (agent, cluster, pool_key) in hosts_of_pools(state) {
         let Some(pool) = state.pools.by_key(&pool_key) else { continue };
-        let ip_pools = pool.nodes_from();
+        let ip_pools = pool.node_address_pools();
         let mut claims: Vec<String> = Vec::new();
         for ip_pool in &ip_pools {
-            claims.push(claim_of_host(&cluster, &agent, &ip_pools, ip_pool));
+            claims.push(host_claim_name(&cluster, &agent, &ip_pools, ip_pool));
         }
         for claim in claims {
             let key = Key::new(&*pool_key.namespace, claim);
@@ -60,8 +60,8 @@ fn hosts_of_pools(state: &State) -> Vec<(String, String, Rc<Key>)> {
         if VIPS.contains(&agent.metadata.name.as_str()) {
             return None;
         }
-        let cluster = agent.bound_to()?.name;
-        let pool = state.clusters.get(state.cluster(&cluster)?)?.pool.clone()?;
+        let cluster = agent.bound_cluster()?.name;
+        let pool = state.clusters.get(state.find_cluster(&cluster)?)?.pool.clone()?;
         Some((agent.metadata.name.clone(), cluster, pool))
     });
     hosts.collect()
@@ -76,16 +76,22 @@ fn drop_reservations(state: &mut State, tick: &Tick) {
         }
     }
     for (customization_id, problem) in unfounded {
-        free(state, customization_id, tick);
+        free_customization(state, customization_id, tick);
         if let Some(key) = state.customizations.get(customization_id).map(Customization::key) {
             let message = format!("Reservation dropped: {problem}");
-            warn(state, tick, EventReason::ReservationDropped, (CUSTOMIZATION, key), message);
+            record_warning(
+                state,
+                tick,
+                EventReason::ReservationDropped,
+                (CUSTOMIZATION, key),
+                message,
+            );
         }
     }
 }
 
 /// Ends the lease of a customization, whoever has it. A customization that is being deleted goes.
-pub fn free(state: &mut State, customization_id: CustomizationId, tick: &Tick) {
+pub fn free_customization(state: &mut State, customization_id: CustomizationId, tick: &Tick) {
     let Some(customization) = state.customizations.get(customization_id) else { return };
     let metadata = &customization.metadata;
     if metadata.deletion_timestamp.is_some() && metadata.finalizers.is_empty() {
@@ -100,7 +106,7 @@ pub fn free(state: &mut State, customization_id: CustomizationId, tick: &Tick) {
         status.cluster_pool_ref = None;
         status.preserved = false;
         status.preserved_name.clear();
-        status.set(available, tick.now);
+        status.set_condition(available, tick.now);
     });
 }
 
@@ -113,7 +119,7 @@ fn reservation_problem(state: &State, customization: &Customization) -> Option<S
     if holder.preserved {
         return None;
     }
-    let cluster = state.cluster(&holder.cluster).and_then(|id| state.clusters.get(id));
+    let cluster = state.find_cluster(&holder.cluster).and_then(|id| state.clusters.get(id));
     let Some(cluster) = cluster else {
         return Some(format!("there is no cluster {}", holder.cluster));
     };

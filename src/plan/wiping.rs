@@ -3,7 +3,7 @@
 //! no job itself.
 
 use crate::model::event_reason::EventReason;
-use crate::model::host::wipe::{NOBODY, WIPE, Wipe, WipeHold, WipeState, wiper};
+use crate::model::host::wipe::{NO_WIPE, WIPE, Wipe, WipeHold, WipeState, wipe_program};
 use crate::model::host::{BareMetalHost, HOLD};
 use crate::model::job::Verb;
 use crate::model::meta::Key;
@@ -11,7 +11,7 @@ use crate::model::state::{HostId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 
-use super::{HOST, warn};
+use super::{HOST, record_warning};
 
 /// The most letters of a failure that are kept.
 const LONGEST: usize = 300;
@@ -19,10 +19,10 @@ const FAILED: &str = "wipe failed: ";
 
 /// Notes that a host comes back with what its cluster has left on its disks, and who wipes them.
 /// `environment` is the InfraEnv that the host goes back to, which may ask for wiping.
-pub fn due(state: &mut State, host_id: HostId, environment: Option<&Key>, tick: &Tick) {
+pub fn mark_for_wiping(state: &mut State, host_id: HostId, environment: Option<&Key>, tick: &Tick) {
     let infra_env = environment.and_then(|key| state.infra_envs.by_key(key));
     let Some(host) = state.hosts.get(host_id) else { return };
-    let driver = wiper(host, infra_env).map(str::to_owned);
+    let driver = wipe_program(host, infra_env).map(str::to_owned);
     let wipe = driver.map(|driver| Wipe { state: WipeState::Pending, since: tick.now, driver });
     state.hosts.update(host_id, |host| host.status.wipe = wipe);
 }
@@ -34,7 +34,7 @@ pub fn end_impossible_wipe(state: &mut State, host_id: HostId, tick: &Tick) {
     if !host.is_to_be_wiped() || state.live_job(&host.key().to_string()).is_some() {
         return;
     }
-    if host.metadata.annotation(WIPE) == Some(NOBODY) {
+    if host.metadata.annotation(WIPE) == Some(NO_WIPE) {
         state.hosts.update(host_id, |host| host.status.wipe = None);
     } else if host.spec.bmc.is_none() {
         fail_wipe(state, host_id, "it has no management controller", tick);
@@ -43,7 +43,7 @@ pub fn end_impossible_wipe(state: &mut State, host_id: HostId, tick: &Tick) {
 
 /// The next job of a host that is to be wiped: no image, then no power, then the wiper.
 pub fn next_wipe_job(host: &BareMetalHost) -> Verb {
-    match host.power() {
+    match host.is_powered_on() {
         _ if host.status.provisioning.image.is_some() => Verb::Eject,
         None => Verb::State,
         Some(true) if !host.spec.disable_power_off => Verb::Stop,
@@ -79,7 +79,7 @@ pub fn fail_wipe(state: &mut State, host_id: HostId, failure: &str, tick: &Tick)
         end_wipe(host, WipeState::Failed, tick.now);
     });
     let message = format!("{FAILED}{reason}; it is held: poolctl host unhold {}", key.name);
-    warn(state, tick, EventReason::WipeFailed, (HOST, key), message);
+    record_warning(state, tick, EventReason::WipeFailed, (HOST, key), message);
 }
 
 /// Why a person holds a host, without what was added when its disks could not be wiped.

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use crate::drivers::place::{self, Place, Standing};
+use crate::drivers::place::{self, JobFolder, JobState};
 use crate::drivers::{process, supervise};
 use crate::model::cluster::Cluster;
 use crate::model::documents::{Settings, SettingsSpec};
@@ -13,12 +13,12 @@ use crate::model::job::{FAILED, Job, Verb};
 use crate::model::meta::Key;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{NameBook, Scope, State};
-use crate::store::{copies, job_folders};
+use crate::store::{copies, list_job_folders};
 
 use super::Door;
 
 /// The hidden command by which poolctl runs itself as the supervisor of a job.
-pub const SUPERVISE: &str = "__supervise";
+pub const SUPERVISE_COMMAND: &str = "__supervise";
 /// How many failed installations of a pool keep their logs after their clusters are gone, and how
 /// many jobs of a host keep theirs.
 const LOGS_KEPT: usize = 3;
@@ -39,7 +39,7 @@ impl Door<'_> {
             .filter_map(|change| change.before)
             .collect();
         for cluster in &removed_clusters {
-            copies::forget(path, &cluster.name);
+            copies::remove_cluster_copies(path, &cluster.name);
         }
         let mut failures: Vec<Refusal> = Vec::new();
         if *scope == Scope::Whole && !state.is_unchanged() {
@@ -59,14 +59,14 @@ impl Door<'_> {
     /// Removes copies of clusters that do not exist any more.
     fn remove_orphaned_copies(&self) -> Result<(), Refusal> {
         let path = self.store.path();
-        let names = self.store.names_in_use();
-        let mut clusters = copies::clusters(path);
+        let names = self.store.stored_books();
+        let mut clusters = copies::list_clusters_with_copies(path);
         clusters.retain(|cluster| !names.cluster_exists(cluster));
         // A cluster that could not be looked up counts as absent. So nothing may be removed if any
         // look-up failed.
         names.check()?;
         for cluster in &clusters {
-            copies::forget(path, cluster);
+            copies::remove_cluster_copies(path, cluster);
         }
         Ok(())
     }
@@ -78,14 +78,15 @@ impl Door<'_> {
         scope: &Scope,
         removed_clusters: &[&Cluster],
     ) -> Result<(), Refusal> {
-        for job in state.jobs.rows().filter(|job| job.ended.is_some() && job.driver.supervised()) {
+        for job in state.jobs.rows().filter(|job| job.ended.is_some() && job.driver.is_supervised())
+        {
             self.end_job(&job.id.to_string());
             if let Some(host) = job.host() {
                 self.remove_old_jobs_of_host(&host.to_string())?;
             }
         }
         let supervised_clusters =
-            removed_clusters.iter().filter(|cluster| cluster.driver.supervised());
+            removed_clusters.iter().filter(|cluster| cluster.driver.is_supervised());
         let mut pools: HashSet<Option<Rc<Key>>> = HashSet::new();
         for cluster in supervised_clusters {
             pools.insert(cluster.pool.clone());
@@ -104,10 +105,10 @@ impl Door<'_> {
     }
 
     fn tidy_jobs_of_removed_cluster(&self, cluster: &Cluster) -> Result<(), Refusal> {
-        for job in self.store.jobs_of(&cluster.name)? {
-            let job_folder = Place::of(&self.jobs(), &job.id.to_string());
-            if matches!(job_folder.standing(), Standing::Over(_) | Standing::Interrupted) {
-                job_folder.tidy(true);
+        for job in self.store.jobs_of_object(&cluster.name)? {
+            let job_folder = JobFolder::for_job(&self.jobs_folder(), &job.id.to_string());
+            if matches!(job_folder.read_state(), JobState::Over(_) | JobState::Interrupted) {
+                job_folder.remove_inputs(true);
             }
         }
         Ok(())
@@ -117,12 +118,12 @@ impl Door<'_> {
     fn write_install_config(&self, cluster: &str) -> Result<(), Refusal> {
         let path = self.store.path();
         let file_name = "install-config.yaml";
-        if copies::exists(path, cluster, file_name) {
+        if copies::has_cluster_copy(path, cluster, file_name) {
             return Ok(());
         }
         let secret = Key::new(cluster, format!("{cluster}-install-config"));
-        if let Some(value) = self.store.secret_value(&secret, file_name)? {
-            copies::write(path, cluster, file_name, &value)?;
+        if let Some(value) = self.store.read_secret_value(&secret, file_name)? {
+            copies::write_cluster_copy(path, cluster, file_name, &value)?;
         }
         Ok(())
     }
@@ -130,26 +131,28 @@ impl Door<'_> {
     /// Brings the world in line with a job that has ended in the state: cancels it if it still runs
     /// or could still start, and else removes its inputs.
     fn end_job(&self, id: &str) {
-        let job_folder = Place::of(&self.jobs(), id);
-        match job_folder.standing() {
-            Standing::Running => {
+        let job_folder = JobFolder::for_job(&self.jobs_folder(), id);
+        match job_folder.read_state() {
+            JobState::Running => {
                 // A supervisor that was told to cancel needs at most twice the grace. After that it
                 // is ended by force.
-                let since_cancelled = job_folder.age_of("cancel").unwrap_or_default();
-                supervise::cancel(&job_folder, since_cancelled > process::GRACE * 2);
+                let since_cancelled = job_folder.file_age("cancel").unwrap_or_default();
+                supervise::cancel_job(&job_folder, since_cancelled > process::GRACE * 2);
             }
-            Standing::Over(_) | Standing::Interrupted => job_folder.tidy(false),
-            Standing::NotStarted if job_folder.exists() => supervise::cancel(&job_folder, false),
-            Standing::NotStarted => {}
+            JobState::Over(_) | JobState::Interrupted => job_folder.remove_inputs(false),
+            JobState::NotStarted if job_folder.exists() => {
+                supervise::cancel_job(&job_folder, false);
+            }
+            JobState::NotStarted => {}
         }
     }
 
     /// As `end_job`, for jobs that ended in an earlier pass which did not get as far as this: their
     /// folders still have inputs.
     fn end_jobs_with_inputs(&self) -> Result<(), Refusal> {
-        for id in place::untidy(&self.jobs()) {
+        for id in place::jobs_with_inputs(&self.jobs_folder()) {
             // A folder that belongs to no job of the state is the operator's and stays.
-            if self.store.job(&id)?.is_some_and(|job| job.ended.is_some()) {
+            if self.store.find_job(&id)?.is_some_and(|job| job.ended.is_some()) {
                 self.end_job(&id);
             }
         }
@@ -159,15 +162,15 @@ impl Door<'_> {
     /// Removes the folders of jobs on clusters of a pool that are gone, but for those of the last
     /// failed installations.
     fn remove_jobs_of_gone_clusters(&self, pool: Option<&Key>) -> Result<(), Refusal> {
-        let names = self.store.names_in_use();
+        let names = self.store.stored_books();
         // The folders are read, and not the jobs of the state, because those are many more.
-        let folders = job_folders(self.store.path());
+        let folders = list_job_folders(self.store.path());
         let mut jobs: Vec<Job> = Vec::new();
         for id in folders.iter().filter_map(|folder| folder.file_name()?.to_str()) {
-            jobs.extend(self.store.job(id)?);
+            jobs.extend(self.store.find_job(id)?);
         }
         jobs.retain(|job| {
-            let is_of_pool = job.driver.supervised() && job.pool.as_deref() == pool;
+            let is_of_pool = job.driver.is_supervised() && job.pool.as_deref() == pool;
             is_of_pool && job.ended.is_some() && !names.cluster_exists(&job.object)
         });
         // A cluster that could not be looked up counts as absent. So nothing may be removed if any
@@ -181,7 +184,7 @@ impl Door<'_> {
                 failures_kept += 1;
                 continue;
             }
-            Place::of(&self.jobs(), &job.id.to_string()).forget();
+            JobFolder::for_job(&self.jobs_folder(), &job.id.to_string()).remove_if_over();
         }
         Ok(())
     }
@@ -192,21 +195,21 @@ impl Door<'_> {
         let ended_jobs =
             jobs.iter().rev().filter(|job| job.ended.is_some() && job.host().is_some());
         for job in ended_jobs.skip(LOGS_KEPT) {
-            Place::of(&self.jobs(), &job.id.to_string()).forget();
+            JobFolder::for_job(&self.jobs_folder(), &job.id.to_string()).remove_if_over();
         }
         Ok(())
     }
 
     /// The folder in which every job has a folder of its own.
-    pub fn jobs(&self) -> PathBuf {
-        copies::folder(self.store.path(), "jobs")
+    pub fn jobs_folder(&self) -> PathBuf {
+        copies::folder_beside(self.store.path(), "jobs")
     }
 
     /// Starts the jobs that nobody works on, as far as the limits let it. Returns what went wrong,
     /// as sentences.
     fn start_jobs(&self) -> Result<Vec<String>, Refusal> {
         let mut live_jobs = self.store.live_jobs()?;
-        live_jobs.retain(|job| job.driver.supervised());
+        live_jobs.retain(|job| job.driver.is_supervised());
         if live_jobs.is_empty() {
             return Ok(Vec::new());
         }
@@ -214,8 +217,8 @@ impl Door<'_> {
         let mut waiting_jobs = Vec::new();
         let mut waiting_host_jobs = Vec::new();
         for job in live_jobs {
-            let job_folder = Place::of(&self.jobs(), &job.id.to_string());
-            if job_folder.standing() != Standing::NotStarted {
+            let job_folder = JobFolder::for_job(&self.jobs_folder(), &job.id.to_string());
+            if job_folder.read_state() != JobState::NotStarted {
                 running_jobs.push(job);
             } else if job.host().is_some() {
                 waiting_host_jobs.push(job);
@@ -223,7 +226,7 @@ impl Door<'_> {
                 waiting_jobs.push(job);
             }
         }
-        let settings = self.settings()?;
+        let settings = self.read_settings()?;
         let mut warnings = Vec::new();
         let running_host_jobs = running_jobs.iter().filter(|job| job.host().is_some()).count();
         for job in waiting_host_jobs.iter().take(MAX_HOST_JOBS.saturating_sub(running_host_jobs)) {
@@ -233,7 +236,7 @@ impl Door<'_> {
         }
         let has_started =
             self.start_cluster_jobs(&running_jobs, waiting_jobs, &settings, &mut warnings);
-        if has_started && self.world.dies_with_us() {
+        if has_started && self.world.does_systemd_end_children() {
             warnings.push(
                 "systemd ends jobs when this service ends: KillMode=process and \
                  Environment=POOLCTL_KILL_MODE=process let them live (examples/systemd)"
@@ -277,31 +280,31 @@ impl Door<'_> {
     }
 
     /// The settings of the state, or their defaults.
-    pub fn settings(&self) -> Result<SettingsSpec, Refusal> {
-        let settings = self.store.one::<Settings>(&Key::new("", "default"))?;
+    pub fn read_settings(&self) -> Result<SettingsSpec, Refusal> {
+        let settings = self.store.find::<Settings>(&Key::new("", "default"))?;
         Ok(settings.map(|settings| settings.spec).unwrap_or_default())
     }
 
     fn start_job(&self, job: &Job, settings: &SettingsSpec) -> Result<(), Refusal> {
-        if self.world.stands() {
+        if self.world.is_clock_standing() {
             return Err(Refusal::usage("POOLCTL_NOW rehearses; only simulated jobs run under it"));
         }
-        let job_folder = Place::of(&self.jobs(), &job.id.to_string());
-        if !copies::are_ours(self.store.path()) {
+        let job_folder = JobFolder::for_job(&self.jobs_folder(), &job.id.to_string());
+        if !copies::is_owned_by_this_user(self.store.path()) {
             let message = "jobs are begun by the account that owns the state, not by root";
             return Err(Refusal::new(Exit::Denied, message));
         }
         if !job_folder.exists() {
             let (order, inputs) = self.make_order(job, settings)?;
             job_folder
-                .prepare(&order, &inputs)
+                .create(&order, &inputs)
                 .map_err(|error| Refusal::unwritable(job_folder.path(), &error))?;
         }
-        process::detach(SUPERVISE, job_folder.path())
+        process::start_supervisor(SUPERVISE_COMMAND, job_folder.path())
             .map_err(|error| Refusal::unwritable(job_folder.path(), &error))
     }
 }
 
 fn not_started_message(job: &Job, refusal: &Refusal) -> String {
-    format!("{} of {} is not begun: {refusal}", job.verb.name(), job.subject())
+    format!("{} of {} is not begun: {refusal}", job.verb.name(), job.object_word())
 }

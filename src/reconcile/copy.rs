@@ -4,7 +4,7 @@
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
-use crate::store::Need;
+use crate::store::NeededObject;
 
 use super::Door;
 
@@ -13,7 +13,7 @@ impl Door<'_> {
     /// and no file is removed: a job that is live in the copy may have ended in the world long ago.
     pub fn change_copy<T>(
         &self,
-        needs: &[Need],
+        needs: &[NeededObject],
         edit: impl FnOnce(&mut State, &Tick) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
         self.store.begin_write()?;

@@ -12,14 +12,14 @@ use crate::model::cluster::Cluster;
 use crate::model::customization::{Customization, ManifestPatch};
 use crate::model::deployment::ClusterDeployment;
 use crate::model::documents::{ClusterImageSet, Secret, SecretValue, SettingsSpec};
-use crate::model::driver::{DRIVER, Driver, EXEC, POWER};
+use crate::model::driver::{DRIVER, Driver, POWER, PROGRAM_PREFIX};
 use crate::model::host::{BOOT, BareMetalHost, BootMode, CIPHER, PIN, REBOOT};
 use crate::model::infra_env::InfraEnv;
 use crate::model::ip_lease::IpLease;
 use crate::model::job::{Job, Verb};
 use crate::model::meta::Key;
 use crate::model::nmstate_config::NMStateConfig;
-use crate::model::order::{Machine, Order};
+use crate::model::order::{JobOrder, Machine};
 use crate::model::pool::{ClusterPool, STRICT_PATCHES};
 use crate::model::refusal::{Exit, Refusal};
 use crate::plan;
@@ -49,7 +49,7 @@ impl Door<'_> {
         &self,
         job: &Job,
         settings: &SettingsSpec,
-    ) -> Result<(Order, Inputs), Refusal> {
+    ) -> Result<(JobOrder, Inputs), Refusal> {
         let (mut order, mut inputs) = match job.cluster() {
             Some(_) => self.make_cluster_order(job, settings)?,
             None => make_host_order(job, settings, self.find_wipe_driver(job)?.as_deref())?,
@@ -67,17 +67,17 @@ impl Door<'_> {
 
     /// The ids of the jobs whose programs must have ended before those of this job start.
     fn find_earlier_jobs(&self, job: &Job) -> Result<Vec<String>, Refusal> {
-        if job.verb.is_question() {
+        if job.verb.is_read_only() {
             return Ok(Vec::new());
         }
-        let mut earlier_jobs = self.store.jobs_of(&job.object)?;
+        let mut earlier_jobs = self.store.jobs_of_object(&job.object)?;
         for host in &job.hosts {
             earlier_jobs.extend(self.store.jobs_on_host(host)?);
         }
         let mut seen_ids = HashSet::from([job.id]);
         earlier_jobs.retain(|earlier_job| {
             let changes_machines =
-                earlier_job.driver.supervised() && !earlier_job.verb.is_question();
+                earlier_job.driver.is_supervised() && !earlier_job.verb.is_read_only();
             changes_machines && seen_ids.insert(earlier_job.id)
         });
         Ok(earlier_jobs.into_iter().map(|earlier_job| earlier_job.id.to_string()).collect())
@@ -89,9 +89,9 @@ impl Door<'_> {
             return Ok(None);
         }
         let Some(host_key) = job.host() else { return Ok(None) };
-        let host = self.store.one::<BareMetalHost>(&host_key)?;
+        let host = self.store.find::<BareMetalHost>(&host_key)?;
         let wipe = host.and_then(|host| host.status.wipe).unwrap_or_default();
-        Ok(Some(wipe.driver.strip_prefix(EXEC).unwrap_or_default().to_owned()))
+        Ok(Some(wipe.driver.strip_prefix(PROGRAM_PREFIX).unwrap_or_default().to_owned()))
     }
 
     /// A host, by namespace and name, as drivers of its management controller need it, and the
@@ -101,7 +101,7 @@ impl Door<'_> {
         let Some((namespace, host_name)) = name.split_once('/') else {
             return Err(Refusal::not_found(format!("host `{name}` is gone")));
         };
-        let host = self.store.one::<BareMetalHost>(&Key::new(namespace, host_name))?;
+        let host = self.store.find::<BareMetalHost>(&Key::new(namespace, host_name))?;
         let host_and_bmc = host.as_ref().and_then(|host| Some((host, host.spec.bmc.as_ref()?)));
         let Some((host, bmc)) = host_and_bmc else {
             let machine = Machine { host: name.to_owned(), ..Machine::default() };
@@ -110,12 +110,13 @@ impl Door<'_> {
         let secret_key = Key::new(namespace, &*bmc.credentials_name);
         let mut inputs = Inputs::new();
         for credential in CREDENTIALS {
-            if let Some(value) = self.store.secret_value(&secret_key, credential)? {
+            if let Some(value) = self.store.read_secret_value(&secret_key, credential)? {
                 inputs.push((credential.to_owned(), value));
             }
         }
-        let secret = self.store.one::<Secret>(&secret_key)?;
-        let credentials = secret.map(|secret| plan::version(&secret.metadata)).unwrap_or_default();
+        let secret = self.store.find::<Secret>(&secret_key)?;
+        let credentials =
+            secret.map(|secret| plan::secret_version(&secret.metadata)).unwrap_or_default();
         Ok((Machine { credentials, ..machine_of_host(host, name) }, inputs))
     }
 
@@ -123,7 +124,7 @@ impl Door<'_> {
         &self,
         job: &Job,
         settings: &SettingsSpec,
-    ) -> Result<(Order, Inputs), Refusal> {
+    ) -> Result<(JobOrder, Inputs), Refusal> {
         let filter = Filter { namespace: None, name: Some(job.object.clone()), whole: true };
         let Some(cluster) = self.store.list::<Cluster>(&filter)?.into_iter().next() else {
             return Err(Refusal::not_found("the cluster is gone"));
@@ -151,7 +152,7 @@ impl Door<'_> {
         }
         let cluster_metadata = wire.spec.cluster_metadata.as_ref();
         let infra_id = cluster_metadata.map(|metadata| metadata.infra_id.clone());
-        let order = Order {
+        let order = JobOrder {
             job: job.id.to_string(),
             verb: job.verb,
             attempt: job.attempt,
@@ -168,12 +169,12 @@ impl Door<'_> {
             environment: installer_environment(&wire),
             manifest_patches: self.collect_manifest_patches(&cluster)?,
             strict_patches: self.has_strict_patches(cluster.pool.as_deref())?,
-            stopping: cluster.power.stopping(),
+            stopping: cluster.power.is_stopping(),
             limit: seconds_until_deadline(job, &annotations),
             annotations,
             iso_directory: settings.iso_directory.clone(),
             iso_url: settings.iso_url.clone(),
-            ..Order::default()
+            ..JobOrder::default()
         };
         Ok((order, inputs))
     }
@@ -182,9 +183,9 @@ impl Door<'_> {
     fn render_agent_config(&self, cluster: &Cluster) -> Result<SecretValue, Refusal> {
         let (nodes, nmstate_configs) = self.load_nodes(cluster, |_| true)?;
         let infra_env_keys: HashSet<Key> =
-            nodes.iter().filter_map(|(agent, _)| agent.infra_env()).collect();
+            nodes.iter().filter_map(|(agent, _)| agent.infra_env_key()).collect();
         let mut ntp_sources: BTreeSet<String> = BTreeSet::new();
-        for infra_env in self.store.all::<InfraEnv>()? {
+        for infra_env in self.store.list_all::<InfraEnv>()? {
             if infra_env_keys.contains(&infra_env.key()) {
                 ntp_sources.extend(infra_env.spec.additional_ntp_sources);
                 ntp_sources.extend(infra_env.spec.ntp_sources);
@@ -192,7 +193,8 @@ impl Door<'_> {
         }
         let ntp_sources: Vec<String> = ntp_sources.into_iter().collect();
         let name = &cluster.cluster_name;
-        let document = plan::agents::document(name, &nodes, &nmstate_configs, &ntp_sources);
+        let document =
+            plan::agents::agent_config_document(name, &nodes, &nmstate_configs, &ntp_sources);
         render_yaml(&document.map_err(Refusal::conflict)?)
     }
 
@@ -200,7 +202,7 @@ impl Door<'_> {
     /// driver recognizes their nodes.
     fn render_nodes_config(&self, cluster: &Cluster) -> Result<Inputs, Refusal> {
         let (nodes, nmstate_configs) = self.load_nodes(cluster, is_joining)?;
-        let documents = plan::agents::nodes_document(&nodes, &nmstate_configs);
+        let documents = plan::agents::nodes_config_document(&nodes, &nmstate_configs);
         let (nodes_config, joining) = documents.map_err(Refusal::conflict)?;
         Ok(vec![
             ("nodes-config.yaml".into(), render_yaml(&nodes_config)?),
@@ -215,20 +217,20 @@ impl Door<'_> {
         is_wanted: impl Fn(&Agent) -> bool,
     ) -> Result<Nodes, Refusal> {
         let mut nodes = Vec::new();
-        for agent in self.store.all::<Agent>()? {
-            let is_of_cluster = agent.bound_to().is_some_and(|key| key.name == cluster.name);
+        for agent in self.store.list_all::<Agent>()? {
+            let is_of_cluster = agent.bound_cluster().is_some_and(|key| key.name == cluster.name);
             if is_of_cluster && is_wanted(&agent) {
                 let leases = self.leases_of_agent(cluster, &agent)?;
                 nodes.push((agent, leases));
             }
         }
-        Ok((nodes, self.store.all::<NMStateConfig>()?))
+        Ok((nodes, self.store.list_all::<NMStateConfig>()?))
     }
 
     /// The addresses that are leased for a host with its cluster.
     fn leases_of_agent(&self, cluster: &Cluster, agent: &Agent) -> Result<Vec<IpLease>, Refusal> {
         let Some(pool) = cluster.pool.as_deref() else { return Ok(Vec::new()) };
-        let mut leases = self.store.leases_of_cluster(&pool.namespace, &cluster.name)?;
+        let mut leases = self.store.list_leases_of_cluster(&pool.namespace, &cluster.name)?;
         leases.retain(|lease| lease.is_of_host(&cluster.name, &agent.metadata.name));
         Ok(leases)
     }
@@ -238,19 +240,20 @@ impl Door<'_> {
         let provisioning = wire.spec.provisioning.as_ref();
         let reference = provisioning.and_then(|provisioning| provisioning.image_set_ref.as_ref());
         let Some(reference) = reference else { return Ok(String::new()) };
-        let image_set = self.store.one::<ClusterImageSet>(&Key::new("", &*reference.name))?;
+        let image_set = self.store.find::<ClusterImageSet>(&Key::new("", &*reference.name))?;
         Ok(image_set.map(|image_set| image_set.spec.release_image).unwrap_or_default())
     }
 
     /// The patches of manifests from the customization of the pool and then from the cluster's own.
     fn collect_manifest_patches(&self, cluster: &Cluster) -> Result<Vec<ManifestPatch>, Refusal> {
-        let mut customization_keys: Vec<Key> = cluster.required().into_iter().collect();
+        let mut customization_keys: Vec<Key> =
+            cluster.required_customization().into_iter().collect();
         if let (Some(pool), Some(name)) = (&cluster.pool, &cluster.customization) {
             customization_keys.push(Key::new(&*pool.namespace, &**name));
         }
         let mut patches = Vec::new();
         for key in customization_keys {
-            if let Some(customization) = self.store.one::<Customization>(&key)? {
+            if let Some(customization) = self.store.find::<Customization>(&key)? {
                 patches.extend(customization.spec.installer_manifest_patches);
             }
         }
@@ -259,8 +262,8 @@ impl Door<'_> {
 
     fn has_strict_patches(&self, pool: Option<&Key>) -> Result<bool, Refusal> {
         let Some(key) = pool else { return Ok(false) };
-        let pool = self.store.one::<ClusterPool>(key)?;
-        Ok(pool.is_some_and(|pool| pool.metadata.annotated(STRICT_PATCHES)))
+        let pool = self.store.find::<ClusterPool>(key)?;
+        Ok(pool.is_some_and(|pool| pool.metadata.has_true_annotation(STRICT_PATCHES)))
     }
 
     /// The Secrets of a cluster as files: its install-config, what was kept of its installation and
@@ -295,16 +298,18 @@ impl Door<'_> {
         ] {
             let Some(secret_name) = secret_name else { continue };
             let secret_key = Key::new(namespace, secret_name);
-            if let Some(value) = self.store.secret_value(&secret_key, key)? {
+            if let Some(value) = self.store.read_secret_value(&secret_key, key)? {
                 inputs.push((file_name.to_owned(), value));
             }
         }
         if let Some(credentials) = wire.spec.platform.credentials() {
             let secret_key = Key::new(namespace, credentials);
-            for key in self.store.secret_keys(&secret_key)? {
+            for key in self.store.list_secret_keys(&secret_key)? {
                 // Any other key could name a hidden file, or one in another folder.
                 let is_file_name = !key.contains('/') && !key.starts_with('.');
-                if is_file_name && let Some(value) = self.store.secret_value(&secret_key, &key)? {
+                if is_file_name
+                    && let Some(value) = self.store.read_secret_value(&secret_key, &key)?
+                {
                     inputs.push((format!("credentials/{key}"), value));
                 }
             }
@@ -325,7 +330,7 @@ fn seconds_until_deadline(job: &Job, annotations: &BTreeMap<String, String>) -> 
 }
 
 fn render_yaml(document: &Value) -> Result<SecretValue, Refusal> {
-    let yaml = yaml::text(document).map_err(|error| Refusal::invalid(error.to_string()))?;
+    let yaml = yaml::to_text(document).map_err(|error| Refusal::invalid(error.to_string()))?;
     Ok(SecretValue::new(yaml))
 }
 
@@ -334,17 +339,17 @@ fn make_host_order(
     job: &Job,
     settings: &SettingsSpec,
     wipe_driver: Option<&str>,
-) -> Result<(Order, Inputs), Refusal> {
+) -> Result<(JobOrder, Inputs), Refusal> {
     let annotations = BTreeMap::new();
     let (mut programs, mut missing) = find_programs(job, &annotations, settings)?;
     // A job whose driver is missing starts all the same: it fails with the reason.
     if let Some(name) = wipe_driver {
-        match programs::find_driver(settings, name) {
+        match programs::find_driver_program(settings, name) {
             Ok(path) => drop(programs.insert("driver".to_owned(), path)),
             Err(why) => drop(missing.insert("driver".to_owned(), why)),
         }
     }
-    let order = Order {
+    let order = JobOrder {
         job: job.id.to_string(),
         verb: job.verb,
         attempt: job.attempt,
@@ -352,7 +357,7 @@ fn make_host_order(
         programs,
         missing,
         limit: seconds_until_deadline(job, &annotations),
-        ..Order::default()
+        ..JobOrder::default()
     };
     Ok((order, Inputs::new()))
 }
@@ -372,7 +377,7 @@ fn machine_of_host(host: &BareMetalHost, name: &str) -> Machine {
         pin: metadata.annotation(PIN).map(str::to_owned),
         cipher: metadata.annotation(CIPHER).and_then(|cipher| cipher.parse().ok()),
         uefi: host.spec.boot_mode != Some(BootMode::Legacy),
-        soft_off: u64::try_from(host.soft_off().0 / 1_000_000).unwrap_or(0),
+        soft_off: u64::try_from(host.soft_off_timeout().0 / 1_000_000).unwrap_or(0),
         soft: !is_hard_reboot,
         boot: metadata.annotation(BOOT).map(str::to_owned),
         image: live_image.map(|image| image.url.clone()),
@@ -387,7 +392,7 @@ fn installer_environment(wire: &ClusterDeployment) -> BTreeMap<String, String> {
     for variable in
         wire.spec.provisioning.iter().flat_map(|provisioning| &provisioning.installer_env)
     {
-        if rules::installer_variable(&variable.name)
+        if rules::is_installer_variable(&variable.name)
             && let Some(value) = &variable.value
         {
             environment.insert(variable.name.clone(), value.clone());
@@ -406,7 +411,7 @@ fn find_programs(
     let mut programs = BTreeMap::new();
     let mut missing = BTreeMap::new();
     for name in PROGRAMS {
-        match programs::find(settings, name) {
+        match programs::find_program(settings, name) {
             Ok(path) => drop(programs.insert(name.to_owned(), path)),
             Err(why) => drop(missing.insert(name.to_owned(), why)),
         }
@@ -418,8 +423,8 @@ fn find_programs(
     if driver.is_none() && job.driver == Driver::Exec {
         driver = annotations.get(DRIVER);
     }
-    if let Some(name) = driver.and_then(|driver| driver.strip_prefix(EXEC)) {
-        let path = programs::find_driver(settings, name)
+    if let Some(name) = driver.and_then(|driver| driver.strip_prefix(PROGRAM_PREFIX)) {
+        let path = programs::find_driver_program(settings, name)
             .map_err(|why| Refusal::new(Exit::Failed, format!("driver `{name}`")).because(why))?;
         programs.insert("driver".to_owned(), path);
     }

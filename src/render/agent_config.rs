@@ -12,8 +12,8 @@ use crate::model::agent::{Agent, Role};
 
 use self::network::NetworkCard;
 
-pub use self::network::{network_of, of_leases};
-pub use self::problems::problems;
+pub use self::network::{nmstate_for_agent, nmstate_of_leases};
+pub use self::problems::find_problems;
 
 /// Networks whose addresses nobody beyond the host or its link can reach.
 const LOCAL_NETWORKS: [&str; 4] = ["127.0.0.0/8", "169.254.0.0/16", "::1/128", "fe80::/10"];

@@ -6,7 +6,7 @@ mod manifests;
 mod merge;
 mod network;
 
-pub use digest::made_of;
+pub use digest::hash_image_sources;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::model::infra_env::{InfraEnv, InfraEnvSpec, KernelArgument, Proxy};
 use crate::model::nmstate_config::NMStateConfig;
 
-pub use manifests::manifests;
+pub use manifests::render_manifests;
 
 /// The bytes that upstream allows an Ignition to have.
 const MAX_IGNITION_SIZE: usize = 256 << 10;
@@ -52,7 +52,7 @@ pub struct Discovery<'a> {
 }
 
 /// Renders an Ignition of version 3.2, or later if the override asks for that.
-pub fn ignition(discovery: &Discovery<'_>) -> Result<Value, String> {
+pub fn render_ignition(discovery: &Discovery<'_>) -> Result<Value, String> {
     let spec = &discovery.infra_env.spec;
     let selected = network::select_configs(discovery.infra_env, discovery.configs)?;
     let mut files = discovery.render_agent_files()?;
@@ -238,7 +238,7 @@ mod tests {
             "key": "-----BEGIN\nKEY\n", "knownHosts": "192.0.2.1 ssh-ed25519 AAAA",
         });
         let pull_secret = Some("{\"auths\": {}}");
-        ignition(&Discovery { infra_env, configs, pull_secret, config, base: "" })
+        render_ignition(&Discovery { infra_env, configs, pull_secret, config, base: "" })
     }
 
     /// The modes and contents of the files of an Ignition, by their paths.

@@ -8,17 +8,17 @@ use std::collections::BTreeMap;
 
 use crate::model::data_template::metadata::FromHostInterface;
 use crate::model::data_template::network::ObjectAnnotation;
-use crate::model::data_template::{Metal3DataTemplate, Source};
+use crate::model::data_template::{Metal3DataTemplate, PoolSource};
 use crate::model::host::BareMetalHost;
 
-pub use self::network::network_data;
-pub use self::nmstate::nmstate;
+pub use self::network::render_network_data;
+pub use self::nmstate::render_nmstate;
 
 const PROVIDER_ID: &str = "providerid";
 
 /// What a template is rendered from: the machine, its host and its leases.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts<'a> {
+pub struct TemplateContext<'a> {
     pub template: &'a Metal3DataTemplate,
     /// The machine's index among those that use the template.
     pub index: u64,
@@ -26,12 +26,12 @@ pub struct Facts<'a> {
     pub machine: &'a str,
     pub namespace: &'a str,
     /// The machine's leases by the names of their pools.
-    pub leases: &'a BTreeMap<String, Leased>,
+    pub leases: &'a BTreeMap<String, LeasedAddress>,
 }
 
 /// A leased address, with the network of its pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Leased {
+pub struct LeasedAddress {
     pub address: String,
     pub prefix: u8,
     /// Empty if there is none.
@@ -41,7 +41,7 @@ pub struct Leased {
 
 /// Renders the metaData of a machine: values by key. Later lists win over earlier ones, and the
 /// provider's id over all. It is empty if the template has no metaData.
-pub fn meta_data(facts: &Facts<'_>) -> Result<BTreeMap<String, String>, String> {
+pub fn render_meta_data(facts: &TemplateContext<'_>) -> Result<BTreeMap<String, String>, String> {
     let mut values = BTreeMap::new();
     let Some(data) = &facts.template.spec.meta_data else { return Ok(values) };
     for entry in &data.from_host_interfaces {
@@ -60,7 +60,7 @@ pub fn meta_data(facts: &Facts<'_>) -> Result<BTreeMap<String, String>, String> 
         values.insert(entry.key.clone(), facts.lease_of_pool(&entry.name)?.dns.join(","));
     }
     for entry in &data.indexes {
-        values.insert(entry.key.clone(), entry.text(facts.index));
+        values.insert(entry.key.clone(), entry.value_for(facts.index));
     }
     for entry in &data.namespaces {
         values.insert(entry.key.clone(), facts.namespace.to_owned());
@@ -85,7 +85,7 @@ pub fn meta_data(facts: &Facts<'_>) -> Result<BTreeMap<String, String>, String> 
     Ok(values)
 }
 
-impl<'a> Facts<'a> {
+impl<'a> TemplateContext<'a> {
     /// The name of an object that values are read from, by its type.
     fn object_name(&self, object: &str) -> Result<&'a str, String> {
         match object.to_ascii_lowercase().as_str() {
@@ -102,10 +102,10 @@ impl<'a> Facts<'a> {
         Ok(self.host.metadata.annotations.get(name).map_or("", String::as_str))
     }
 
-    fn lease(&self, source: Source<'_>) -> Result<&'a Leased, String> {
+    fn lease(&self, source: PoolSource<'_>) -> Result<&'a LeasedAddress, String> {
         let name = match source {
-            Source::Named { name, .. } => name,
-            Source::Annotation(ObjectAnnotation { object, annotation }) => {
+            PoolSource::Named { name, .. } => name,
+            PoolSource::Annotation(ObjectAnnotation { object, annotation }) => {
                 let name = self.annotation(object, annotation)?;
                 if name.is_empty() {
                     return Err(format!("annotation {annotation} not found or empty on {object}"));
@@ -116,7 +116,7 @@ impl<'a> Facts<'a> {
         self.lease_of_pool(name)
     }
 
-    fn lease_of_pool(&self, name: &str) -> Result<&'a Leased, String> {
+    fn lease_of_pool(&self, name: &str) -> Result<&'a LeasedAddress, String> {
         self.leases.get(name).ok_or_else(|| format!("pool not found in cache: {name}"))
     }
 

@@ -10,7 +10,7 @@ use crate::model::pool::{ALLOWED_PATHS, ClusterPool, PoolSpec};
 use crate::model::state::Template;
 use crate::yaml;
 
-use super::patch::{self, Rules};
+use super::patch::{self, PatchRules};
 
 /// A patched install-config, and the cluster's name in DNS that it says.
 pub struct Rendered {
@@ -26,10 +26,10 @@ pub struct Rendered {
 }
 
 /// The install-config of a pool, before the name and the patches of a cluster.
-pub fn base(spec: &PoolSpec, template: Option<&Template>) -> Result<Value, String> {
+pub fn render_base(spec: &PoolSpec, template: Option<&Template>) -> Result<Value, String> {
     let mut document = match template {
         None => generate_document(spec),
-        Some(template) => document(template)?.clone(),
+        Some(template) => template_document(template)?.clone(),
     };
     if let Some(root) = document.as_object_mut() {
         root.insert("baseDomain".into(), spec.base_domain.clone().into());
@@ -38,14 +38,14 @@ pub fn base(spec: &PoolSpec, template: Option<&Template>) -> Result<Value, Strin
 }
 
 /// The document of a template, which is parsed only once.
-pub fn document(template: &Template) -> Result<&Value, String> {
+pub fn template_document(template: &Template) -> Result<&Value, String> {
     template.read.get_or_init(|| parse_template(&template.text)).as_ref().map_err(String::clone)
 }
 
 /// Parses a template. It must be a mapping, and its metadata too.
 fn parse_template(template: &SecretValue) -> Result<Value, String> {
-    let mut document =
-        yaml::value(template.reveal()).map_err(|why| format!("install-config.yaml: {why}"))?;
+    let mut document = yaml::parse_value(template.reveal())
+        .map_err(|why| format!("install-config.yaml: {why}"))?;
     let Some(root) = document.as_object_mut() else {
         return Err("install-config.yaml is not a mapping".into());
     };
@@ -98,15 +98,15 @@ pub fn render(
     }
     let mut notes = Vec::new();
     if let Some(spec) = patches {
-        let rules = Rules::of(pool);
+        let rules = PatchRules::of_pool(pool);
         if rules.allowed.is_some() && !spec.installer_manifest_patches.is_empty() {
             return Err(format!("the pool allows no patches of manifests ({ALLOWED_PATHS})"));
         }
-        notes = patch::apply(&mut document, &spec.install_config_patches, rules)?;
+        notes = patch::apply_patches(&mut document, &spec.install_config_patches, rules)?;
     }
     let cluster_name = read_string(&document, "/metadata/name")?;
     let base_domain = read_string(&document, "/baseDomain")?;
-    let text = SecretValue::new(yaml::text(&document).map_err(|error| error.to_string())?);
+    let text = SecretValue::new(yaml::to_text(&document).map_err(|error| error.to_string())?);
     let keeps_name = cluster_name == name;
     Ok(Rendered { cluster_name, keeps_name, base_domain, document, text, notes })
 }

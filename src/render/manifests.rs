@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::model::customization::ManifestPatch;
 
-use super::patch::{self, Rules};
+use super::patch::{self, PatchRules};
 
 /// As Go's `filepath.Glob` has it, but for `[^...]` and backslashes, which are refused.
 const LIKE_GO: MatchOptions = MatchOptions {
@@ -19,10 +19,10 @@ const LIKE_GO: MatchOptions = MatchOptions {
 
 /// Applies patches to manifests in the order of the patches. `files` are the manifests by their
 /// paths below the installer's directory. If one patch fails, none is applied.
-pub fn patched(
+pub fn patch_manifests(
     files: &BTreeMap<String, Value>,
     patches: &[ManifestPatch],
-    rules: Rules<'_>,
+    rules: PatchRules<'_>,
 ) -> Result<BTreeMap<String, Value>, String> {
     let mut manifests = files.clone();
     for manifest_patch in patches {
@@ -33,7 +33,7 @@ pub fn patched(
             if !pattern.matches_with(path, LIKE_GO) {
                 continue;
             }
-            patch::apply(document, &manifest_patch.patches, rules)
+            patch::apply_patches(document, &manifest_patch.patches, rules)
                 .map_err(|why| format!("{path}: {why}"))?;
             is_any_matched = true;
         }

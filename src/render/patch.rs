@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use json_patch::jsonptr::Pointer;
 use serde_json::{Value, json};
 
-use crate::model::customization::{Op, Patch};
-use crate::model::pool::{ALLOWED_PATHS, ClusterPool, STRICT_PATCHES, pointers};
+use crate::model::customization::{Patch, PatchOperation};
+use crate::model::pool::{ALLOWED_PATHS, ClusterPool, STRICT_PATCHES, split_pointers};
 
 use super::redact::is_secret_name;
 
@@ -16,23 +16,23 @@ const MAX_SIZE: usize = 1 << 20;
 
 /// What a pool demands of patches.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Rules<'a> {
+pub struct PatchRules<'a> {
     /// RFC 6902 to the letter, without Hive's leniency.
     pub strict: bool,
     /// Pointers at and below which patches may change the document.
     pub allowed: Option<&'a str>,
 }
 
-impl<'a> Rules<'a> {
+impl<'a> PatchRules<'a> {
     /// The rules that the annotations of a pool set.
-    pub fn of(pool: &'a ClusterPool) -> Self {
-        let strict = pool.metadata.annotated(STRICT_PATCHES);
+    pub fn of_pool(pool: &'a ClusterPool) -> Self {
+        let strict = pool.metadata.has_true_annotation(STRICT_PATCHES);
         Self { strict, allowed: pool.metadata.annotation(ALLOWED_PATHS) }
     }
 
     fn check_allowed(self, pointer: &str) -> Result<(), String> {
         let Some(allowed) = self.allowed else { return Ok(()) };
-        if pointers(allowed).any(|prefix| is_at_or_below(pointer, prefix)) {
+        if split_pointers(allowed).any(|prefix| is_at_or_below(pointer, prefix)) {
             return Ok(());
         }
         Err(format!("the pool allows only patches below {allowed} ({ALLOWED_PATHS})"))
@@ -46,10 +46,10 @@ fn is_at_or_below(pointer: &str, prefix: &str) -> bool {
 /// Applies all patches, or none and says which one failed and why. Returns a note about each patch
 /// that was read leniently: production customizations depend on it that replacing a missing last
 /// segment adds it.
-pub fn apply(
+pub fn apply_patches(
     document: &mut Value,
     patches: &[Patch],
-    rules: Rules<'_>,
+    rules: PatchRules<'_>,
 ) -> Result<Vec<String>, String> {
     let mut result = document.clone();
     let mut notes = Vec::new();
@@ -65,14 +65,14 @@ pub fn apply(
     Ok(notes)
 }
 
-fn op_name(op: Op) -> &'static str {
+fn op_name(op: PatchOperation) -> &'static str {
     match op {
-        Op::Add => "add",
-        Op::Remove => "remove",
-        Op::Replace => "replace",
-        Op::Move => "move",
-        Op::Copy => "copy",
-        Op::Test => "test",
+        PatchOperation::Add => "add",
+        PatchOperation::Remove => "remove",
+        PatchOperation::Replace => "replace",
+        PatchOperation::Move => "move",
+        PatchOperation::Copy => "copy",
+        PatchOperation::Test => "test",
     }
 }
 
@@ -80,7 +80,7 @@ fn op_name(op: Op) -> &'static str {
 fn apply_patch(
     document: &mut Value,
     patch: &Patch,
-    rules: Rules<'_>,
+    rules: PatchRules<'_>,
 ) -> Result<Option<String>, String> {
     let strict = rules.strict;
     let target = parse_pointer(&patch.path, strict)?;
@@ -95,9 +95,9 @@ fn apply_patch(
     let value = value_of(patch, strict)?;
     let mut op = patch.op;
     let mut note = None;
-    let is_lenient = op == Op::Replace && !strict;
+    let is_lenient = op == PatchOperation::Replace && !strict;
     if is_lenient && document.pointer(&target).is_none() && is_parent_mapping(document, &target) {
-        op = Op::Add;
+        op = PatchOperation::Add;
         note = Some("there is nothing to replace, so the value is added".to_owned());
     }
     let operation = json!({"op": op_name(op), "path": target, "from": from, "value": value});
@@ -113,18 +113,19 @@ fn apply_patch(
 }
 
 /// Why an operation fails on a document, which it has not changed.
-fn explain_failure(document: &Value, op: Op, path: &str, from: Option<&str>) -> String {
+fn explain_failure(document: &Value, op: PatchOperation, path: &str, from: Option<&str>) -> String {
     if let Some(why) = from.and_then(|from| explain_missing(document, from, true)) {
         return format!("from: {why}");
     }
-    let needs_leaf = matches!(op, Op::Remove | Op::Replace | Op::Test);
+    let needs_leaf =
+        matches!(op, PatchOperation::Remove | PatchOperation::Replace | PatchOperation::Test);
     if let Some(why) = explain_missing(document, path, needs_leaf) {
         return why;
     }
     let why = match op {
-        Op::Test => "the value is different",
-        Op::Remove if path.is_empty() => "the whole document cannot be removed",
-        Op::Move => "nothing can be moved into itself",
+        PatchOperation::Test => "the value is different",
+        PatchOperation::Remove if path.is_empty() => "the whole document cannot be removed",
+        PatchOperation::Move => "nothing can be moved into itself",
         _ => "the path does not exist",
     };
     why.to_owned()
@@ -179,7 +180,8 @@ fn value_of(patch: &Patch, strict: bool) -> Result<Value, String> {
     {
         return serde_json::from_str(json).map_err(|error| format!("valueJSON: {error}"));
     }
-    let needs_value = matches!(patch.op, Op::Add | Op::Replace | Op::Test);
+    let needs_value =
+        matches!(patch.op, PatchOperation::Add | PatchOperation::Replace | PatchOperation::Test);
     match &patch.value {
         Some(value) => Ok(value.clone()),
         None if strict && needs_value => Err("value is missing".into()),
@@ -237,15 +239,15 @@ fn describe_contents(value: &Value) -> String {
 mod tests {
     use super::*;
 
-    fn apply_to_document(patch: &Value, rules: Rules<'_>) -> Result<Value, String> {
+    fn apply_to_document(patch: &Value, rules: PatchRules<'_>) -> Result<Value, String> {
         let mut document = json!({"metadata": {"name": "x"}, "compute": [{"replicas": 3}]});
         let patch: Patch = serde_json::from_value(patch.clone()).unwrap();
-        apply(&mut document, &[patch], rules)?;
+        apply_patches(&mut document, &[patch], rules)?;
         Ok(document)
     }
 
-    const LENIENT: Rules<'static> = Rules { strict: false, allowed: None };
-    const STRICT: Rules<'static> = Rules { strict: true, allowed: None };
+    const LENIENT: PatchRules<'static> = PatchRules { strict: false, allowed: None };
+    const STRICT: PatchRules<'static> = PatchRules { strict: true, allowed: None };
 
     #[test]
     fn a_path_may_lack_its_leading_slash_unless_strict() {
@@ -287,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_patch_outside_of_the_allowed_paths_is_refused() {
-        let rules = Rules { strict: false, allowed: Some("/metadata/name, /compute") };
+        let rules = PatchRules { strict: false, allowed: Some("/metadata/name, /compute") };
         for (path, is_allowed) in [
             ("/metadata/name", true),
             ("metadata/name", true),

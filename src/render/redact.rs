@@ -64,7 +64,7 @@ fn redact_login(word: &str) -> String {
 
 /// The patches of a customization as JSON without secrets, for its
 /// `status.lastAppliedConfiguration`.
-pub fn applied(spec: &CustomizationSpec) -> String {
+pub fn redact_customization(spec: &CustomizationSpec) -> String {
     let mut spec = spec.clone();
     for patch in &mut spec.install_config_patches {
         let is_hidden = patch.path.split('/').any(is_secret_name);
@@ -82,7 +82,7 @@ pub fn applied(spec: &CustomizationSpec) -> String {
 
 /// The secrets in a document: what stands under secret-looking names, and the passwords of its
 /// URLs. With `all` the whole document is secret, and each of its values.
-pub fn secrets_in(text: &str, all: bool) -> Vec<String> {
+pub fn find_secrets(text: &str, all: bool) -> Vec<String> {
     let mut secrets = Vec::new();
     if all {
         secrets.push(text.trim().to_owned());
@@ -90,7 +90,7 @@ pub fn secrets_in(text: &str, all: bool) -> Vec<String> {
         let assignments = text.lines().filter_map(|line| line.split_once('='));
         secrets.extend(assignments.map(|(_, value)| value.trim().to_owned()));
     }
-    if let Ok(document) = yaml::value(text) {
+    if let Ok(document) = yaml::parse_value(text) {
         collect_secrets(&document, false, &mut secrets);
     }
     secrets
@@ -217,7 +217,7 @@ mod tests {
         }
         let auth = STANDARD.encode("robot:of-the-registry");
         let pull_secret = format!(r#"{{"auths": {{"registry": {{"auth": "{auth}"}}}}}}"#);
-        let secrets = secrets_in(&pull_secret, false);
+        let secrets = find_secrets(&pull_secret, false);
         for form in [auth.as_str(), "robot:of-the-registry", "of-the-registry"] {
             assert!(secrets.iter().any(|secret| secret == form), "{form}: {secrets:?}");
         }

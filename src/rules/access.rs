@@ -22,7 +22,7 @@ pub struct Person {
 
 /// What a person asks to do with a claim, or with a cluster of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum AccessAction {
     /// Show it, its events, and the logs and credentials of its cluster.
     See,
     /// Release, extend, stop, start.
@@ -41,11 +41,11 @@ impl Person {
 
     /// Whether a guest may do this. `claim` is the claim itself, or the claim that holds the
     /// cluster; `bindings` are those of the namespace of its pool.
-    pub fn may(&self, deed: Deed, claim: Option<&Claim>, bindings: &[RoleBinding]) -> bool {
+    pub fn may(&self, deed: AccessAction, claim: Option<&Claim>, bindings: &[RoleBinding]) -> bool {
         let owns = claim.is_some_and(|claim| claim.owner == self.name);
         match deed {
-            Deed::Change => owns,
-            Deed::See => {
+            AccessAction::Change => owns,
+            AccessAction::See => {
                 owns || claim.is_some_and(|claim| self.is_subject_of(claim))
                     || self.administers_pools(bindings)
             }
@@ -83,7 +83,7 @@ fn grants_pool_admin(binding: &RoleBinding) -> bool {
 /// A pool reduced to what guests may see: which clusters it has, and how many. All other fields
 /// are left empty, because they may hold what only the account should know, such as the
 /// environment of the installer.
-pub fn shown_to_guests(pool: ClusterPool) -> ClusterPool {
+pub fn redact_pool_for_guests(pool: ClusterPool) -> ClusterPool {
     let ClusterPool { metadata, spec, status } = pool;
     ClusterPool {
         metadata: Meta {

@@ -3,9 +3,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::model::address::{Addr, Stretch, Subnet};
+use crate::model::address::{Addr, IpRange, Subnet};
 use crate::model::ip_lease::{IpAddress, IpClaim};
-use crate::model::ip_pool::{ALLOCATION, IpPool, OUT_OF_RANGE, OVERLAP, Range, Strategy, WANTED};
+use crate::model::ip_pool::{
+    ALLOCATION, AllocationStrategy, IpPool, OUT_OF_RANGE, OVERLAP, REQUESTED_ADDRESS, Range,
+};
 use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
@@ -64,7 +66,7 @@ struct ParsedRange {
 impl ParsedRange {
     /// The addresses that are written in the range, the subnet's own being the last.
     fn written_addresses(self) -> impl Iterator<Item = Addr> {
-        [self.start, self.end, self.subnet.map(Subnet::written)].into_iter().flatten()
+        [self.start, self.end, self.subnet.map(Subnet::written_address)].into_iter().flatten()
     }
 }
 
@@ -99,7 +101,7 @@ fn check_range(problems: &mut Vec<String>, path: &str, range: &Range, pool: &IpP
         problems.push(format!(
             "{path}: either Start or Subnet is required: an end alone has no addresses"
         ));
-    } else if end.is_none() && subnet.is_none() && pool.strategy() == Strategy::Random {
+    } else if end.is_none() && subnet.is_none() && pool.strategy() == AllocationStrategy::Random {
         problems.push(format!(
             "{path}: cannot be used with allocationStrategy \"random\": pool with Start requires End \
              or Subnet to determine size"
@@ -176,10 +178,10 @@ fn gateway_of(range: &Range, pool: &IpPool) -> Option<Addr> {
 }
 
 fn check_overlaps_within(problems: &mut Vec<String>, pool: &IpPool) {
-    let ranges: Vec<(usize, Stretch)> = pool.ranges().collect();
+    let ranges: Vec<(usize, IpRange)> = pool.ranges().collect();
     for (place, (index, range)) in ranges.iter().enumerate() {
         for (earlier_index, earlier) in ranges.iter().take(place) {
-            if range.meets(*earlier) {
+            if range.overlaps(*earlier) {
                 problems.push(format!(
                     "spec.pools[{index}]: {range} overlaps spec.pools[{earlier_index}], {earlier}"
                 ));
@@ -189,7 +191,7 @@ fn check_overlaps_within(problems: &mut Vec<String>, pool: &IpPool) {
 }
 
 fn check_pre_allocations(problems: &mut Vec<String>, pool: &IpPool) {
-    let never_leased = pool.never();
+    let never_leased = pool.unusable_addresses();
     let mut claims = BTreeMap::new();
     for (claim, written) in &pool.spec.pre_allocations {
         let path = format!("spec.preAllocations.{claim}");
@@ -202,7 +204,7 @@ fn check_pre_allocations(problems: &mut Vec<String>, pool: &IpPool) {
                 "{path}: IP address is already pre-allocated to claim \"{earlier_claim}\""
             ));
         }
-        if pool.entry_of(address).is_none() {
+        if pool.range_index_of(address).is_none() {
             problems.push(format!("{path}: {address} is out of bounds of the pools given"));
         } else if never_leased.contains(&address) {
             problems.push(format!(
@@ -215,8 +217,8 @@ fn check_pre_allocations(problems: &mut Vec<String>, pool: &IpPool) {
 fn check_annotations(problems: &mut Vec<String>, pool: &IpPool) {
     let in_spec = pool.spec.allocation_strategy.as_deref().unwrap_or_default();
     if let Some(annotated) = pool.metadata.annotation(ALLOCATION)
-        && let Some(annotated_strategy) = Strategy::named(annotated)
-        && let Some(spec_strategy) = Strategy::named(in_spec)
+        && let Some(annotated_strategy) = AllocationStrategy::named(annotated)
+        && let Some(spec_strategy) = AllocationStrategy::named(in_spec)
         && annotated_strategy != spec_strategy
     {
         problems.push(format!(
@@ -227,7 +229,7 @@ fn check_annotations(problems: &mut Vec<String>, pool: &IpPool) {
     for (name, value) in &pool.metadata.annotations {
         problems.extend(annotations::check_value(Kind::IpPool, name, value).err());
     }
-    problems.extend(pool.reservations().into_iter().filter_map(Result::err));
+    problems.extend(pool.parse_reservations().into_iter().filter_map(Result::err));
 }
 
 /// What is accepted, but probably not what was meant.
@@ -244,9 +246,9 @@ pub fn warnings(pool: &IpPool) -> Vec<String> {
                 "ippool `{name}`: gateway {gateway} is not in the subnet of pools[{index}]"
             ));
         }
-        let first = subnet.first();
-        if range.start.is_none() && subnet.written() != first {
-            let next = Addr(subnet.written().0.saturating_add(1));
+        let first = subnet.first_address();
+        if range.start.is_none() && subnet.written_address() != first {
+            let next = Addr(subnet.written_address().0.saturating_add(1));
             warnings.push(format!(
                 "ippool `{name}`: pools[{index}] begins at {next}, after the address in its subnet; \
                  write {first}/{} to begin at the first address",
@@ -262,9 +264,9 @@ fn warn_of_dns_servers(warnings: &mut Vec<String>, pool: &IpPool) {
     let name = &pool.metadata.name;
     let lists = pool.spec.pools.iter().map(|range| &range.dns_servers);
     let lists: Vec<&Vec<String>> = lists.chain([&pool.spec.dns_servers]).collect();
-    let open_ranges = pool.open();
+    let open_ranges = pool.leasable_ranges();
     for server in lists.iter().copied().flatten().filter_map(|server| server.parse().ok()) {
-        if open_ranges.iter().any(|(_, range)| range.has(server)) {
+        if open_ranges.iter().any(|(_, range)| range.contains(server)) {
             warnings.push(format!(
                 "ippool `{name}`: DNS server {server} could be leased to a claim; reserve it: poolctl \
                  ip reserve {name} {server}"
@@ -298,7 +300,7 @@ pub fn check_claim(claim: &IpClaim) -> Vec<String> {
     if !pool.kind.is_empty() && pool.kind != "IPPool" {
         problems.push(format!("spec.pool.kind: `{}` is not IPPool", pool.kind));
     }
-    let wanted = claim.metadata.annotation(WANTED).filter(|address| !address.is_empty());
+    let wanted = claim.metadata.annotation(REQUESTED_ADDRESS).filter(|address| !address.is_empty());
     check_optional_address(&mut problems, "metadata.annotations.ipAddress", wanted);
     problems
 }
@@ -333,7 +335,7 @@ pub fn check_lease(lease: &IpAddress) -> Vec<String> {
         problems.push(format!("spec.gateway: {gateway} and {address} are of mixed IP families"));
     }
     check_dns_servers(&mut problems, "spec", &spec.dns_servers);
-    let wanted = lease.metadata.annotation(WANTED).filter(|address| !address.is_empty());
+    let wanted = lease.metadata.annotation(REQUESTED_ADDRESS).filter(|address| !address.is_empty());
     check_optional_address(&mut problems, "metadata.annotations.ipAddress", wanted);
     problems
 }
@@ -379,7 +381,7 @@ fn check_leases_fit(state: &State, pool: &IpPool) -> Result<(), Refusal> {
     let mut refusal =
         Refusal::conflict(format!("IPPool `{}` does not fit its leases", pool.metadata.name));
     refusal.causes.extend(offenders.cloned());
-    if refusal.causes.is_empty() || pool.metadata.annotated(OUT_OF_RANGE) {
+    if refusal.causes.is_empty() || pool.metadata.has_true_annotation(OUT_OF_RANGE) {
         return Ok(());
     }
     Err(refusal.advise(format!("release them, or annotate the pool {OUT_OF_RANGE}=true")))
@@ -398,7 +400,7 @@ fn check_leases_differ(state: &State) -> Result<(), Refusal> {
             continue;
         }
         let pools = state.ip_pools.rows().filter(|pool| pool.metadata.namespace == lease.namespace);
-        let addresses: Vec<Addr> = pools.flat_map(|pool| pool.addresses_named(name)).collect();
+        let addresses: Vec<Addr> = pools.flat_map(|pool| pool.addresses_with_name(name)).collect();
         let is_own_name = lease.address.is_some_and(|address| addresses.contains(&address));
         if let Some(address) = addresses.first()
             && !is_own_name
@@ -423,7 +425,7 @@ fn check_leases_differ(state: &State) -> Result<(), Refusal> {
 fn check_fixed_fields(before: &IpPool, after: &IpPool) -> Result<(), Refusal> {
     let name = &after.metadata.name;
     // Any address does: if the names of one differ, so do the prefixes.
-    if before.name_of(Addr(1)) != after.name_of(Addr(1)) {
+    if before.address_name(Addr(1)) != after.address_name(Addr(1)) {
         let problem = format!("IPPool `{name}`: spec.namePrefix cannot be modified");
         return Err(Refusal::conflict(problem));
     }
@@ -440,7 +442,8 @@ fn check_fixed_fields(before: &IpPool, after: &IpPool) -> Result<(), Refusal> {
 fn check_apart(pool: &IpPool, other_pool: &IpPool) -> Result<(), Refusal> {
     let name = &pool.metadata.name;
     let other_name = &other_pool.metadata.name;
-    let may_overlap = pool.metadata.annotated(OVERLAP) && other_pool.metadata.annotated(OVERLAP);
+    let may_overlap = pool.metadata.has_true_annotation(OVERLAP)
+        && other_pool.metadata.has_true_annotation(OVERLAP);
     if name == other_name || may_overlap {
         return Ok(());
     }
@@ -457,10 +460,10 @@ fn check_apart(pool: &IpPool, other_pool: &IpPool) -> Result<(), Refusal> {
     Err(Refusal::conflict(format!("IPPool `{name}`: {why}")).advise(next))
 }
 
-fn find_overlap(pool: &IpPool, other_pool: &IpPool) -> Option<(Stretch, Stretch)> {
+fn find_overlap(pool: &IpPool, other_pool: &IpPool) -> Option<(IpRange, IpRange)> {
     for (_, range) in pool.ranges() {
         for (_, other_range) in other_pool.ranges() {
-            if other_range.meets(range) {
+            if other_range.overlaps(range) {
                 return Some((range, other_range));
             }
         }
@@ -471,11 +474,11 @@ fn find_overlap(pool: &IpPool, other_pool: &IpPool) -> Option<(Stretch, Stretch)
 /// The first address that `keeper` leases to nobody, or to a certain claim only, and that `lessor`
 /// may lease to any claim.
 fn find_kept_address(keeper: &IpPool, lessor: &IpPool) -> Option<Addr> {
-    let ranges: Vec<Stretch> = lessor.ranges().map(|(_, range)| range).collect();
-    let pre_allocated = keeper.pre_allocated().map(|(_, address)| address);
-    pre_allocated.chain(keeper.never()).find(|address| {
+    let ranges: Vec<IpRange> = lessor.ranges().map(|(_, range)| range).collect();
+    let pre_allocated = keeper.pre_allocated_addresses().map(|(_, address)| address);
+    pre_allocated.chain(keeper.unusable_addresses()).find(|address| {
         // Open ranges are costly to compute: most addresses are in no range at all.
-        ranges.iter().any(|range| range.has(*address))
-            && lessor.open().iter().any(|(_, range)| range.has(*address))
+        ranges.iter().any(|range| range.contains(*address))
+            && lessor.leasable_ranges().iter().any(|(_, range)| range.contains(*address))
     })
 }

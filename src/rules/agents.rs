@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::model::agent::{Agent, AgentSpec, HostState, Role};
 
 use super::infra_envs::find_json_object_problem;
-use super::names::{label_key, label_value};
+use super::names::{is_label_key, is_label_value};
 
 /// Every problem of an Agent that can be seen without its inventory.
 pub fn check(agent: &Agent) -> Vec<String> {
@@ -17,8 +17,8 @@ pub fn check(agent: &Agent) -> Vec<String> {
             .push("Either InstallationDiskID or InstallationDiskPath can be set, not both.".into());
     }
     if spec.role == Role::Bootstrap {
-        let infra_env = agent.infra_env().map(|key| key.name).unwrap_or_default();
-        let why = no_role(Role::Bootstrap.name(), &agent.metadata.name, &infra_env);
+        let infra_env = agent.infra_env_key().map(|key| key.name).unwrap_or_default();
+        let why = invalid_role_message(Role::Bootstrap.name(), &agent.metadata.name, &infra_env);
         wrong.push(format!("{why}: only poolctl sets spec.role bootstrap"));
     }
     if !spec.machine_config_pool.is_empty() && spec.role == Role::Master {
@@ -32,7 +32,7 @@ pub fn check(agent: &Agent) -> Vec<String> {
         );
     }
     for (key, value) in &spec.node_labels {
-        if !label_value(value) || !label_key(key) {
+        if !is_label_value(value) || !is_label_key(key) {
             wrong.push(format!("spec.nodeLabels.{key}: `{value}` is not a label"));
         }
     }
@@ -40,7 +40,7 @@ pub fn check(agent: &Agent) -> Vec<String> {
 }
 
 /// The message, in upstream's words, about a role that cannot be asked for.
-pub fn no_role(role: &str, name: &str, infra_env: &str) -> String {
+pub fn invalid_role_message(role: &str, name: &str, infra_env: &str) -> String {
     format!("Requested role ({role}) is invalid for host {name} from infraEnv {infra_env}")
 }
 
@@ -59,7 +59,7 @@ pub fn warning(agent: &Agent) -> Option<String> {
 
 /// The problem of a field that is accepted with any text and only fails when it is used. Such a
 /// spec is kept; the problem is shown in the condition SpecSynced.
-pub fn input(agent: &Agent) -> Option<String> {
+pub fn find_input_problem(agent: &Agent) -> Option<String> {
     let spec = &agent.spec;
     if !spec.installer_args.is_empty() && !is_json_list_of_strings(&spec.installer_args) {
         return Some("installerArgs is not a JSON list of strings".into());
@@ -79,8 +79,12 @@ fn is_json_list_of_strings(json: &str) -> bool {
 
 /// Refuses a change of a host whose installation has begun. This is for commands that name the
 /// host and the field; a manifest may keep the changed field, and it has no effect.
-pub fn check_set(state: HostState, before: &AgentSpec, after: &AgentSpec) -> Result<(), String> {
-    if state.takes_wishes() {
+pub fn check_late_change(
+    state: HostState,
+    before: &AgentSpec,
+    after: &AgentSpec,
+) -> Result<(), String> {
+    if state.can_change_settings() {
         return Ok(());
     }
     let is_disk_changed = before.installation_disk_id != after.installation_disk_id
@@ -96,7 +100,7 @@ pub fn check_set(state: HostState, before: &AgentSpec, after: &AgentSpec) -> Res
     };
     let open_states: Vec<&str> = HostState::ALL
         .into_iter()
-        .filter(|state| state.takes_wishes())
+        .filter(|state| state.can_change_settings())
         .map(HostState::name)
         .collect();
     let open_states = open_states.join(" ");
@@ -108,8 +112,8 @@ pub fn check_set(state: HostState, before: &AgentSpec, after: &AgentSpec) -> Res
 /// Refuses a change of the cluster while the host is being installed. A host that is joining an
 /// installed cluster may still leave it.
 pub fn check_change(before: &Agent, after: &Agent) -> Result<(), String> {
-    let is_cancelled = before.is_day2() && after.wanted().is_none();
-    let is_rebound = before.wanted() != after.wanted() && !is_cancelled;
+    let is_cancelled = before.is_day2() && after.requested_cluster().is_none();
+    let is_rebound = before.requested_cluster() != after.requested_cluster() && !is_cancelled;
     if before.state().is_installing() && is_rebound {
         return Err("Attempted to change Spec.ClusterDeploymentName which is immutable during \
                     Agent installation."

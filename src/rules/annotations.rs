@@ -5,13 +5,13 @@
 use std::collections::BTreeMap;
 
 use crate::model::annotations::{Annotation, AnnotationValue, PREFIX};
-use crate::model::driver::{EXEC, is_driver_name};
-use crate::model::host::pin_of;
+use crate::model::driver::{PROGRAM_PREFIX, is_driver_name};
+use crate::model::host::parse_certificate_pin;
 use crate::model::kinds::Kind;
-use crate::model::meta::is_bool;
+use crate::model::meta::is_go_bool;
 use crate::model::object::Object;
-use crate::model::pool::pointers;
-use crate::model::refusal::nearest;
+use crate::model::pool::split_pointers;
+use crate::model::refusal::nearest_name;
 use crate::model::schedule::Schedule;
 use crate::model::time::Span;
 
@@ -55,13 +55,13 @@ fn find_value_problem(kind: Kind, expected: AnnotationValue, value: &str) -> Opt
         | AnnotationValue::IpPools
         | AnnotationValue::Ranges => None,
         AnnotationValue::Bool => {
-            (!is_bool(value)).then(|| describe_mismatch(kind, value, expected))
+            (!is_go_bool(value)).then(|| describe_mismatch(kind, value, expected))
         }
         AnnotationValue::Word(words) | AnnotationValue::OneOf(words) => {
             (!words.contains(&value)).then(|| describe_mismatch(kind, value, expected))
         }
         AnnotationValue::WordOrProgram(words) => {
-            let is_program = value.strip_prefix(EXEC).is_some_and(is_driver_name);
+            let is_program = value.strip_prefix(PROGRAM_PREFIX).is_some_and(is_driver_name);
             let is_known = is_program || words.contains(&value);
             (!is_known).then(|| describe_mismatch(kind, value, expected))
         }
@@ -85,7 +85,7 @@ fn find_value_problem(kind: Kind, expected: AnnotationValue, value: &str) -> Opt
             Ok(_) => Some(format!(": {zero} {value}")),
             Err(why) => Some(format!(": `{value}`: {why}")),
         },
-        AnnotationValue::Fingerprint => pin_of(value)
+        AnnotationValue::Fingerprint => parse_certificate_pin(value)
             .is_none()
             .then(|| format!(": `{value}` is not a SHA-256, which has 64 hexadecimal digits")),
         AnnotationValue::CipherSuite => {
@@ -104,7 +104,7 @@ fn find_value_problem(kind: Kind, expected: AnnotationValue, value: &str) -> Opt
 /// Names the value and what is expected instead. The messages about pools and clusters are worded
 /// differently from those about other kinds.
 fn describe_mismatch(kind: Kind, value: &str, expected: AnnotationValue) -> String {
-    let expected = expected.expected();
+    let expected = expected.describe();
     match kind {
         Kind::ClusterPool | Kind::ClusterDeployment => format!(" is `{value}`, not {expected}"),
         _ => format!(": `{value}` is not {expected}"),
@@ -112,12 +112,12 @@ fn describe_mismatch(kind: Kind, value: &str, expected: AnnotationValue) -> Stri
 }
 
 fn find_pointers_problem(value: &str) -> Option<String> {
-    for path in pointers(value) {
+    for path in split_pointers(value) {
         if !path.starts_with('/') || path == "/" {
             return Some(format!(": `{path}` is not a path like /metadata/name"));
         }
     }
-    let is_empty = pointers(value).next().is_none();
+    let is_empty = split_pointers(value).next().is_none();
     is_empty.then(|| " names no path; remove the annotation to allow all paths".to_owned())
 }
 
@@ -181,6 +181,6 @@ fn warn_of_idle_annotations(
 fn suggest_annotation(kind: Kind, name: &str) -> Option<String> {
     let candidates =
         Annotation::of_kind(kind).filter_map(|annotation| annotation.name.strip_prefix(PREFIX));
-    let candidate = nearest(name.strip_prefix(PREFIX)?, candidates)?;
+    let candidate = nearest_name(name.strip_prefix(PREFIX)?, candidates)?;
     Some(format!("; did you mean `{PREFIX}{candidate}`?"))
 }

@@ -7,7 +7,7 @@ mod networks;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::data_template::metadata::MetaData;
-use crate::model::data_template::{Metal3DataTemplate, OBJECTS, Source};
+use crate::model::data_template::{Metal3DataTemplate, PoolSource, SOURCE_OBJECTS};
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 
@@ -61,7 +61,7 @@ pub fn check_deletions(state: &State) -> Result<(), Refusal> {
 }
 
 fn check_meta_data(data: &MetaData, problems: &mut Vec<String>) {
-    for (list, keys) in data.keys() {
+    for (list, keys) in data.keys_by_list() {
         let list = format!("spec.metaData.{list}");
         check_list_length(&list, keys.len(), problems);
         let mut seen = BTreeSet::new();
@@ -86,13 +86,13 @@ fn check_meta_data(data: &MetaData, problems: &mut Vec<String>) {
             _ => check_text_length(&path, &entry.interface, problems),
         }
     }
-    for (list, pools) in data.from_pools() {
+    for (list, pools) in data.pool_entries() {
         for (index, pool) in pools.iter().enumerate() {
             let path = format!("spec.metaData.{list}[{index}].name");
             check_required_text(&path, &pool.name, problems);
         }
     }
-    for (list, index, name) in data.objects() {
+    for (list, index, name) in data.source_objects() {
         check_object_type(&format!("spec.metaData.{list}[{index}].object"), name, problems);
     }
     for (index, entry) in data.from_labels.iter().enumerate() {
@@ -118,8 +118,8 @@ fn check_meta_data(data: &MetaData, problems: &mut Vec<String>) {
 fn check_types_of_pools(template: &Metal3DataTemplate, problems: &mut Vec<String>) {
     let mut type_by_name = BTreeMap::new();
     let mut reported_names = BTreeSet::new();
-    for source in template.sources() {
-        let Source::Named { name, kind, group } = source else { continue };
+    for source in template.pool_sources() {
+        let PoolSource::Named { name, kind, group } = source else { continue };
         let (first_kind, first_group) = *type_by_name.entry(name).or_insert((kind, group));
         if (first_kind, first_group) != (kind, group) && reported_names.insert(name) {
             problems.push(format!(
@@ -132,8 +132,8 @@ fn check_types_of_pools(template: &Metal3DataTemplate, problems: &mut Vec<String
 
 /// Upstream compares the types of objects without regard to case.
 fn check_object_type(path: &str, name: &str, problems: &mut Vec<String>) {
-    if !OBJECTS.iter().any(|object| object.eq_ignore_ascii_case(name)) {
-        let objects = OBJECTS.join(", ");
+    if !SOURCE_OBJECTS.iter().any(|object| object.eq_ignore_ascii_case(name)) {
+        let objects = SOURCE_OBJECTS.join(", ");
         problems.push(format!("{path}: unknown object type: `{name}` is none of {objects}"));
     }
 }

@@ -9,7 +9,7 @@ use crate::model::refusal::Refusal;
 
 /// Refuses a second holder of a cluster, of its name, of its name in DNS, of a claim or of a
 /// customization.
-pub fn one_holder_each(objects: &[Object]) -> Result<(), Refusal> {
+pub fn check_single_holders(objects: &[Object]) -> Result<(), Refusal> {
     let mut names = HashMap::new();
     let mut domains = HashMap::new();
     let mut claims = HashMap::new();

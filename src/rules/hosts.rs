@@ -4,16 +4,18 @@
 use std::collections::HashMap;
 
 use crate::model::agent::is_own_label;
-use crate::model::bmc::Address;
-use crate::model::hardware::mac;
-use crate::model::host::{AGENT_LABEL, BareMetalHost, CLUSTER_REFERENCE, NODE_LABEL, ROLE};
+use crate::model::bmc::BmcAddress;
+use crate::model::hardware::check_mac_address;
+use crate::model::host::{
+    AGENT_LABEL_PREFIX, BareMetalHost, CLUSTER_REFERENCE, NODE_LABEL_PREFIX, ROLE_ANNOTATION,
+};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 
 use super::annotations;
-use super::names::{label, label_key, label_value, name_of};
+use super::names::{check_dns_label, check_name, is_label_key, is_label_value};
 
 const ROLES: [&str; 3] = ["master", "worker", "auto-assign"];
 /// The schemes by which a management controller can fetch an image.
@@ -23,12 +25,13 @@ const IMAGE_SCHEMES: [&str; 4] = ["http", "https", "nfs", "cifs"];
 pub fn check(host: &BareMetalHost) -> Result<(), String> {
     let spec = &host.spec;
     if let Some(bmc) = &spec.bmc {
-        bmc.address.parse::<Address>().map_err(|why| format!("spec.bmc.address: {why}"))?;
-        name_of(Kind::Secret, &bmc.credentials_name)
+        bmc.address.parse::<BmcAddress>().map_err(|why| format!("spec.bmc.address: {why}"))?;
+        check_name(Kind::Secret, &bmc.credentials_name)
             .map_err(|why| format!("spec.bmc.credentialsName: {}", why.what))?;
     }
     if !spec.boot_mac_address.is_empty() {
-        mac(&spec.boot_mac_address).map_err(|why| format!("spec.bootMACAddress: {why}"))?;
+        check_mac_address(&spec.boot_mac_address)
+            .map_err(|why| format!("spec.bootMACAddress: {why}"))?;
     }
     if let Some(image) = &spec.image
         && image.is_live()
@@ -38,7 +41,8 @@ pub fn check(host: &BareMetalHost) -> Result<(), String> {
     if let Some(consumer) = &spec.consumer_ref
         && !consumer.namespace.is_empty()
     {
-        label("spec.consumerRef.namespace", &consumer.namespace).map_err(|why| why.what)?;
+        check_dns_label("spec.consumerRef.namespace", &consumer.namespace)
+            .map_err(|why| why.what)?;
     }
     host.annotations().iter().try_for_each(|(name, value)| check_annotation(name, value))
 }
@@ -65,7 +69,7 @@ fn check_image_url(address: &str) -> Result<(), String> {
 fn check_annotation(name: &str, value: &str) -> Result<(), String> {
     annotations::check_value(Kind::BareMetalHost, name, value)?;
     let problem = match name {
-        ROLE if !ROLES.contains(&value) => format!("is not one of {}", ROLES.join(", ")),
+        ROLE_ANNOTATION if !ROLES.contains(&value) => format!("is not one of {}", ROLES.join(", ")),
         CLUSTER_REFERENCE if !is_cluster_reference(value) => {
             "is neither NAMESPACE/NAME of a cluster nor empty".into()
         }
@@ -76,9 +80,9 @@ fn check_annotation(name: &str, value: &str) -> Result<(), String> {
 
 /// Some annotations become labels of the node or of the agent: the rest of their name is the key.
 fn check_label_annotation(name: &str, value: &str) -> Result<(), String> {
-    let agent_key = name.strip_prefix(AGENT_LABEL);
-    let Some(key) = name.strip_prefix(NODE_LABEL).or(agent_key) else { return Ok(()) };
-    if !label_key(key) || !label_value(value) {
+    let agent_key = name.strip_prefix(AGENT_LABEL_PREFIX);
+    let Some(key) = name.strip_prefix(NODE_LABEL_PREFIX).or(agent_key) else { return Ok(()) };
+    if !is_label_key(key) || !is_label_value(value) {
         return Err(format!("annotation {name}: `{value}` is not a label"));
     }
     if agent_key.is_some_and(is_own_label) {
@@ -93,7 +97,8 @@ fn is_cluster_reference(reference: &str) -> bool {
         return true;
     }
     let Some((namespace, name)) = reference.split_once('/') else { return false };
-    name_of(Kind::Namespace, namespace).is_ok() && name_of(Kind::ClusterDeployment, name).is_ok()
+    check_name(Kind::Namespace, namespace).is_ok()
+        && check_name(Kind::ClusterDeployment, name).is_ok()
 }
 
 /// What is accepted, but probably not what was meant.
@@ -101,14 +106,14 @@ pub fn warnings(host: &BareMetalHost) -> Vec<String> {
     let mut warnings = Vec::new();
     let Some(bmc) = &host.spec.bmc else { return warnings };
     let name = &host.metadata.name;
-    let is_redfish = matches!(host.address(), Some(Address::Redfish { .. }));
+    let is_redfish = matches!(host.bmc_address(), Some(BmcAddress::Redfish { .. }));
     if bmc.disable_certificate_verification && is_redfish {
         warnings.push(format!(
             "host `{name}`: with disableCertificateVerification, an attacker on the network can \
              read the password"
         ));
     }
-    if host.address().is_some_and(|address| address.is_plain()) {
+    if host.bmc_address().is_some_and(|address| address.is_unencrypted()) {
         warnings.push(format!("host `{name}`: +http sends the password as plain text"));
     }
     if let Some(image) = &host.spec.image
@@ -136,7 +141,9 @@ pub fn check_machines_differ(state: &State) -> Result<(), Refusal> {
         {
             return Err(refuse_twins(&twin, &host.key(), "bootMACAddress", &mac_address));
         }
-        let Some(controller) = host.address().map(|address| address.controller()) else { continue };
+        let Some(controller) = host.bmc_address().map(|address| address.canonical_name()) else {
+            continue;
+        };
         if let Some(twin) = hosts_by_controller.insert(controller.clone(), host.key()) {
             return Err(refuse_twins(&twin, &host.key(), "bmc.address", &controller));
         }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::model::address::Subnet;
 use crate::model::agent::ClusterReference;
-use crate::model::hardware::mac;
+use crate::model::hardware::check_mac_address;
 use crate::model::infra_env::{InfraEnv, KernelArgument, Proxy};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
@@ -16,7 +16,7 @@ use crate::model::refusal::Refusal;
 use crate::model::state::State;
 
 use super::annotations;
-use super::names::{label_key, label_value};
+use super::names::{is_label_key, is_label_value};
 use super::selectors;
 
 const ARCHITECTURES: [&str; 5] = ["x86_64", "aarch64", "arm64", "ppc64le", "s390x"];
@@ -65,7 +65,9 @@ pub fn check(infra_env: &InfraEnv) -> Vec<String> {
             problems.push(format!("Invalid NTP source: {source}"));
         }
     }
-    if !spec.ssh_authorized_key.trim().is_empty() && !spec.ssh_authorized_key.lines().all(is_key) {
+    if !spec.ssh_authorized_key.trim().is_empty()
+        && !spec.ssh_authorized_key.lines().all(is_ssh_key)
+    {
         problems.push("SSH key is not valid".into());
     }
     if !spec.ignition_config_override.is_empty() {
@@ -76,7 +78,7 @@ pub fn check(infra_env: &InfraEnv) -> Vec<String> {
     }
     problems.extend(check_kernel_arguments(&spec.kernel_arguments));
     for (key, value) in &spec.agent_labels {
-        if !label_value(value) || !label_key(key) {
+        if !is_label_value(value) || !is_label_key(key) {
             problems.push(format!("spec.agentLabels.{key}: `{value}` is not a label"));
         }
     }
@@ -177,7 +179,7 @@ pub fn check_network(config: &NMStateConfig) -> Vec<String> {
     let mut seen = HashSet::new();
     for (index, interface) in config.spec.interfaces.iter().enumerate() {
         let path = format!("spec.interfaces[{index}]");
-        if let Err(why) = mac(&interface.mac_address) {
+        if let Err(why) = check_mac_address(&interface.mac_address) {
             problems.push(format!("{path}.macAddress: {why}"));
         }
         let mac_address = interface.mac_address.to_lowercase();
@@ -298,7 +300,7 @@ fn is_dns_label(label: &str) -> bool {
 }
 
 /// Whether a line is one public key of SSH, or empty.
-pub fn is_key(line: &str) -> bool {
+pub fn is_ssh_key(line: &str) -> bool {
     use base64::Engine;
     let mut words = line.split_whitespace();
     let Some(key_type) = words.next() else { return true };
@@ -363,6 +365,6 @@ mod tests {
         }
         let key =
             "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2rPHp+8pqQ0i0MkmjIlz6l8uLSsLfGQVNTjbEVVSMi me";
-        assert!(is_key(key) && !is_key("ssh-ed25519 AAAA me") && !is_key("nonsense"));
+        assert!(is_ssh_key(key) && !is_ssh_key("ssh-ed25519 AAAA me") && !is_ssh_key("nonsense"));
     }
 }

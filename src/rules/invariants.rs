@@ -12,7 +12,7 @@ use super::hosts;
 use super::infra_envs;
 
 /// Checks what has changed: nothing is held twice, and both ends of a link agree.
-pub fn invariants(state: &State) -> Result<(), Refusal> {
+pub fn check_invariants(state: &State) -> Result<(), Refusal> {
     check_clusters(state)?;
     check_customizations(state)?;
     addresses::check_invariants(state)?;
@@ -50,8 +50,9 @@ fn check_clusters(state: &State) -> Result<(), Refusal> {
 fn check_customizations(state: &State) -> Result<(), Refusal> {
     for customization in state.customizations.difference().filter_map(|change| change.after) {
         let Some(holder) = &customization.holder else { continue };
-        let cluster =
-            state.cluster(&holder.cluster).and_then(|cluster_id| state.clusters.get(cluster_id));
+        let cluster = state
+            .find_cluster(&holder.cluster)
+            .and_then(|cluster_id| state.clusters.get(cluster_id));
         let Some(cluster) = cluster else { continue };
         let name = &customization.metadata.name;
         if cluster.customization.as_ref() != Some(name) {

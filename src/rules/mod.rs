@@ -15,7 +15,7 @@ mod patches;
 mod selectors;
 pub mod validations;
 
-pub use holders::one_holder_each;
-pub use invariants::invariants;
-pub use names::{installer_variable, label, label_key, label_value, name_of};
-pub use objects::{check, warnings};
+pub use holders::check_single_holders;
+pub use invariants::check_invariants;
+pub use names::{check_dns_label, check_name, is_installer_variable, is_label_key, is_label_value};
+pub use objects::{check_object, object_warnings};

@@ -1,12 +1,12 @@
 //! Decides what may be a name. Names become paths, DNS labels and arguments of programs, so only
 //! what is safe as all of them is allowed. Never looks for other objects of a name.
 
-use crate::model::kinds::{Kind, Names};
+use crate::model::kinds::{Kind, NameFormat};
 use crate::model::refusal::Refusal;
 
 /// Refuses what is no DNS label (RFC 1123): at most 63 lower-case letters, digits and dashes.
 /// `purpose` is what the name was to be, for the message.
-pub fn label(purpose: &str, name: &str) -> Result<(), Refusal> {
+pub fn check_dns_label(purpose: &str, name: &str) -> Result<(), Refusal> {
     let why = if name.is_empty() {
         "it is empty".to_owned()
     } else if name.len() > 63 {
@@ -30,12 +30,12 @@ fn refuse_name(name: &str, purpose: &str, why: String) -> Refusal {
 }
 
 /// Refuses a name that objects of a kind cannot have.
-pub fn name_of(kind: Kind, name: &str) -> Result<(), Refusal> {
+pub fn check_name(kind: Kind, name: &str) -> Result<(), Refusal> {
     let purpose = format!("the name of a {}", kind.name());
-    match kind.names() {
-        Names::Label => label(&purpose, name),
-        Names::Dotted => check_dotted_name(name, &purpose),
-        Names::DottedWithCapitals => check_dotted_name(&name.to_ascii_lowercase(), &purpose),
+    match kind.name_format() {
+        NameFormat::Label => check_dns_label(&purpose, name),
+        NameFormat::Dotted => check_dotted_name(name, &purpose),
+        NameFormat::DottedWithCapitals => check_dotted_name(&name.to_ascii_lowercase(), &purpose),
     }
 }
 
@@ -51,7 +51,7 @@ fn check_dotted_name(name: &str, purpose: &str) -> Result<(), Refusal> {
             return Err(refuse_name(name, purpose, why.to_owned()));
         }
         // The message is about the whole name, not about the part.
-        label(purpose, part).map_err(|refusal| Refusal {
+        check_dns_label(purpose, part).map_err(|refusal| Refusal {
             what: format!("`{name}` is not usable as {purpose}"),
             ..refusal
         })?;
@@ -60,17 +60,17 @@ fn check_dotted_name(name: &str, purpose: &str) -> Result<(), Refusal> {
 }
 
 /// Whether a text can be the key of a label or an annotation: a name, perhaps behind a domain.
-pub fn label_key(key: &str) -> bool {
+pub fn is_label_key(key: &str) -> bool {
     let Some((domain, name)) = key.split_once('/') else {
-        return !key.is_empty() && label_value(key);
+        return !key.is_empty() && is_label_value(key);
     };
-    let is_domain = domain.split('.').all(|part| label("a domain", part).is_ok());
-    is_domain && !name.is_empty() && label_value(name)
+    let is_domain = domain.split('.').all(|part| check_dns_label("a domain", part).is_ok());
+    is_domain && !name.is_empty() && is_label_value(name)
 }
 
 /// Whether a text can be the value of a label: at most 63 letters, digits, dashes, dots and
 /// underscores, a letter or digit first and last. It may be empty.
-pub fn label_value(value: &str) -> bool {
+pub fn is_label_value(value: &str) -> bool {
     value.len() <= 63
         && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
         && !value.starts_with(['-', '_', '.'])
@@ -78,7 +78,7 @@ pub fn label_value(value: &str) -> bool {
 }
 
 /// Whether a variable may be given to an installer: it is read as data, and starts nothing.
-pub fn installer_variable(name: &str) -> bool {
+pub fn is_installer_variable(name: &str) -> bool {
     const CLOUDS: [&str; 8] =
         ["AWS_", "AZURE_", "GOOGLE_", "IBMCLOUD_", "NUTANIX_", "OS_", "OVIRT_", "VSPHERE_"];
     const PROXIES: [&str; 4] = ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"];
@@ -104,11 +104,11 @@ mod tests {
     fn names_that_could_be_something_else_are_refused() {
         let long = "a".repeat(64);
         for name in ["../x", "a/b", "-rf", "a-", "", "Foo", "a b", "a\u{202e}b", "a.b", &long] {
-            assert!(label("a name", name).is_err(), "{name}");
+            assert!(check_dns_label("a name", name).is_err(), "{name}");
         }
-        label("a name", &"a".repeat(63)).unwrap();
-        name_of(Kind::ClusterImageSet, "ocp-release-4.18.30-x86-64-for-4.18.0-0-to-4.19.0-0")
+        check_dns_label("a name", &"a".repeat(63)).unwrap();
+        check_name(Kind::ClusterImageSet, "ocp-release-4.18.30-x86-64-for-4.18.0-0-to-4.19.0-0")
             .unwrap();
-        name_of(Kind::ClusterImageSet, "a..b").unwrap_err();
+        check_name(Kind::ClusterImageSet, "a..b").unwrap_err();
     }
 }

@@ -12,7 +12,9 @@ use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 
-use super::names::{installer_variable, label, label_key, label_value, name_of};
+use super::names::{
+    check_dns_label, check_name, is_installer_variable, is_label_key, is_label_value,
+};
 use super::{
     addresses, agents, annotations, data_templates, hosts, infra_envs, patches, selectors,
 };
@@ -29,7 +31,7 @@ fn check_labels(object: &Object) -> Result<(), Refusal> {
     let copied_labels =
         if let Object::ClusterPool(pool) = object { Some(&pool.spec.labels) } else { None };
     for (name, value) in own_labels.into_iter().chain(copied_labels).flatten() {
-        if !label_key(name) || !label_value(value) {
+        if !is_label_key(name) || !is_label_value(value) {
             let why = "a label has at most 63 letters, digits, dashes, dots and underscores";
             let problem = format!("`{name}: {value}` is not a label");
             return Err(refuse(object.kind(), &object.key().name, &problem).because(why));
@@ -39,12 +41,12 @@ fn check_labels(object: &Object) -> Result<(), Refusal> {
 }
 
 /// Refuses an object with a problem that can be seen without any other object.
-pub fn check(object: &Object) -> Result<(), Refusal> {
+pub fn check_object(object: &Object) -> Result<(), Refusal> {
     let kind = object.kind();
     let key = object.key();
-    name_of(kind, &key.name)?;
-    if kind.namespaced() {
-        label("a namespace", &key.namespace)?;
+    check_name(kind, &key.name)?;
+    if kind.is_namespaced() {
+        check_dns_label("a namespace", &key.namespace)?;
     }
     check_labels(object)?;
     let problems: Vec<String> = match object {
@@ -159,7 +161,9 @@ fn refuse_pool(pool: &ClusterPool, why: &str) -> Refusal {
 }
 
 fn check_pool_platform(pool: &ClusterPool) -> Result<(), String> {
-    for (annotation, ip_pools) in [(VIPS_FROM, pool.vips_from()), (NODES_FROM, pool.nodes_from())] {
+    for (annotation, ip_pools) in
+        [(VIPS_FROM, pool.vip_pools()), (NODES_FROM, pool.node_address_pools())]
+    {
         if !are_different_names(&ip_pools) {
             return Err(format!("annotation {annotation} is not a list of different IPPools"));
         }
@@ -182,7 +186,8 @@ fn check_pool_platform(pool: &ClusterPool) -> Result<(), String> {
 
 fn are_different_names(names: &[&str]) -> bool {
     let distinct: HashSet<&&str> = names.iter().collect();
-    distinct.len() == names.len() && names.iter().all(|name| label("an IPPool", name).is_ok())
+    distinct.len() == names.len()
+        && names.iter().all(|name| check_dns_label("an IPPool", name).is_ok())
 }
 
 fn check_pool_spec(pool: &ClusterPool) -> Result<(), String> {
@@ -193,7 +198,7 @@ fn check_pool_spec(pool: &ClusterPool) -> Result<(), String> {
     annotations::check(Kind::ClusterPool, &pool.metadata.annotations)?;
     annotations::check(Kind::ClusterDeployment, &spec.annotations)?;
     let domain = &spec.base_domain;
-    if domain.split('.').any(|part| label("a domain", part).is_err()) {
+    if domain.split('.').any(|part| check_dns_label("a domain", part).is_err()) {
         return Err(format!("spec.baseDomain `{domain}` is not a domain"));
     }
     if spec.image_set_ref.name.is_empty() {
@@ -217,7 +222,7 @@ fn check_pool_inventory(pool: &ClusterPool) -> Result<(), Refusal> {
             );
             return Err(refuse_pool(pool, &why));
         }
-        label("the name of an inventory entry", &entry.name)?;
+        check_dns_label("the name of an inventory entry", &entry.name)?;
         if !seen.insert(&entry.name) {
             let why = format!("spec.inventory lists `{}` twice", entry.name);
             return Err(refuse_pool(pool, &why));
@@ -227,7 +232,7 @@ fn check_pool_inventory(pool: &ClusterPool) -> Result<(), Refusal> {
 }
 
 /// What is accepted, but probably not what was meant.
-pub fn warnings(object: &Object) -> Vec<String> {
+pub fn object_warnings(object: &Object) -> Vec<String> {
     let mut warnings = annotations::warnings(object);
     match object {
         Object::Secret(secret) if secret.data.is_none() && secret.string_data.is_none() => {
@@ -255,7 +260,7 @@ fn pool_warnings(pool: &ClusterPool) -> Vec<String> {
     }
     for variable in &pool.spec.installer_env {
         let name = &variable.name;
-        if !installer_variable(name) {
+        if !is_installer_variable(name) {
             warnings.push(format!(
                 "installerEnv {name} is not passed to the installer; only OPENSHIFT_*, *_PROXY, \
                  TF_VAR_* and cloud variables are"

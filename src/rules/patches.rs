@@ -1,7 +1,7 @@
 //! Validates the patches of customizations: what upstream's webhook would refuse, and warnings
 //! about patches that change more than one cluster should. Never applies a patch.
 
-use crate::model::customization::{Customization, Op, Patch};
+use crate::model::customization::{Customization, Patch, PatchOperation};
 
 /// The fields of an install-config that belong to the pool, not to one of its clusters.
 const POOLWIDE: [&str; 2] = ["pullSecret", "sshKey"];
@@ -28,7 +28,7 @@ fn check_patch(patch: &Patch) -> Result<(), String> {
             return Err(format!("`{pointer}` is not a JSON pointer: only 0 or 1 may follow ~"));
         }
     }
-    if matches!(patch.op, Op::Move | Op::Copy) && patch.from.is_none() {
+    if matches!(patch.op, PatchOperation::Move | PatchOperation::Copy) && patch.from.is_none() {
         return Err("move and copy need `from`".into());
     }
     match patch.value_json.as_deref() {
@@ -75,10 +75,10 @@ fn patch_warnings(patch: &Patch) -> Vec<String> {
             warnings.push(format!("path `{pointer}` is read as `/{pointer}`"));
         }
     }
-    if patch.op != Op::Test {
+    if patch.op != PatchOperation::Test {
         warnings.extend(warn_of_poolwide_change(target));
     }
-    if patch.op == Op::Move {
+    if patch.op == PatchOperation::Move {
         warnings.extend(from.and_then(warn_of_poolwide_change));
     }
     warnings

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use crate::model::infra_env::{LabelSelector, Requirement};
+use crate::model::infra_env::{LabelRequirement, LabelSelector};
 use crate::model::platform::Platform;
 
-use super::names::{label_key, label_value};
+use super::names::{is_label_key, is_label_value};
 
 const OPERATORS: [&str; 4] = ["In", "NotIn", "Exists", "DoesNotExist"];
 
@@ -13,7 +13,7 @@ const OPERATORS: [&str; 4] = ["In", "NotIn", "Exists", "DoesNotExist"];
 pub fn check(path: &str, selector: &LabelSelector) -> Vec<String> {
     let mut problems = Vec::new();
     for (key, value) in &selector.match_labels {
-        if !label_key(key) || !label_value(value) {
+        if !is_label_key(key) || !is_label_value(value) {
             problems.push(format!("{path}.matchLabels.{key}: `{value}` is not a label"));
         }
     }
@@ -24,10 +24,10 @@ pub fn check(path: &str, selector: &LabelSelector) -> Vec<String> {
     problems
 }
 
-fn check_requirement(path: &str, requirement: &Requirement) -> Vec<String> {
-    let Requirement { key, operator, values } = requirement;
+fn check_requirement(path: &str, requirement: &LabelRequirement) -> Vec<String> {
+    let LabelRequirement { key, operator, values } = requirement;
     let mut problems = Vec::new();
-    if !label_key(key) {
+    if !is_label_key(key) {
         problems.push(format!("{path}.key: `{key}` is not a label key"));
     }
     let takes_values = matches!(operator.as_str(), "In" | "NotIn");
@@ -39,7 +39,7 @@ fn check_requirement(path: &str, requirement: &Requirement) -> Vec<String> {
     } else if !takes_values && !values.is_empty() {
         problems.push(format!("{path}.values: {operator} takes no values"));
     }
-    for value in values.iter().filter(|value| !label_value(value)) {
+    for value in values.iter().filter(|value| !is_label_value(value)) {
         problems.push(format!("{path}.values: `{value}` is not a label value"));
     }
     problems

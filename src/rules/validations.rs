@@ -9,13 +9,13 @@ mod network;
 use std::collections::BTreeMap;
 
 use crate::model::agent::inventory::Inventory;
-use crate::model::agent::needs::Needs;
-use crate::model::agent::{Agent, EVERYBODYS, Role, Validation, can_be_a_host};
+use crate::model::agent::needs::HostNeeds;
+use crate::model::agent::{Agent, DEFAULT_HOSTNAMES, Role, Validation, is_valid_hostname};
 use crate::model::time::Time;
 
-pub use fit::lacks;
+pub use fit::missing_requirements;
 pub use hardware::{disk_problems, eligible_disks};
-pub use ignored::{IGNORED, ignored, problem as ignored_problem};
+pub use ignored::{IGNORED, ignored_validations, problem as ignored_problem};
 
 /// The validations that no cluster may ignore.
 const NEVER_IGNORED: [&str; 6] = [
@@ -52,10 +52,10 @@ const MISSING_INVENTORY: &str = "Missing inventory";
 
 /// The cluster that a bound host is validated against.
 #[derive(Clone, Copy, Debug)]
-pub struct Around<'a> {
-    pub needs: &'a Needs,
+pub struct ClusterContext<'a> {
+    pub needs: &'a HostNeeds,
     /// The other hosts of the cluster, without this one.
-    pub others: &'a [&'a Agent],
+    pub other_agents: &'a [&'a Agent],
 }
 
 /// A host, and all that its validations depend on.
@@ -63,18 +63,18 @@ struct ValidationContext<'a> {
     agent: &'a Agent,
     role: Role,
     /// None while the host is free.
-    cluster: Option<&'a Around<'a>>,
+    cluster: Option<&'a ClusterContext<'a>>,
     now: Time,
 }
 
 impl<'a> ValidationContext<'a> {
     /// The host's inventory, unless it is missing or truncated.
     fn valid_inventory(&self) -> Option<&'a Inventory> {
-        self.agent.status.inventory.as_ref().filter(|inventory| inventory.is_valid())
+        self.agent.status.inventory.as_ref().filter(|inventory| inventory.is_complete())
     }
 
     fn is_sno(&self) -> bool {
-        self.cluster.is_some_and(|cluster| cluster.needs.is_sno())
+        self.cluster.is_some_and(|cluster| cluster.needs.is_single_node())
     }
 
     /// The role of a bound host, and whether it is the only node of its cluster.
@@ -86,10 +86,10 @@ impl<'a> ValidationContext<'a> {
 /// The validations of a host, by category and then in the order of their ids. A free host is
 /// validated as the worker that it could be. Left out is what only a cluster can say of a free
 /// host, and what nobody reports.
-pub fn validate(
+pub fn validate_host(
     agent: &Agent,
     role: Role,
-    cluster: Option<&Around<'_>>,
+    cluster: Option<&ClusterContext<'_>>,
     now: Time,
 ) -> BTreeMap<String, Vec<Validation>> {
     let role = if cluster.is_none() { Role::Worker } else { role };
@@ -122,7 +122,7 @@ pub fn is_met(validation: &Validation) -> bool {
 }
 
 /// Whether a validation keeps a bound host, as it is now, from being installed.
-pub fn holds_up(validation: &Validation) -> bool {
+pub fn blocks_installation(validation: &Validation) -> bool {
     let id = validation.id.as_str();
     let may_wait = validation.status == PENDING && LATER.contains(&id);
     !WARNINGS.contains(&id) && !is_met(validation) && !may_wait
@@ -137,10 +137,10 @@ pub fn hostname_problem(name: &str) -> Option<String> {
              characters"
         ));
     }
-    if EVERYBODYS.contains(&name) {
+    if DEFAULT_HOSTNAMES.contains(&name) {
         return Some(format!("The host name {name} is forbidden"));
     }
-    if !can_be_a_host(name) {
+    if !is_valid_hostname(name) {
         return Some(format!(
             "Hostname {name} is forbidden, hostname should match pattern {HOSTNAME_PATTERN}"
         ));
@@ -192,8 +192,8 @@ mod tests {
     }
 
     /// The validations that are not met, each with its status.
-    fn unmet(agent: &Agent, role: Role, cluster: Option<&Around<'_>>) -> Vec<String> {
-        let by_category = validate(agent, role, cluster, NOW);
+    fn unmet(agent: &Agent, role: Role, cluster: Option<&ClusterContext<'_>>) -> Vec<String> {
+        let by_category = validate_host(agent, role, cluster, NOW);
         let validations = by_category.values().flatten();
         validations
             .filter(|validation| !is_met(validation))
@@ -201,8 +201,13 @@ mod tests {
             .collect()
     }
 
-    fn message(agent: &Agent, role: Role, cluster: Option<&Around<'_>>, id: &str) -> String {
-        let by_category = validate(agent, role, cluster, NOW);
+    fn message(
+        agent: &Agent,
+        role: Role,
+        cluster: Option<&ClusterContext<'_>>,
+        id: &str,
+    ) -> String {
+        let by_category = validate_host(agent, role, cluster, NOW);
         let mut validations = by_category.values().flatten();
         validations.find(|validation| validation.id == id).unwrap().message.clone()
     }
@@ -262,14 +267,14 @@ mod tests {
     #[test]
     fn a_cluster_asks_for_more_and_may_ignore_some_of_it() {
         let ignored = ["hostname-unique", "belongs-to-machine-cidr"].map(String::from);
-        let needs = Needs {
+        let needs = HostNeeds {
             machine_networks: vec!["10.0.0.0/24".parse().unwrap()],
             ignored: Some(BTreeSet::from(ignored)),
-            ..Needs::default()
+            ..HostNeeds::default()
         };
         let twin = good_host();
-        let cluster = Around { needs: &needs, others: &[&twin] };
-        let by_category = validate(&good_host(), Role::Worker, Some(&cluster), NOW);
+        let cluster = ClusterContext { needs: &needs, other_agents: &[&twin] };
+        let by_category = validate_host(&good_host(), Role::Worker, Some(&cluster), NOW);
         for id in by_category.values().flatten().map(|validation| validation.id.as_str()) {
             let problem = ignored_problem(&format!("ntp-synced, {id}"));
             assert_eq!(problem.is_none(), is_ignorable(id), "{id}: {problem:?}");
@@ -279,7 +284,7 @@ mod tests {
         let blocking: Vec<&str> = by_category
             .values()
             .flatten()
-            .filter(|validation| holds_up(validation))
+            .filter(|validation| blocks_installation(validation))
             .map(|validation| validation.id.as_str())
             .collect();
         assert_eq!(blocking, ["hostname-unique", "no-ip-collisions-in-network"]);
@@ -287,15 +292,15 @@ mod tests {
         let failing = unmet(&small, Role::Worker, Some(&cluster));
         assert!(failing.contains(&"has-min-valid-disks failure".into()), "{failing:?}");
         assert!(!unmet(&small, Role::Worker, None).contains(&"has-min-valid-disks failure".into()));
-        let sno = Needs { masters: Some(1), user_managed: true, ..Needs::default() };
-        let alone = Around { needs: &sno, others: &[] };
+        let sno = HostNeeds { masters: Some(1), user_managed: true, ..HostNeeds::default() };
+        let alone = ClusterContext { needs: &sno, other_agents: &[] };
         let host = host_with(|inventory| inventory.cpu.count = 4);
         assert_eq!(
             message(&host, Role::AutoAssign, Some(&alone), "has-cpu-cores-for-role"),
             "Require at least 8 CPU cores for master role, found only 4"
         );
-        let by_category = validate(&good_host(), Role::Master, Some(&alone), NOW);
-        assert!(!by_category.values().flatten().any(holds_up));
+        let by_category = validate_host(&good_host(), Role::Master, Some(&alone), NOW);
+        assert!(!by_category.values().flatten().any(blocks_installation));
     }
 
     #[test]
@@ -309,8 +314,8 @@ mod tests {
         assert!(unmet(&host, Role::Worker, None).is_empty());
         // Once it is bound, nobody asks it anything.
         host.status.last_contact_time = None;
-        let needs = Needs { has_vips: true, ..Needs::default() };
-        let cluster = Around { needs: &needs, others: &[] };
+        let needs = HostNeeds { has_vips: true, ..HostNeeds::default() };
+        let cluster = ClusterContext { needs: &needs, other_agents: &[] };
         assert!(unmet(&host, Role::Worker, Some(&cluster)).is_empty());
     }
 }

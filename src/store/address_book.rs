@@ -3,8 +3,8 @@
 
 use rusqlite::{OptionalExtension, params};
 
-use crate::model::address::{Addr, Stretch};
-use crate::model::ip_pool::{IpPool, OVERLAP, Strategy};
+use crate::model::address::{Addr, IpRange};
+use crate::model::ip_pool::{AllocationStrategy, IpPool, OVERLAP};
 use crate::model::state::AddressBook;
 use crate::model::time::Time;
 
@@ -20,20 +20,20 @@ impl AddressBook for StoredBooks<'_> {
     fn holder(&self, namespace: &str, address: Addr) -> Option<String> {
         let sql = "SELECT l.claim FROM ip_lease l JOIN ip_scope s ON s.id = l.scope \
                    WHERE s.namespace = ?1 AND l.address = ?2";
-        self.look_up_name(sql, params![namespace, address.key()])
+        self.look_up_name(sql, params![namespace, address.to_key()])
     }
 
-    fn free(&self, pool: &IpPool, after: Option<Addr>) -> Vec<Stretch> {
+    fn free_ranges(&self, pool: &IpPool, after: Option<Addr>) -> Vec<IpRange> {
         let pool_id = pool.metadata.id;
         self.look_up(|conn| {
             let kept_pool = select_document::<IpPool>(conn, &pool.metadata.key())?;
-            // The list of free addresses is that of the pool as it is kept. An edit may have opened
+            // The list of free_ranges addresses is_same_holder that of the pool as it is_same_holder kept. An edit may have opened
             // further addresses, and where pools overlap, another pool may have leased some of
             // these.
             let is_as_listed = kept_pool.is_some_and(|kept_pool| {
-                kept_pool.open() == pool.open()
-                    && kept_pool.remembers() == pool.remembers()
-                    && !kept_pool.metadata.annotated(OVERLAP)
+                kept_pool.leasable_ranges() == pool.leasable_ranges()
+                    && kept_pool.remembers_releases() == pool.remembers_releases()
+                    && !kept_pool.metadata.has_true_annotation(OVERLAP)
             });
             if is_as_listed && has_free_list(conn, pool_id)? {
                 return select_listed_ranges(conn, pool_id, pool, after);
@@ -48,24 +48,25 @@ impl AddressBook for StoredBooks<'_> {
         })
     }
 
-    fn released(&self, pool: &IpPool, address: Addr) -> Option<Time> {
-        let sql = "SELECT released FROM ip_released WHERE pool = ?1 AND address = ?2";
+    fn released_at(&self, pool: &IpPool, address: Addr) -> Option<Time> {
+        let sql = "SELECT released_at FROM ip_released WHERE pool = ?1 AND address = ?2";
         self.look_up(|conn| {
             let mut statement = conn.prepare_cached(sql)?;
-            let values = params![pool.metadata.id, address.key()];
-            let released: Option<i64> = statement.query_row(values, |row| row.get(0)).optional()?;
-            Ok(released.map(Time))
+            let values = params![pool.metadata.id, address.to_key()];
+            let released_at: Option<i64> =
+                statement.query_row(values, |row| row.get(0)).optional()?;
+            Ok(released_at.map(Time))
         })
     }
 
-    fn rested(
+    fn released_addresses(
         &self,
         pool: &IpPool,
         before: Time,
         after: Option<(Addr, Time)>,
     ) -> Vec<(Addr, Time)> {
         self.look_up(|conn| match pool.strategy() {
-            Strategy::Sequential => select_rested_by_address(conn, pool, before, after),
+            AllocationStrategy::Sequential => select_rested_by_address(conn, pool, before, after),
             _ => select_rested_by_release(conn, pool, before, after),
         })
     }

@@ -49,7 +49,7 @@ fn load_agents(
     values: impl Params,
 ) -> Result<(), Refusal> {
     for agent in select_agents(conn, condition, values)? {
-        if !state.agents.knows(&agent.key()) {
+        if !state.agents.has_or_had(&agent.key()) {
             state.agents.load(agent);
         }
     }
@@ -116,7 +116,7 @@ pub fn load_cluster_with_agents(
     state: &mut State,
     cluster: &str,
 ) -> Result<(), Refusal> {
-    if !state.whole {
+    if !state.is_whole {
         load_agents(conn, state, "WHERE bound = ?1 OR wanted = ?1", [cluster])?;
         load_agents_that_left(conn, state, cluster)?;
     }
@@ -125,8 +125,8 @@ pub fn load_cluster_with_agents(
 }
 
 impl Stored for Agent {
-    fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
-        if state.agents.knows(key) {
+    fn load_for_edit(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+        if state.agents.has_or_had(key) {
             return Ok(());
         }
         let values = params![key.namespace, key.name];
@@ -134,14 +134,14 @@ impl Stored for Agent {
     }
 
     fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
-        let (condition, values) = filter.conditions("namespace = #", Some("name = #"));
+        let (condition, values) = filter.where_clause("namespace = #", Some("name = #"));
         select_agents(store.conn(), &condition, params_from_iter(values))
     }
 }
 
 impl Store {
     /// Loads the Agents of machines that have one of these MAC addresses.
-    pub fn load_machines(&self, state: &mut State, macs: &[String]) -> Result<(), Refusal> {
+    pub fn load_agents_with_macs(&self, state: &mut State, macs: &[String]) -> Result<(), Refusal> {
         for mac in macs {
             load_agents_with_mac(self.conn(), state, mac)?;
         }
@@ -149,7 +149,7 @@ impl Store {
     }
 
     /// Counts the Agents of an InfraEnv that nobody has approved.
-    pub fn unapproved(&self, infra_env: &Key) -> Result<usize, Refusal> {
+    pub fn count_unapproved_agents(&self, infra_env: &Key) -> Result<usize, Refusal> {
         let sql = "SELECT count(*) FROM agent WHERE namespace = ?1 AND infra_env = ?2 \
                    AND NOT (body ->> '$.spec.approved')";
         let values = params![infra_env.namespace, infra_env.name];
@@ -158,7 +158,11 @@ impl Store {
     }
 
     /// The Agent of a machine in an InfraEnv, if it has registered there.
-    pub fn agent_of(&self, infra_env: &Key, host_id: &str) -> Result<Option<Key>, Refusal> {
+    pub fn find_agent_of_host(
+        &self,
+        infra_env: &Key,
+        host_id: &str,
+    ) -> Result<Option<Key>, Refusal> {
         let sql = "SELECT name FROM agent \
                    WHERE namespace = ?1 AND infra_env = ?2 AND host = lower(?3)";
         let values = params![infra_env.namespace, infra_env.name, host_id];
@@ -176,7 +180,7 @@ pub fn write_changed_agents(
     state: &State,
     owner: Option<&Owner>,
 ) -> Result<(), Refusal> {
-    let changes = state.agents.difference().filter(|change| change.is_of(owner));
+    let changes = state.agents.difference().filter(|change| change.is_on_behalf_of(owner));
     let (unbinding, remaining): (Vec<_>, Vec<_>) = changes.partition(releases_machine);
     for change in unbinding.iter().chain(&remaining) {
         write_agent(conn, change)?;

@@ -12,7 +12,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use crate::model::refusal::{Exit, Refusal};
 
 use super::connection::Store;
-use super::copies::{beside, is_ours};
+use super::copies::{is_file_of_state, path_beside};
 use super::lock::Lock;
 use super::migrate;
 use super::open::{
@@ -29,7 +29,7 @@ pub struct BackupCopy {
 }
 
 /// What a restore finds where it is to put the backup.
-pub enum Place {
+pub enum RestoreTarget {
     /// No file.
     Empty,
     /// A state that this program can use.
@@ -47,7 +47,7 @@ impl Store {
             Err(error) if error.kind() == ErrorKind::NotFound => true,
             _ => matches!(check_header(to), Ok(Header::Ours { plain: true })),
         };
-        let is_file_of_state = is_ours(self.path(), to) && to.exists();
+        let is_file_of_state = is_file_of_state(self.path(), to) && to.exists();
         if !is_free_or_backup || is_file_of_state {
             return Err(Refusal::conflict(format!(
                 "`{}` exists and is not a backup; it was left as it is",
@@ -63,7 +63,7 @@ impl Store {
     pub fn replace(&mut self, backup: &BackupCopy) -> Result<(), Refusal> {
         self.migrate()?;
         self.keep_log()?;
-        let (revision, _) = self.mark()?;
+        let (revision, _) = self.read_mark()?;
         let copy = backup.store.conn();
         // A command that has planned on the old state must find another revision when it writes.
         copy.execute("UPDATE state SET revision = max(revision, ?1) + 1", [revision])?;
@@ -97,11 +97,11 @@ pub fn read_backup(from: &Path) -> Result<BackupCopy, Refusal> {
     let copy = folder.path().join("state.db");
     // Nobody may fold the log of a state that is in use between the copy of its file and that of
     // its log.
-    let is_in_use = beside(from, ".lock").exists() && beside(from, "-wal").exists();
+    let is_in_use = path_beside(from, ".lock").exists() && path_beside(from, "-wal").exists();
     let _lock = if is_in_use { Some(Lock::to_write(from)?) } else { None };
     fs::copy(from, &copy).map_err(unreadable)?;
-    if beside(from, "-wal").exists() {
-        fs::copy(beside(from, "-wal"), beside(&copy, "-wal")).map_err(unreadable)?;
+    if path_beside(from, "-wal").exists() {
+        fs::copy(path_beside(from, "-wal"), path_beside(&copy, "-wal")).map_err(unreadable)?;
     }
     let store = Store::connect(&copy)?;
     let finding: String =
@@ -122,7 +122,7 @@ impl BackupCopy {
     }
 
     /// The names of the clusters in the backup, and the ids of its jobs.
-    pub fn knows(&self) -> Result<(Vec<String>, Vec<String>), Refusal> {
+    pub fn list_clusters_and_jobs(&self) -> Result<(Vec<String>, Vec<String>), Refusal> {
         let cluster_names = self.select_strings("SELECT name FROM cluster ORDER BY id")?;
         let job_ids = self.select_strings("SELECT id FROM job")?;
         Ok((cluster_names, job_ids))
@@ -137,28 +137,28 @@ impl BackupCopy {
 
 /// Looks at what a restore would replace. A file that never was a state, a state of a newer poolctl
 /// and one that is locked are refused.
-pub fn place(path: &Path) -> Result<Place, Refusal> {
+pub fn inspect_restore_target(path: &Path) -> Result<RestoreTarget, Refusal> {
     let header = match check_header(path) {
         Ok(header) => header,
-        Err(refusal) if was_a_state(path) => return Ok(Place::Broken(refusal.what)),
+        Err(refusal) if was_a_state(path) => return Ok(RestoreTarget::Broken(refusal.what)),
         Err(refusal) => return Err(refusal),
     };
     if let Header::Absent = header {
-        return Ok(Place::Empty);
+        return Ok(RestoreTarget::Empty);
     }
     refuse_second_name(path)?;
     if let Some(corruption) = find_corruption(path)? {
-        return Ok(Place::Broken(format!("`{}` is corrupt: {corruption}", path.display())));
+        return Ok(RestoreTarget::Broken(format!("`{}` is corrupt: {corruption}", path.display())));
     }
     let file = open_file(path)?;
     // A state that no migration makes usable may be replaced as well.
     file.execute_batch("BEGIN")?;
-    let checked = migrate::check_known(&file, path);
+    let checked = migrate::check_schema_is_known(&file, path);
     file.execute_batch("ROLLBACK")?;
     if let Err(refusal) = checked {
-        return Ok(Place::Broken(refusal.what));
+        return Ok(RestoreTarget::Broken(refusal.what));
     }
-    Ok(Place::Usable(Box::new(Store::connect(path)?)))
+    Ok(RestoreTarget::Usable(Box::new(Store::connect(path)?)))
 }
 
 /// What SQLite finds corrupt in a state file, if anything is. The connection has no pragmas set, as
@@ -201,10 +201,10 @@ fn was_a_state(path: &Path) -> bool {
 }
 
 /// Moves a state that cannot be used, with its log and journal, to make room for another one.
-pub fn set_aside(path: &Path, aside: &Path) -> Result<(), Refusal> {
+pub fn move_state_aside(path: &Path, aside: &Path) -> Result<(), Refusal> {
     for ending in ["", "-wal", "-shm", "-journal"] {
-        let from = beside(path, ending);
-        match fs::rename(&from, beside(aside, ending)) {
+        let from = path_beside(path, ending);
+        match fs::rename(&from, path_beside(aside, ending)) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 return Err(Refusal::new(
                     Exit::State,
@@ -220,16 +220,16 @@ pub fn set_aside(path: &Path, aside: &Path) -> Result<(), Refusal> {
 
 /// A path for the state that a restore replaces, beside it and not taken yet. `time` is that of the
 /// restore, spelled for a file name.
-pub fn before_restore(path: &Path, time: &str) -> PathBuf {
-    let first = beside(path, &format!(".before-restore-{time}"));
+pub fn path_for_replaced_state(path: &Path, time: &str) -> PathBuf {
+    let first = path_beside(path, &format!(".before-restore-{time}"));
     if !first.exists() {
         return first;
     }
     for number in 2..10_000 {
-        let numbered = beside(&first, &format!("-{number}"));
+        let numbered = path_beside(&first, &format!("-{number}"));
         if !numbered.exists() {
             return numbered;
         }
     }
-    beside(&first, "-0")
+    path_beside(&first, "-0")
 }

@@ -48,18 +48,18 @@ fn load_whole_claim(conn: &Connection, state: &mut State, key: &Key) -> Result<(
         && claim.body.is_none()
     {
         let body = read_body(conn, "claim_body", claim.id)?;
-        state.claims.fill(claim_id, |claim| claim.body = body);
+        state.claims.fill_part(claim_id, |claim| claim.body = body);
     }
     Ok(())
 }
 
 impl Stored for Claim {
-    fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+    fn load_for_edit(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
         load_whole_claim(conn, state, key)
     }
 
     fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
-        let (condition, values) = filter.conditions("namespace = #", Some("name = #"));
+        let (condition, values) = filter.where_clause("namespace = #", Some("name = #"));
         let clauses = format!("{condition} ORDER BY id");
         let mut claims: Vec<Self> = select_facts(store.conn(), &clauses, params_from_iter(values))?;
         if filter.whole {

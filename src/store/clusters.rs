@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Params, params_from_iter};
 
-use crate::model::cluster::{Cluster, LEFT_BY_INSTALLATION};
+use crate::model::cluster::{Cluster, INSTALLATION_SECRETS};
 use crate::model::meta::{Key, Steering};
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::State;
@@ -27,7 +27,7 @@ pub fn load_clusters(
     values: impl Params,
 ) -> Result<(), Refusal> {
     for cluster in select_facts::<Cluster>(conn, clauses, values)? {
-        if state.cluster(&cluster.name).is_none() {
+        if state.find_cluster(&cluster.name).is_none() {
             state.load_cluster(cluster);
         }
     }
@@ -36,7 +36,7 @@ pub fn load_clusters(
 
 /// Loads a cluster beyond the scope with its live job, without its document.
 pub fn load_cluster(conn: &Connection, state: &mut State, name: &str) -> Result<(), Refusal> {
-    if state.cluster(name).is_none() {
+    if state.find_cluster(name).is_none() {
         load_clusters(conn, state, "WHERE name = ?1", [name])?;
         load_jobs(conn, state, "ended IS NULL AND object = ?1", [name])?;
     }
@@ -46,19 +46,19 @@ pub fn load_cluster(conn: &Connection, state: &mut State, name: &str) -> Result<
 /// Loads a cluster with its live job and its document.
 pub fn load_whole_cluster(conn: &Connection, state: &mut State, name: &str) -> Result<(), Refusal> {
     load_cluster(conn, state, name)?;
-    let Some(cluster_id) = state.cluster(name) else { return Ok(()) };
+    let Some(cluster_id) = state.find_cluster(name) else { return Ok(()) };
     // A document that is loaded may have been edited and stays.
     if let Some(cluster) = state.clusters.get(cluster_id)
         && cluster.body.is_none()
     {
         let body = read_body(conn, "cluster_body", cluster.id)?;
-        state.clusters.fill(cluster_id, |cluster| cluster.body = body);
+        state.clusters.fill_part(cluster_id, |cluster| cluster.body = body);
     }
     Ok(())
 }
 
 impl Stored for Cluster {
-    fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+    fn load_for_edit(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
         load_whole_cluster(conn, state, &key.name)
     }
 
@@ -66,7 +66,7 @@ impl Stored for Cluster {
     /// every cluster of a pool has a namespace of its own, which people seldom type.
     fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
         let (condition, values) =
-            filter.conditions("(namespace = # OR pool_namespace = #)", Some("name = #"));
+            filter.where_clause("(namespace = # OR pool_namespace = #)", Some("name = #"));
         let clauses = format!("{condition} ORDER BY id");
         let mut clusters: Vec<Self> =
             select_facts(store.conn(), &clauses, params_from_iter(values))?;
@@ -87,7 +87,7 @@ impl Store {
 
     /// The labels and annotations of a cluster, by which people steer its driver. Empty if there is
     /// no such cluster.
-    pub fn steering(&self, cluster: &str) -> Result<Steering, Refusal> {
+    pub fn read_steering(&self, cluster: &str) -> Result<Steering, Refusal> {
         let sql = "SELECT b.body ->> '$.metadata' FROM cluster_body b \
                    JOIN cluster c ON c.id = b.id WHERE c.name = ?1";
         let mut statement = self.conn().prepare_cached(sql)?;
@@ -120,7 +120,7 @@ pub fn remove_cluster(
     if cluster.pool.is_some() {
         return remove_secrets_of_namespace(conn, &cluster.namespace);
     }
-    for ending in LEFT_BY_INSTALLATION {
+    for ending in INSTALLATION_SECRETS {
         remove_secret(conn, &cluster.namespace, &format!("{}-{ending}", cluster.name))?;
     }
     Ok(())

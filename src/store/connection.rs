@@ -10,7 +10,7 @@ use rusqlite::Connection;
 
 use crate::model::refusal::Refusal;
 
-use super::copies::beside;
+use super::copies::path_beside;
 use super::schema::{SCHEMA, read_schema};
 
 /// The write-ahead log is folded into the state file when it has more bytes than this.
@@ -107,5 +107,5 @@ impl Store {
 
 /// Bytes of the log beside a state file. Those that are folded in already may be among them.
 pub fn log_size(path: &Path) -> u64 {
-    fs::metadata(beside(path, "-wal")).map_or(0, |log| log.len())
+    fs::metadata(path_beside(path, "-wal")).map_or(0, |log| log.len())
 }

@@ -15,7 +15,7 @@ use crate::model::refusal::Refusal;
 const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 
 /// The path of a state with an ending after it, such as `state.db.lock` for `.lock`.
-pub fn beside(state: &Path, ending: &str) -> PathBuf {
+pub fn path_beside(state: &Path, ending: &str) -> PathBuf {
     let mut path = state.as_os_str().to_owned();
     path.push(ending);
     path.into()
@@ -23,33 +23,33 @@ pub fn beside(state: &Path, ending: &str) -> PathBuf {
 
 /// A folder that belongs to a state: `clusters` beside `state.db`. States of other names may share
 /// a folder, so theirs have the name of the state in front: `lab.db.clusters` beside `lab.db`.
-pub fn folder(state: &Path, name: &str) -> PathBuf {
+pub fn folder_beside(state: &Path, name: &str) -> PathBuf {
     if state.file_name().is_some_and(|file_name| file_name == "state.db") {
         return state.with_file_name(name);
     }
-    beside(state, &format!(".{name}"))
+    path_beside(state, &format!(".{name}"))
 }
 
 /// The folder of a cluster's copies: `clusters/<name>` beside the state.
 pub fn cluster_folder(state: &Path, cluster: &str) -> PathBuf {
-    folder(state, "clusters").join(cluster)
+    folder_beside(state, "clusters").join(cluster)
 }
 
 /// Whether a path is the state itself, or one of the files and folders beside it.
-pub fn is_ours(state: &Path, path: &Path) -> bool {
+pub fn is_file_of_state(state: &Path, path: &Path) -> bool {
     if fs::canonicalize(path).is_ok_and(|path| path == state) {
         return true;
     }
-    let folder = fs::canonicalize(parent(path)).unwrap_or_default();
+    let folder = fs::canonicalize(parent_folder(path)).unwrap_or_default();
     let file_name = path.file_name().unwrap_or_default().to_string_lossy();
     let state_name = state.file_name().unwrap_or_default().to_string_lossy();
     let ending = file_name.strip_prefix(&*state_name);
-    folder == parent(state)
+    folder == parent_folder(state)
         && ending.is_some_and(|ending| ending.is_empty() || ending.starts_with(['.', '-']))
 }
 
 /// The folder that a file is in.
-pub fn parent(path: &Path) -> &Path {
+pub fn parent_folder(path: &Path) -> &Path {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     folder.unwrap_or(Path::new("."))
 }
@@ -63,7 +63,7 @@ pub(super) fn temporary_prefix(path: &Path) -> String {
 pub(super) fn find_abandoned_files(path: &Path) -> Vec<PathBuf> {
     let prefix = temporary_prefix(path);
     let mut abandoned_files = Vec::new();
-    for entry in fs::read_dir(parent(path)).into_iter().flatten().flatten() {
+    for entry in fs::read_dir(parent_folder(path)).into_iter().flatten().flatten() {
         let is_temporary = entry.file_name().to_string_lossy().starts_with(&prefix);
         if is_temporary && age_of(&entry) > ABANDONED_AFTER {
             abandoned_files.push(entry.path());
@@ -80,7 +80,7 @@ fn age_of(entry: &fs::DirEntry) -> Duration {
 
 /// Writes a file with mode 0600, whole or not at all. A file that is there is replaced if `replace`
 /// is set, else it is a conflict.
-pub fn place(path: &Path, bytes: &[u8], replace: bool) -> Result<(), Refusal> {
+pub fn write_private_file(path: &Path, bytes: &[u8], replace: bool) -> Result<(), Refusal> {
     // A link stays, and the file that it leads to is written.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     // A device or a pipe is somebody's, and is never replaced by a file.
@@ -92,22 +92,22 @@ pub fn place(path: &Path, bytes: &[u8], replace: bool) -> Result<(), Refusal> {
 
 /// Writes a temporary file beside a path, which has mode 0600, and gives it its name at the end.
 fn write_and_rename(path: &Path, bytes: &[u8], replace: bool) -> io::Result<()> {
-    let mut file = tempfile::NamedTempFile::new_in(parent(path))?;
+    let mut file = tempfile::NamedTempFile::new_in(parent_folder(path))?;
     file.write_all(bytes)?;
     let renamed = if replace { file.persist(path) } else { file.persist_noclobber(path) };
     renamed.map(drop).map_err(|error| error.error)
 }
 
 /// Writes a file that everybody may read, whole or not at all, in place of one that is there.
-pub fn publish(path: &Path, bytes: &[u8]) -> Result<(), Refusal> {
-    place(path, bytes, true)?;
+pub fn write_public_file(path: &Path, bytes: &[u8]) -> Result<(), Refusal> {
+    write_private_file(path, bytes, true)?;
     let readable = fs::Permissions::from_mode(0o644);
     fs::set_permissions(path, readable).map_err(|error| Refusal::unwritable(path, &error))
 }
 
 /// Writes a file among the copies of a cluster and returns its path. A copy that is there is
 /// written again.
-pub fn write(
+pub fn write_cluster_copy(
     state: &Path,
     cluster: &str,
     file_name: &str,
@@ -116,13 +116,13 @@ pub fn write(
     let folder = cluster_folder(state, cluster);
     let path = folder.join(file_name);
     fs::create_dir_all(&folder).map_err(|error| Refusal::unwritable(&path, &error))?;
-    place(&path, value.reveal().as_bytes(), true)?;
-    belongs_with(state, &[folder.parent().unwrap_or(&folder), &folder, &path]);
+    write_private_file(&path, value.reveal().as_bytes(), true)?;
+    give_to_owner_of_state(state, &[folder.parent().unwrap_or(&folder), &folder, &path]);
     Ok(path)
 }
 
 /// Gives files to the owner of the state, if root has made them.
-pub fn belongs_with(state: &Path, paths: &[&Path]) {
+pub fn give_to_owner_of_state(state: &Path, paths: &[&Path]) {
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -135,32 +135,32 @@ pub fn belongs_with(state: &Path, paths: &[&Path]) {
 }
 
 /// Whether the user that runs this command owns the state, and so what the command makes beside it.
-pub fn are_ours(state: &Path) -> bool {
+pub fn is_owned_by_this_user(state: &Path) -> bool {
     let user_id = rustix::process::geteuid().as_raw();
     fs::metadata(state).is_ok_and(|metadata| metadata.uid() == user_id)
 }
 
 /// Whether a file is among the copies of a cluster.
-pub fn exists(state: &Path, cluster: &str, file_name: &str) -> bool {
+pub fn has_cluster_copy(state: &Path, cluster: &str, file_name: &str) -> bool {
     cluster_folder(state, cluster).join(file_name).exists()
 }
 
 /// Moves the copies of a cluster to another state, which is the one that knows the cluster.
-pub fn hand_on(state: &Path, cluster: &str, other_state: &Path) {
+pub fn move_cluster_copies(state: &Path, cluster: &str, other_state: &Path) {
     let from = cluster_folder(state, cluster);
     let to = cluster_folder(other_state, cluster);
     // What cannot be moved stays where it is.
-    drop(fs::create_dir_all(parent(&to)).and_then(|()| fs::rename(from, to)));
+    drop(fs::create_dir_all(parent_folder(&to)).and_then(|()| fs::rename(from, to)));
 }
 
 /// Removes the copies of a cluster that is gone.
-pub fn forget(state: &Path, cluster: &str) {
+pub fn remove_cluster_copies(state: &Path, cluster: &str) {
     // What cannot be removed stays as an orphan, which `doctor` finds.
     drop(fs::remove_dir_all(cluster_folder(state, cluster)));
 }
 
 /// The names of the clusters that have copies.
-pub fn clusters(state: &Path) -> Vec<String> {
+pub fn list_clusters_with_copies(state: &Path) -> Vec<String> {
     let entries = fs::read_dir(cluster_folder(state, "")).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }

@@ -25,12 +25,12 @@ pub fn load_customizations(
 ) -> Result<(), Refusal> {
     let mut loaded = HashSet::new();
     for customization in select_documents::<Customization>(conn, namespace)? {
-        if !state.customizations.knows(&customization.key()) {
+        if !state.customizations.has_or_had(&customization.key()) {
             loaded.insert(state.customizations.load(customization));
         }
     }
     let filter = Filter { namespace: namespace.map(str::to_owned), ..Filter::default() };
-    let (condition, values) = filter.conditions("u.namespace = #", None);
+    let (condition, values) = filter.where_clause("u.namespace = #", None);
     let sql = format!(
         "SELECT l.holder, l.pool_namespace, l.pool, l.cluster, u.namespace, u.name \
          FROM lease l JOIN customization u ON u.id = l.customization {condition}"
@@ -44,7 +44,7 @@ pub fn load_customizations(
         // is.
         let customization_id = state.customizations.find(&key);
         if let Some(id) = customization_id.filter(|id| loaded.contains(id)) {
-            state.customizations.fill(id, |customization| customization.holder = Some(holder));
+            state.customizations.fill_part(id, |customization| customization.holder = Some(holder));
         }
     }
     Ok(())
@@ -52,7 +52,7 @@ pub fn load_customizations(
 
 /// Loads a customization with its holder.
 pub fn load_customization(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
-    if state.customizations.knows(key) {
+    if state.customizations.has_or_had(key) {
         return Ok(());
     }
     let Some(mut customization) = select_document::<Customization>(conn, key)? else {
@@ -81,11 +81,11 @@ fn read_holder(row: &Row<'_>) -> rusqlite::Result<ClusterHolder> {
 }
 
 impl StoredDocument for Customization {
-    fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+    fn load_for_edit(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
         load_customization(conn, state, key)
     }
 
-    fn complete(&mut self, store: &Store, _: bool) -> Result<(), Refusal> {
+    fn read_beside_document(&mut self, store: &Store, _: bool) -> Result<(), Refusal> {
         self.holder = select_holder(store.conn(), self.metadata.id)?;
         Ok(())
     }
@@ -99,12 +99,12 @@ pub fn remove_leases_of_cluster(conn: &Connection, cluster: i64) -> Result<(), R
 
 /// Writes the customizations that changed, and their leases. The clusters that those point to must
 /// be written already.
-pub fn write_changes(
+pub fn write_changed_customizations(
     conn: &Connection,
     state: &State,
     owner: Option<&Owner>,
 ) -> Result<(), Refusal> {
-    for change in state.customizations.difference().filter(|change| change.is_of(owner)) {
+    for change in state.customizations.difference().filter(|change| change.is_on_behalf_of(owner)) {
         write_change(conn, &change)?;
     }
     Ok(())

@@ -16,7 +16,9 @@ use crate::model::refusal::Refusal;
 use super::connection::{Store, log_size};
 use super::copies;
 use super::documents::select_documents;
-use super::free_addresses::{has_free_list, is_free_list_wrong, make_or_remove_list, remove_list};
+use super::free_addresses::{
+    build_or_remove_free_list, has_free_list, is_free_list_wrong, remove_free_list,
+};
 use super::ip_counts::{replace_lease_counts, select_lease_counts, tally_leases};
 use super::lock::Lock;
 
@@ -28,7 +30,7 @@ const NETWORK_FILE_SYSTEMS: [u64; 5] = [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42
 impl Store {
     /// Finds damaged tables and indexes, rows that refer to rows which are not there, and clusters
     /// and claims without a document. Returns a sentence about each.
-    pub fn constraints(&self) -> Result<Vec<String>, Refusal> {
+    pub fn check_constraints(&self) -> Result<Vec<String>, Refusal> {
         let mut mistakes: Vec<String> = Vec::new();
         let mut check = self.conn().prepare("PRAGMA integrity_check(20)")?;
         let mut rows = check.query([])?;
@@ -59,7 +61,7 @@ impl Store {
 
     /// Finds what is wrong with the write-ahead log: that there is none, that it has grown large,
     /// or that the state is on a file system where logs and locks do not work.
-    pub fn journal(&self) -> Result<Vec<String>, Refusal> {
+    pub fn check_journal(&self) -> Result<Vec<String>, Refusal> {
         let mut mistakes = Vec::new();
         let mode: String = self.conn().query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
         if mode != "wal" && !self.is_earlier() {
@@ -83,7 +85,7 @@ impl Store {
     }
 
     /// Finds IPPools whose counts or lists of free addresses differ from what the leases say.
-    pub fn addresses(&self) -> Result<Vec<String>, Refusal> {
+    pub fn check_addresses(&self) -> Result<Vec<String>, Refusal> {
         compare_addresses_with_leases(self.conn(), false)
     }
 
@@ -108,7 +110,7 @@ impl Store {
 
     /// Finds files and folders of the state that other users may read or write, or that belong to
     /// another user than the state file. Returns what is wrong with each.
-    pub fn open_to_others(&self) -> Vec<(PathBuf, String)> {
+    pub fn find_files_open_to_others(&self) -> Vec<(PathBuf, String)> {
         let owner = fs::metadata(self.path()).map(|metadata| metadata.uid()).unwrap_or_default();
         let mut open_files = Vec::new();
         for path in self.list_files() {
@@ -124,11 +126,11 @@ impl Store {
     }
 
     /// Takes away the rights of other users. What cannot be changed is found by the next check.
-    pub fn close_to_others(&self) {
-        for (path, _) in self.open_to_others() {
+    pub fn close_files_to_others(&self) {
+        for (path, _) in self.find_files_open_to_others() {
             let mode = if path.is_dir() { 0o700 } else { 0o600 };
             drop(fs::set_permissions(&path, Permissions::from_mode(mode)));
-            copies::belongs_with(self.path(), &[&path]);
+            copies::give_to_owner_of_state(self.path(), &[&path]);
         }
     }
 
@@ -137,10 +139,10 @@ impl Store {
     fn list_files(&self) -> Vec<PathBuf> {
         let endings = ["", "-wal", "-shm", ".lock", ".pass"];
         let mut paths: Vec<PathBuf> =
-            endings.into_iter().map(|ending| copies::beside(self.path(), ending)).collect();
+            endings.into_iter().map(|ending| copies::path_beside(self.path(), ending)).collect();
         paths.retain(|path| path.exists());
         let mut folders: Vec<PathBuf> =
-            ["clusters", "jobs"].map(|name| copies::folder(self.path(), name)).into();
+            ["clusters", "jobs"].map(|name| copies::folder_beside(self.path(), name)).into();
         folders.retain(|path| fs::symlink_metadata(path).is_ok_and(|entry| entry.is_dir()));
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
@@ -157,10 +159,10 @@ impl Store {
 
     /// Finds copies of clusters that are not in the state, and temporary files of commands that
     /// were killed.
-    pub fn orphans(&self) -> Result<Vec<PathBuf>, Refusal> {
-        let names = self.names(Kind::ClusterDeployment)?;
+    pub fn find_orphans(&self) -> Result<Vec<PathBuf>, Refusal> {
+        let names = self.list_names(Kind::ClusterDeployment)?;
         let mut orphans = Vec::new();
-        for cluster in copies::clusters(self.path()) {
+        for cluster in copies::list_clusters_with_copies(self.path()) {
             if !names.iter().any(|key| key.name == cluster) {
                 orphans.push(copies::cluster_folder(self.path(), &cluster));
             }
@@ -171,10 +173,10 @@ impl Store {
 
     /// Finds folders of jobs that are not in the state. What is in them may be all that is known of
     /// machines that run, so nobody but a person removes them.
-    pub fn strays(&self) -> Result<Vec<PathBuf>, Refusal> {
+    pub fn find_unknown_job_folders(&self) -> Result<Vec<PathBuf>, Refusal> {
         let jobs = self.all_jobs()?;
         let job_ids: HashSet<String> = jobs.iter().map(|job| job.id.to_string()).collect();
-        let mut folders = job_folders(self.path());
+        let mut folders = list_job_folders(self.path());
         folders.retain(|path| {
             let id = path.file_name().unwrap_or_default().to_string_lossy();
             !job_ids.contains(&*id)
@@ -184,7 +186,7 @@ impl Store {
 
     /// Removes what `orphans` finds. What cannot be removed is found by the next check.
     pub fn remove_orphans(&self) -> Result<(), Refusal> {
-        for path in self.orphans()? {
+        for path in self.find_orphans()? {
             drop(fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path)));
         }
         Ok(())
@@ -207,7 +209,7 @@ fn compare_addresses_with_leases(conn: &Connection, fix: bool) -> Result<Vec<Str
             ));
         }
         // A pool that may overlap with others lists addresses that those may have leased.
-        let has_own_addresses = !pool.metadata.annotated(OVERLAP);
+        let has_own_addresses = !pool.metadata.has_true_annotation(OVERLAP);
         if has_own_addresses
             && has_free_list(conn, pool_id)?
             && is_free_list_wrong(conn, pool_id, &pool)?
@@ -216,15 +218,16 @@ fn compare_addresses_with_leases(conn: &Connection, fix: bool) -> Result<Vec<Str
         }
         if fix {
             replace_lease_counts(conn, pool_id, counted)?;
-            remove_list(conn, pool_id)?;
-            make_or_remove_list(conn, pool_id, &pool)?;
+            remove_free_list(conn, pool_id)?;
+            build_or_remove_free_list(conn, pool_id, &pool)?;
         }
     }
     Ok(mistakes)
 }
 
 /// The folders in `jobs/` beside a state, one of each job.
-pub fn job_folders(state: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(copies::folder(state, "jobs")).into_iter().flatten().flatten();
+pub fn list_job_folders(state: &Path) -> Vec<PathBuf> {
+    let entries =
+        fs::read_dir(copies::folder_beside(state, "jobs")).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).collect()
 }

@@ -102,7 +102,7 @@ pub fn load_document<T: Document>(
     table: &mut Table<T>,
     key: &Key,
 ) -> Result<(), Refusal> {
-    if !table.knows(key)
+    if !table.has_or_had(key)
         && let Some(document) = select_document(conn, key)?
     {
         table.load(document);
@@ -150,7 +150,7 @@ pub fn write_changed_documents<T: Document>(
     table: &Table<T>,
     owner: Option<&Owner>,
 ) -> Result<(), Refusal> {
-    for change in table.difference().filter(|change| change.is_of(owner)) {
+    for change in table.difference().filter(|change| change.is_on_behalf_of(owner)) {
         write_document(conn, &change)?;
     }
     Ok(())

@@ -19,7 +19,7 @@ impl Store {
     /// Reads the newest events of an object, or of all, at most `limit` of them, the newest first.
     /// The events of an InfraEnv or a cluster include those of its hosts. The name of a cluster is
     /// unique in the state, so its namespace is not compared.
-    pub fn events(
+    pub fn list_events(
         &self,
         object: Option<(Kind, &Key)>,
         limit: usize,
@@ -76,7 +76,7 @@ impl Store {
     }
 
     /// The number of the newest event, 0 if there is none.
-    pub fn last_event(&self) -> Result<i64, Refusal> {
+    pub fn last_event_number(&self) -> Result<i64, Refusal> {
         let sql = "SELECT coalesce(max(id), 0) FROM event";
         Ok(self.conn().prepare_cached(sql)?.query_row([], |row| row.get(0))?)
     }

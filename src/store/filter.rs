@@ -27,7 +27,7 @@ impl Filter {
     ///
     /// A condition that is not asked for is left out of the clause. One that is always there, such
     /// as `?1 IS NULL OR name = ?1`, would make SQLite read the whole table.
-    pub(super) fn conditions(&self, namespace: &str, name: Option<&str>) -> (String, Vec<&str>) {
+    pub(super) fn where_clause(&self, namespace: &str, name: Option<&str>) -> (String, Vec<&str>) {
         let mut conditions = Vec::new();
         let mut values = Vec::new();
         for (value, condition) in [(&self.namespace, Some(namespace)), (&self.name, name)] {

@@ -4,8 +4,8 @@
 
 use rusqlite::{Connection, OptionalExtension, Rows, params};
 
-use crate::model::address::{Addr, Stretch};
-use crate::model::ip_pool::{IpPool, Strategy};
+use crate::model::address::{Addr, IpRange};
+use crate::model::ip_pool::{AllocationStrategy, IpPool};
 use crate::model::refusal::Refusal;
 use crate::model::time::Time;
 
@@ -29,22 +29,22 @@ fn set_has_free_list(conn: &Connection, pool_id: i64, listed: bool) -> Result<()
 }
 
 /// Removes the list of a pool. From then on its free addresses are found by looking at its leases.
-pub fn remove_list(conn: &Connection, pool_id: i64) -> Result<(), Refusal> {
+pub fn remove_free_list(conn: &Connection, pool_id: i64) -> Result<(), Refusal> {
     conn.prepare_cached("DELETE FROM ip_free WHERE pool = ?1")?.execute([pool_id])?;
     set_has_free_list(conn, pool_id, false)
 }
 
 /// Builds the list of a pool from its leases, in place of one that it has.
 fn build_free_list(conn: &Connection, pool_id: i64, pool: &IpPool) -> Result<(), Refusal> {
-    remove_list(conn, pool_id)?;
+    remove_free_list(conn, pool_id)?;
     let sql = "INSERT INTO ip_free (pool, entry, start, stop) VALUES (?1, ?2, ?3, ?4)";
     let mut insert = conn.prepare_cached(sql)?;
     for (entry, range) in compute_free_ranges(conn, pool_id, pool)? {
         insert.execute(params![
             pool_id,
             entry_number(entry),
-            range.start.key(),
-            range.end.key()
+            range.start.to_key(),
+            range.end.to_key()
         ])?;
     }
     set_has_free_list(conn, pool_id, true)
@@ -53,11 +53,16 @@ fn build_free_list(conn: &Connection, pool_id: i64, pool: &IpPool) -> Result<(),
 /// Builds or removes the list of a pool, if that is due. A random pool needs a list only while its
 /// free addresses are few, when drawing would seldom hit one; pools of other strategies always need
 /// it.
-pub fn make_or_remove_list(conn: &Connection, pool_id: i64, pool: &IpPool) -> Result<(), Refusal> {
-    let needs_list = pool.strategy() != Strategy::Random || is_scarce(conn, pool_id, pool)?;
+pub fn build_or_remove_free_list(
+    conn: &Connection,
+    pool_id: i64,
+    pool: &IpPool,
+) -> Result<(), Refusal> {
+    let needs_list =
+        pool.strategy() != AllocationStrategy::Random || is_scarce(conn, pool_id, pool)?;
     match (needs_list, has_free_list(conn, pool_id)?) {
         (true, false) => build_free_list(conn, pool_id, pool),
-        (false, true) => remove_list(conn, pool_id),
+        (false, true) => remove_free_list(conn, pool_id),
         _ => Ok(()),
     }
 }
@@ -70,19 +75,19 @@ pub fn compute_free_ranges(
     conn: &Connection,
     pool_id: i64,
     pool: &IpPool,
-) -> Result<Vec<(usize, Stretch)>, Refusal> {
+) -> Result<Vec<(usize, IpRange)>, Refusal> {
     let sql = "SELECT l.address FROM ip_lease l JOIN ip_scope s ON s.id = l.scope \
                WHERE s.namespace = ?2 AND l.address BETWEEN ?3 AND ?4 \
                UNION SELECT address FROM ip_released WHERE ?5 AND pool = ?1 \
                AND address BETWEEN ?3 AND ?4 ORDER BY 1";
     let mut statement = conn.prepare_cached(sql)?;
     let mut free_ranges = Vec::new();
-    for (entry, range) in pool.open() {
+    for (entry, range) in pool.leasable_ranges() {
         let namespace = &pool.metadata.namespace;
-        let first = range.start.key();
-        let last = range.end.key();
+        let first = range.start.to_key();
+        let last = range.end.to_key();
         let mut rows =
-            statement.query(params![pool_id, namespace, first, last, pool.remembers()])?;
+            statement.query(params![pool_id, namespace, first, last, pool.remembers_releases()])?;
         // Where the next free range begins; none after the last address that there is.
         let mut next_free = Some(range.start);
         while let Some(row) = rows.next()? {
@@ -90,14 +95,14 @@ pub fn compute_free_ranges(
             let used = read_address(&key)?;
             let Some(start) = next_free else { continue };
             if used > start {
-                free_ranges.push((entry, Stretch { start, end: Addr(used.0 - 1) }));
+                free_ranges.push((entry, IpRange { start, end: Addr(used.0 - 1) }));
             }
             next_free = used.0.checked_add(1).map(Addr);
         }
         if let Some(start) = next_free
             && start <= range.end
         {
-            free_ranges.push((entry, Stretch { start, end: range.end }));
+            free_ranges.push((entry, IpRange { start, end: range.end }));
         }
     }
     Ok(free_ranges)
@@ -120,7 +125,7 @@ pub fn select_rested_by_release(
     let sql =
         format!("{RESTED} AND (released, address) > (?4, ?5) ORDER BY released, address LIMIT ?6");
     let (address, released) =
-        after.map_or((Vec::new(), i64::MIN), |(address, released)| (address.key(), released.0));
+        after.map_or((Vec::new(), i64::MIN), |(address, released)| (address.to_key(), released.0));
     let meta = &pool.metadata;
     let mut statement = conn.prepare_cached(&sql)?;
     let values = params![meta.id, before.0, meta.namespace, released, address, BATCH_SIZE];
@@ -139,18 +144,19 @@ pub fn select_rested_by_address(
     let sql = format!("{RESTED} AND address BETWEEN ?4 AND ?5 ORDER BY address LIMIT ?6");
     let mut statement = conn.prepare_cached(&sql)?;
     let meta = &pool.metadata;
-    let open = pool.open();
+    let open = pool.leasable_ranges();
     let last = after.map(|(address, _)| address);
-    let first_range = open.iter().position(|(_, range)| last.is_some_and(|last| range.has(last)));
+    let first_range =
+        open.iter().position(|(_, range)| last.is_some_and(|last| range.contains(last)));
     for (_, range) in open.iter().skip(first_range.unwrap_or_default()) {
-        let start = match last.filter(|last| range.has(*last)) {
+        let start = match last.filter(|last| range.contains(*last)) {
             Some(last) => last.0.checked_add(1).map(Addr),
             None => Some(range.start),
         };
         // There is nothing after the last address that there is.
         let Some(start) = start else { continue };
-        let start_key = start.key();
-        let end_key = range.end.key();
+        let start_key = start.to_key();
+        let end_key = range.end.to_key();
         let values = params![meta.id, before.0, meta.namespace, start_key, end_key, BATCH_SIZE];
         let addresses = read_released_addresses(&mut statement.query(values)?)?;
         if !addresses.is_empty() {
@@ -181,18 +187,18 @@ pub fn select_listed_ranges(
     pool_id: i64,
     pool: &IpPool,
     after: Option<Addr>,
-) -> Result<Vec<Stretch>, Refusal> {
-    let entry = after.and_then(|after| pool.entry_of(after)).map_or(-1, entry_number);
+) -> Result<Vec<IpRange>, Refusal> {
+    let entry = after.and_then(|after| pool.range_index_of(after)).map_or(-1, entry_number);
     let sql = "SELECT start, stop FROM ip_free WHERE pool = ?1 AND (entry, start) > (?2, ?3) \
                ORDER BY entry, start LIMIT ?4";
     let mut statement = conn.prepare_cached(sql)?;
-    let after = after.map(Addr::key).unwrap_or_default();
+    let after = after.map(Addr::to_key).unwrap_or_default();
     let mut rows = statement.query(params![pool_id, entry, after, BATCH_SIZE])?;
     let mut ranges = Vec::new();
     while let Some(row) = rows.next()? {
         let start: Vec<u8> = row.get(0)?;
         let end: Vec<u8> = row.get(1)?;
-        ranges.push(Stretch { start: read_address(&start)?, end: read_address(&end)? });
+        ranges.push(IpRange { start: read_address(&start)?, end: read_address(&end)? });
     }
     Ok(ranges)
 }
@@ -204,27 +210,31 @@ fn select_range_before(
     pool_id: i64,
     entry: usize,
     address: Addr,
-) -> Result<Option<Stretch>, Refusal> {
+) -> Result<Option<IpRange>, Refusal> {
     let sql = "SELECT start, stop FROM ip_free WHERE pool = ?1 AND entry = ?2 AND start <= ?3 \
                ORDER BY start DESC LIMIT 1";
     let range: Option<(Vec<u8>, Vec<u8>)> = conn
         .prepare_cached(sql)?
-        .query_row(params![pool_id, entry_number(entry), address.key()], |row| {
+        .query_row(params![pool_id, entry_number(entry), address.to_key()], |row| {
             Ok((row.get(0)?, row.get(1)?))
         })
         .optional()?;
     let Some((start, end)) = range else { return Ok(None) };
-    Ok(Some(Stretch { start: read_address(&start)?, end: read_address(&end)? }))
+    Ok(Some(IpRange { start: read_address(&start)?, end: read_address(&end)? }))
 }
 
 fn delete_range(
     conn: &Connection,
     pool_id: i64,
     entry: usize,
-    range: Stretch,
+    range: IpRange,
 ) -> Result<(), Refusal> {
     let sql = "DELETE FROM ip_free WHERE pool = ?1 AND entry = ?2 AND start = ?3";
-    conn.prepare_cached(sql)?.execute(params![pool_id, entry_number(entry), range.start.key()])?;
+    conn.prepare_cached(sql)?.execute(params![
+        pool_id,
+        entry_number(entry),
+        range.start.to_key()
+    ])?;
     Ok(())
 }
 
@@ -232,29 +242,29 @@ fn insert_range(
     conn: &Connection,
     pool_id: i64,
     entry: usize,
-    range: Stretch,
+    range: IpRange,
 ) -> Result<(), Refusal> {
     let sql = "INSERT INTO ip_free (pool, entry, start, stop) VALUES (?1, ?2, ?3, ?4)";
-    let values = params![pool_id, entry_number(entry), range.start.key(), range.end.key()];
+    let values = params![pool_id, entry_number(entry), range.start.to_key(), range.end.to_key()];
     conn.prepare_cached(sql)?.execute(values)?;
     Ok(())
 }
 
 /// Takes an address out of the list, if the pool has one.
-pub fn take_address(
+pub fn take_from_free_list(
     conn: &Connection,
     pool_id: i64,
     pool: &IpPool,
     address: Addr,
 ) -> Result<(), Refusal> {
-    let Some(entry) = pool.entry_of(address) else { return Ok(()) };
+    let Some(entry) = pool.range_index_of(address) else { return Ok(()) };
     if !has_free_list(conn, pool_id)? {
         return Ok(());
     }
     let range = select_range_before(conn, pool_id, entry, address)?;
-    let Some(range) = range.filter(|range| range.has(address)) else { return Ok(()) };
+    let Some(range) = range.filter(|range| range.contains(address)) else { return Ok(()) };
     delete_range(conn, pool_id, entry, range)?;
-    for remaining in range.without(&[Stretch::one(address)]) {
+    for remaining in range.subtract(&[IpRange::single(address)]) {
         insert_range(conn, pool_id, entry, remaining)?;
     }
     Ok(())
@@ -263,20 +273,20 @@ pub fn take_address(
 /// Puts an address back into the list, merged with the ranges before and after it. An address that
 /// is reserved, pre-allocated or outside of the pool is not open to everybody and stays out of the
 /// list.
-pub fn give_back_address(
+pub fn return_to_free_list(
     conn: &Connection,
     pool_id: i64,
     pool: &IpPool,
     address: Addr,
 ) -> Result<(), Refusal> {
-    let open_range = pool.open().into_iter().find(|(_, range)| range.has(address));
+    let open_range = pool.leasable_ranges().into_iter().find(|(_, range)| range.contains(address));
     let Some((entry, _)) = open_range else { return Ok(()) };
     if !has_free_list(conn, pool_id)? {
         return Ok(());
     }
-    let mut merged = Stretch::one(address);
+    let mut merged = IpRange::single(address);
     let before = select_range_before(conn, pool_id, entry, address)?;
-    if before.is_some_and(|before| before.has(address)) {
+    if before.is_some_and(|before| before.contains(address)) {
         return Ok(());
     }
     if let Some(before) = before.filter(|before| before.end.0.checked_add(1) == Some(address.0)) {
@@ -304,7 +314,7 @@ pub fn is_free_list_wrong(conn: &Connection, pool_id: i64, pool: &IpPool) -> Res
     }
     let mut computed: Vec<(i64, Vec<u8>, Vec<u8>)> = compute_free_ranges(conn, pool_id, pool)?
         .into_iter()
-        .map(|(entry, range)| (entry_number(entry), range.start.key(), range.end.key()))
+        .map(|(entry, range)| (entry_number(entry), range.start.to_key(), range.end.to_key()))
         .collect();
     computed.sort();
     Ok(listed != computed)

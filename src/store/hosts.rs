@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
-use crate::model::bmc::Address;
+use crate::model::bmc::BmcAddress;
 use crate::model::host::BareMetalHost;
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
@@ -26,7 +26,7 @@ pub fn load_all_hosts(conn: &Connection, state: &mut State) -> Result<(), Refusa
 
 /// Loads a host and the live jobs that work on it.
 pub fn load_host(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
-    if state.hosts.knows(key) {
+    if state.hosts.has_or_had(key) {
         return Ok(());
     }
     load_document(conn, &mut state.hosts, key)?;
@@ -80,7 +80,7 @@ impl Identity {
         let mac = host.spec.boot_mac_address.to_lowercase();
         Self {
             mac: if mac.is_empty() { None } else { Some(mac) },
-            controller: host.address().map(|address| address.controller()),
+            controller: host.bmc_address().map(|address| address.canonical_name()),
         }
     }
 
@@ -126,8 +126,8 @@ fn select_hosts_colliding_with(
     let mut colliding = Vec::new();
     while let Some(row) = rows.next()? {
         let bmc: Option<String> = row.get(3)?;
-        let address = bmc.and_then(|bmc| bmc.parse::<Address>().ok());
-        let controller = address.map(|address| address.controller());
+        let address = bmc.and_then(|bmc| bmc.parse::<BmcAddress>().ok());
+        let controller = address.map(|address| address.canonical_name());
         let kept_identity = Identity { mac: row.get(2)?, controller };
         if identities.iter().any(|identity| identity.collides_with(&kept_identity)) {
             colliding.push(Key::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?));
@@ -155,7 +155,7 @@ fn load_with_credentials(
     state: &mut State,
     host: BareMetalHost,
 ) -> Result<(), Refusal> {
-    if state.hosts.knows(&host.key()) {
+    if state.hosts.has_or_had(&host.key()) {
         return Ok(());
     }
     load_credentials(conn, state, &host)?;
@@ -183,14 +183,14 @@ fn load_jobs_on_host(conn: &Connection, state: &mut State, key: &Key) -> Result<
 }
 
 impl StoredDocument for BareMetalHost {
-    fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+    fn load_for_edit(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
         load_host(conn, state, key)
     }
 }
 
 impl Store {
     /// Finds the cluster that uses a host, if there is one.
-    pub fn consumer_of(&self, host: &Key) -> Result<Option<Key>, Refusal> {
+    pub fn find_cluster_of_host(&self, host: &Key) -> Result<Option<Key>, Refusal> {
         let sql = "SELECT c.namespace, c.name FROM host h JOIN cluster c ON c.name = h.consumer \
                    WHERE h.namespace = ?1 AND h.name = ?2";
         let mut statement = self.conn().prepare_cached(sql)?;
@@ -201,7 +201,7 @@ impl Store {
     }
 
     /// Whether a cluster uses any host.
-    pub fn has_hosts(&self, cluster: &str) -> Result<bool, Refusal> {
+    pub fn uses_hosts(&self, cluster: &str) -> Result<bool, Refusal> {
         let sql = "SELECT EXISTS (SELECT 1 FROM host WHERE consumer = ?1)";
         Ok(self.conn().prepare_cached(sql)?.query_row([cluster], |row| row.get(0))?)
     }

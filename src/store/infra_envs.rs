@@ -28,7 +28,7 @@ pub fn load_all_infra_envs(conn: &Connection, state: &mut State) -> Result<(), R
 
 /// Loads an InfraEnv and its cluster, without its Agents.
 pub fn load_infra_env(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
-    if state.infra_envs.knows(key) {
+    if state.infra_envs.has_or_had(key) {
         return Ok(());
     }
     load_document(conn, &mut state.infra_envs, key)?;
@@ -36,7 +36,7 @@ pub fn load_infra_env(conn: &Connection, state: &mut State, key: &Key) -> Result
         && let Some(infra_env) = state.infra_envs.get(infra_env_id)
     {
         let tokens = select_tokens(conn, infra_env.metadata.id)?;
-        state.infra_envs.fill(infra_env_id, |infra_env| infra_env.tokens = tokens);
+        state.infra_envs.fill_part(infra_env_id, |infra_env| infra_env.tokens = tokens);
     }
     load_cluster_of_infra_env(conn, state, key)
 }
@@ -47,13 +47,13 @@ pub fn load_cluster_of_infra_env(
     state: &mut State,
     key: &Key,
 ) -> Result<(), Refusal> {
-    if state.whole {
+    if state.is_whole {
         return Ok(());
     }
     let infra_env = state.infra_envs.by_key(key);
-    let Some(cluster) = infra_env.and_then(InfraEnv::cluster) else { return Ok(()) };
+    let Some(cluster) = infra_env.and_then(InfraEnv::cluster_key) else { return Ok(()) };
     load_cluster(conn, state, &cluster.name)?;
-    if state.cluster(&cluster.name).is_some() {
+    if state.find_cluster(&cluster.name).is_some() {
         load_cluster_with_agents(conn, state, &cluster.name)?;
     }
     Ok(())
@@ -78,12 +78,12 @@ fn select_tokens(conn: &Connection, infra_env: i64) -> Result<Vec<Token>, Refusa
 
 impl StoredDocument for InfraEnv {
     /// Loads an InfraEnv with its Agents, which change with it.
-    fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+    fn load_for_edit(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
         load_infra_env(conn, state, key)?;
         load_agents_of_infra_env(conn, state, key)
     }
 
-    fn complete(&mut self, store: &Store, _: bool) -> Result<(), Refusal> {
+    fn read_beside_document(&mut self, store: &Store, _: bool) -> Result<(), Refusal> {
         self.tokens = select_tokens(store.conn(), self.metadata.id)?;
         Ok(())
     }
@@ -91,7 +91,7 @@ impl StoredDocument for InfraEnv {
 
 impl Store {
     /// Loads an InfraEnv and the Agent that a host is in it, without its other Agents.
-    pub fn load_host(
+    pub fn load_infra_env_with_host(
         &self,
         state: &mut State,
         infra_env: &Key,

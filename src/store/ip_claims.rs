@@ -22,7 +22,7 @@ use super::stored::Stored;
 
 /// Loads the lease of a claim, its pool and the cluster that it goes with.
 fn load_ip_claim(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
-    if !state.ip_leases.knows(key)
+    if !state.ip_leases.has_or_had(key)
         && let Some(lease) = select_lease_of_claim(conn, key)?
     {
         let pool = lease.pool_key();
@@ -37,7 +37,7 @@ fn load_ip_claim(conn: &Connection, state: &mut State, key: &Key) -> Result<(), 
 }
 
 impl Stored for IpClaim {
-    fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+    fn load_for_edit(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
         load_ip_claim(conn, state, key)
     }
 
@@ -54,7 +54,7 @@ impl Stored for IpClaim {
 
 impl Stored for IpAddress {
     /// Loads the lease that the address is a view of.
-    fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+    fn load_for_edit(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
         match select_lease_of_address_name(conn, key)? {
             Some(lease) => load_ip_claim(conn, state, &lease.key()),
             None => Ok(()),
@@ -93,7 +93,7 @@ fn select_named_leases(
         // The names of IPAddresses follow from their pools: no column has them.
         let name = if with_waiting { filter.name.clone() } else { None };
         let filter = Filter { name, ..filter.clone() };
-        let (condition, values) = filter.conditions("s.namespace = #", Some("l.claim = #"));
+        let (condition, values) = filter.where_clause("s.namespace = #", Some("l.claim = #"));
         let sql = format!("SELECT {LEASE_SELECTION} {condition} ORDER BY l.scope, l.address");
         let mut statement = store.conn().prepare_cached(&sql)?;
         let mut rows = statement.query(params_from_iter(values))?;
@@ -101,7 +101,7 @@ fn select_named_leases(
             leases.push(read_lease(row)?);
         }
         if with_waiting {
-            let (condition, values) = filter.conditions("namespace = #", Some("claim = #"));
+            let (condition, values) = filter.where_clause("namespace = #", Some("claim = #"));
             let sql = format!("SELECT {WAITING_CLAIM_SELECTION} {condition} ORDER BY id");
             let mut statement = store.conn().prepare_cached(&sql)?;
             let mut rows = statement.query(params_from_iter(values))?;
@@ -123,7 +123,7 @@ fn select_named_leases(
 /// The lease that the IPAddress of this name is a view of.
 fn select_lease_of_address_name(conn: &Connection, key: &Key) -> Result<Option<IpLease>, Refusal> {
     for pool in select_documents::<IpPool>(conn, Some(&key.namespace))? {
-        for address in pool.addresses_named(&key.name) {
+        for address in pool.addresses_with_name(&key.name) {
             let lease = select_lease_of_address(conn, &key.namespace, address)?;
             let lease = lease.filter(|lease| address_name(&pool, lease) == key.name);
             if lease.is_some() {

@@ -5,7 +5,7 @@
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Value, json};
 
-use crate::model::address::{Addr, Stretch};
+use crate::model::address::{Addr, IpRange};
 use crate::model::ip_pool::{IpPool, OVERLAP};
 use crate::model::refusal::Refusal;
 use crate::model::time::Time;
@@ -65,26 +65,28 @@ fn count_to_json(count: u128) -> Value {
 }
 
 /// The number of addresses in ranges that do not overlap.
-fn total_size(ranges: impl IntoIterator<Item = Stretch>) -> u128 {
-    ranges.into_iter().fold(0_u128, |sum, range| sum.saturating_add(range.size()))
+fn total_size(ranges: impl IntoIterator<Item = IpRange>) -> u128 {
+    ranges.into_iter().fold(0_u128, |sum, range| sum.saturating_add(range.address_count()))
 }
 
-fn contains(ranges: &[Stretch], address: Addr) -> bool {
-    ranges.iter().any(|range| range.has(address))
+fn contains(ranges: &[IpRange], address: Addr) -> bool {
+    ranges.iter().any(|range| range.contains(address))
 }
 
 impl Store {
     /// Counts the addresses of a pool, and says when a lease of it last came or went. The counts
     /// are exact for pools of any size, although not every lease is looked at.
-    pub fn ip_counts(&self, pool: &IpPool) -> Result<(AddressCounts, Option<Time>), Refusal> {
+    pub fn count_addresses(&self, pool: &IpPool) -> Result<(AddressCounts, Option<Time>), Refusal> {
         let sql = "SELECT used, outside, updated FROM ip_count WHERE pool = ?1";
         let (used, outside, updated): (i64, i64, Option<i64>) = self
             .conn()
             .prepare_cached(sql)?
             .query_row([pool.metadata.id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-        let usable: Vec<Stretch> = pool.usable().into_iter().map(|(_, range)| range).collect();
-        let open: Vec<Stretch> = pool.open().into_iter().map(|(_, range)| range).collect();
-        let pre_allocated = pool.pre_allocated().map(|(_, address)| address);
+        let usable: Vec<IpRange> =
+            pool.usable_ranges().into_iter().map(|(_, range)| range).collect();
+        let open: Vec<IpRange> =
+            pool.leasable_ranges().into_iter().map(|(_, range)| range).collect();
+        let pre_allocated = pool.pre_allocated_addresses().map(|(_, address)| address);
         let outside_ranges = pre_allocated.filter(|address| !contains(&usable, *address)).count();
         let total = total_size(usable.iter().copied()).saturating_add(outside_ranges as u128);
         // What is not open is reserved or pre-allocated. Leased addresses of these count as used.
@@ -99,16 +101,17 @@ impl Store {
     }
 
     /// Counts the leases of a pool on its reserved and pre-allocated addresses.
-    fn count_leases_of_closed(&self, pool: &IpPool, usable: &[Stretch]) -> Result<u128, Refusal> {
-        let reserved: Vec<Stretch> = pool.reserved().into_iter().map(|(range, _)| range).collect();
+    fn count_leases_of_closed(&self, pool: &IpPool, usable: &[IpRange]) -> Result<u128, Refusal> {
+        let reserved: Vec<IpRange> =
+            pool.reserved_ranges().into_iter().map(|(range, _)| range).collect();
         let mut count = 0;
         for (index, range) in reserved.iter().enumerate() {
             // Addresses that two ranges reserve count once.
-            for part in range.without(&reserved[..index]) {
+            for part in range.subtract(&reserved[..index]) {
                 count += self.count_leases_within(pool, part, usable, true)?;
             }
         }
-        for (_, address) in pool.pre_allocated() {
+        for (_, address) in pool.pre_allocated_addresses() {
             if contains(usable, address) && contains(&reserved, address) {
                 continue;
             }
@@ -123,7 +126,7 @@ impl Store {
     fn count_leases_by_other_pools(
         &self,
         pool: &IpPool,
-        open: &[Stretch],
+        open: &[IpRange],
     ) -> Result<u128, Refusal> {
         let meta = &pool.metadata;
         let sql = "SELECT EXISTS (SELECT 1 FROM ip_count c CROSS JOIN ip_pool p ON p.id = c.pool \
@@ -132,7 +135,7 @@ impl Store {
         let others_lease_outside: bool =
             self.conn().prepare_cached(sql)?.query_row(values, |row| row.get(0))?;
         let mut count = 0;
-        if others_lease_outside || meta.annotated(OVERLAP) {
+        if others_lease_outside || meta.has_true_annotation(OVERLAP) {
             for range in open {
                 count += self.count_leases_within(pool, *range, &[*range], false)?;
             }
@@ -145,8 +148,8 @@ impl Store {
     fn count_leases_within(
         &self,
         pool: &IpPool,
-        range: Stretch,
-        usable: &[Stretch],
+        range: IpRange,
+        usable: &[IpRange],
         by_pool: bool,
     ) -> Result<u128, Refusal> {
         let sql = "SELECT count(*) FROM ip_lease l JOIN ip_scope s ON s.id = l.scope \
@@ -154,9 +157,9 @@ impl Store {
         let mut statement = self.conn().prepare_cached(sql)?;
         let meta = &pool.metadata;
         let mut sum = 0;
-        for part in usable.iter().filter(|part| part.meets(range)) {
-            let start = part.start.max(range.start).key();
-            let end = part.end.min(range.end).key();
+        for part in usable.iter().filter(|part| part.overlaps(range)) {
+            let start = part.start.max(range.start).to_key();
+            let end = part.end.min(range.end).to_key();
             let values = params![meta.namespace, meta.id, start, end, by_pool];
             let count: i64 = statement.query_row(values, |row| row.get(0))?;
             sum += u128::from(count.unsigned_abs());
@@ -166,7 +169,7 @@ impl Store {
 }
 
 /// Inserts the row of a new pool, and leaves one that is there as it is.
-pub fn insert_count(conn: &Connection, pool_id: i64) -> Result<(), Refusal> {
+pub fn insert_count_row(conn: &Connection, pool_id: i64) -> Result<(), Refusal> {
     let sql = "INSERT OR IGNORE INTO ip_count VALUES (?1, 0, 0, 0, NULL)";
     conn.prepare_cached(sql)?.execute([pool_id])?;
     Ok(())
@@ -190,8 +193,8 @@ pub fn count_lease(
 
 /// Whether an address is among those of a pool: usable, or pre-allocated.
 fn is_inside(pool: &IpPool, address: Addr) -> bool {
-    let is_pre_allocated = pool.pre_allocated().any(|(_, other)| other == address);
-    is_pre_allocated || pool.usable().iter().any(|(_, range)| range.has(address))
+    let is_pre_allocated = pool.pre_allocated_addresses().any(|(_, other)| other == address);
+    is_pre_allocated || pool.usable_ranges().iter().any(|(_, range)| range.contains(address))
 }
 
 /// Counts the leases of a pool that was changed anew.
@@ -244,7 +247,7 @@ pub fn tally_leases(
 
 /// Whether the free addresses of a pool are so few that a random pool looks for them in a list.
 pub fn is_scarce(conn: &Connection, pool_id: i64, pool: &IpPool) -> Result<bool, Refusal> {
-    let total = total_size(pool.open().into_iter().map(|(_, range)| range));
+    let total = total_size(pool.leasable_ranges().into_iter().map(|(_, range)| range));
     let sql = "SELECT used FROM ip_count WHERE pool = ?1";
     let used: Option<i64> =
         conn.prepare_cached(sql)?.query_row([pool_id], |row| row.get(0)).optional()?;

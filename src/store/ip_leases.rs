@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use serde::{Deserialize, Serialize};
 
-use crate::model::address::{Addr, Stretch};
-use crate::model::ip_lease::{IpLease, Notes};
-use crate::model::ip_pool::{IpPool, Network};
+use crate::model::address::{Addr, IpRange};
+use crate::model::ip_lease::{IpLease, LeaseMetadata};
+use crate::model::ip_pool::{AddressNetwork, IpPool};
 use crate::model::lease::ClusterHolder;
 use crate::model::meta::Key;
 use crate::model::refusal::{Exit, Refusal};
@@ -42,7 +42,7 @@ pub struct RareFields {
     #[serde(skip_serializing_if = "String::is_empty")]
     error: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    notes: Option<Box<Notes>>,
+    notes: Option<Box<LeaseMetadata>>,
 }
 
 impl RareFields {
@@ -53,7 +53,7 @@ impl RareFields {
             deleting: lease.deleting.map(|time| time.0),
             by_hand: !lease.claimed,
             error: lease.error.clone(),
-            notes: lease.notes.clone().filter(|notes| **notes != Notes::default()),
+            notes: lease.notes.clone().filter(|notes| **notes != LeaseMetadata::default()),
         }
     }
 
@@ -67,7 +67,7 @@ impl RareFields {
         lease.deleting = self.deleting.map(Time);
         lease.claimed = !self.by_hand;
         lease.error = self.error;
-        lease.notes = self.notes.filter(|notes| **notes != Notes::default());
+        lease.notes = self.notes.filter(|notes| **notes != LeaseMetadata::default());
     }
 }
 
@@ -167,7 +167,7 @@ pub fn select_lease_of_address(
     address: Addr,
 ) -> Result<Option<IpLease>, Refusal> {
     let sql = format!("SELECT {LEASE_SELECTION} WHERE s.namespace = ?1 AND l.address = ?2");
-    let values = params![namespace, address.key()];
+    let values = params![namespace, address.to_key()];
     let lease = conn.prepare_cached(&sql)?.query_row(values, |row| Ok(read_lease(row)));
     lease.optional()?.transpose()
 }
@@ -185,34 +185,34 @@ pub fn select_leases_of_cluster(
 
 /// Puts a lease into the state unless the state has it already, perhaps with edits.
 pub fn load_lease(state: &mut State, lease: IpLease) {
-    if !state.ip_leases.knows(&lease.key()) {
+    if !state.ip_leases.has_or_had(&lease.key()) {
         state.ip_leases.load(lease);
     }
 }
 
 impl Store {
     /// The lease of a claim; without an address if the claim still waits for one.
-    pub fn lease_of(&self, claim: &Key) -> Result<Option<IpLease>, Refusal> {
+    pub fn find_lease_of_claim(&self, claim: &Key) -> Result<Option<IpLease>, Refusal> {
         select_lease_of_claim(self.conn(), claim)
     }
 
     /// The leases of a pool, in the order of their addresses.
-    pub fn leases_of(&self, pool: &IpPool) -> Result<Vec<IpLease>, Refusal> {
+    pub fn list_leases_of_pool(&self, pool: &IpPool) -> Result<Vec<IpLease>, Refusal> {
         let clauses = "WHERE l.pool = ?1 ORDER BY l.address";
         select_leases(self.conn(), clauses, [pool.metadata.id])
     }
 
     /// The leased addresses of a range in the namespace of a pool, each with the name of its claim
     /// and whether it is leased from this pool.
-    pub fn leases_between(
+    pub fn find_leases_in_range(
         &self,
         pool: &IpPool,
-        range: Stretch,
+        range: IpRange,
     ) -> Result<HashMap<Addr, (String, bool)>, Refusal> {
         let sql = "SELECT l.address, l.claim, l.pool FROM ip_lease l JOIN ip_scope s ON s.id = l.scope \
                    WHERE s.namespace = ?1 AND l.address BETWEEN ?2 AND ?3";
         let mut statement = self.conn().prepare_cached(sql)?;
-        let values = params![pool.metadata.namespace, range.start.key(), range.end.key()];
+        let values = params![pool.metadata.namespace, range.start.to_key(), range.end.to_key()];
         let mut rows = statement.query(values)?;
         let mut claims = HashMap::new();
         while let Some(row) = rows.next()? {
@@ -224,7 +224,11 @@ impl Store {
     }
 
     /// The leases that go with a cluster, in the order of their claims.
-    pub fn leases_of_cluster(&self, namespace: &str, name: &str) -> Result<Vec<IpLease>, Refusal> {
+    pub fn list_leases_of_cluster(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Vec<IpLease>, Refusal> {
         select_leases_of_cluster(self.conn(), namespace, name)
     }
 }
@@ -241,7 +245,7 @@ pub fn find_or_insert_scope(conn: &Connection, namespace: &str) -> Result<i64, R
 }
 
 /// The id of the row of a network, which leases share. Inserts the row if there is none.
-pub fn find_or_insert_network(conn: &Connection, network: &Network) -> Result<i64, Refusal> {
+pub fn find_or_insert_network(conn: &Connection, network: &AddressNetwork) -> Result<i64, Refusal> {
     let body = serde_json::to_string(network).map_err(unreadable_lease)?;
     let sql = "SELECT id FROM ip_network WHERE body = ?1";
     let network_id = conn.prepare_cached(sql)?.query_row([&body], |row| row.get(0)).optional()?;

@@ -4,7 +4,7 @@
 
 use rusqlite::{Connection, params};
 
-use crate::model::address::{Addr, Stretch};
+use crate::model::address::{Addr, IpRange};
 use crate::model::ip_lease::{IpLease, address_name};
 use crate::model::ip_pool::{IpPool, IpPoolStatus, OVERLAP, Tenant};
 use crate::model::meta::Key;
@@ -16,8 +16,10 @@ use crate::model::time::Time;
 use super::clusters::load_cluster;
 use super::connection::Store;
 use super::documents::{load_document, select_document, select_documents, write_document};
-use super::free_addresses::{give_back_address, make_or_remove_list, remove_list, take_address};
-use super::ip_counts::{count_lease, insert_count, recount_leases};
+use super::free_addresses::{
+    build_or_remove_free_list, remove_free_list, return_to_free_list, take_from_free_list,
+};
+use super::ip_counts::{count_lease, insert_count_row, recount_leases};
 use super::ip_leases::{
     LEASE_SELECTION, RareFields, WAITING_CLAIM_SELECTION, find_or_insert_network,
     find_or_insert_scope, load_lease, read_lease, read_waiting_claim, select_lease_of_address,
@@ -41,7 +43,7 @@ pub fn load_all_ip_pools(conn: &Connection, state: &mut State) -> Result<(), Ref
 
 /// Loads a pool with its claims that wait and its leases that are being deleted.
 pub fn load_ip_pool(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
-    if state.ip_pools.knows(key) {
+    if state.ip_pools.has_or_had(key) {
         return Ok(());
     }
     load_document(conn, &mut state.ip_pools, key)?;
@@ -65,7 +67,7 @@ fn load_claims_of_pool(conn: &Connection, state: &mut State, key: &Key) -> Resul
     for lease in select_leases(conn, clauses, [pool_id])? {
         load_lease(state, lease);
     }
-    if !cluster.is_empty() && state.cluster(&cluster).is_none() {
+    if !cluster.is_empty() && state.find_cluster(&cluster).is_none() {
         load_cluster(conn, state, &cluster)?;
     }
     Ok(())
@@ -96,7 +98,7 @@ pub fn load_beside_edited_pools(conn: &Connection, state: &mut State) -> Result<
     for (before, after) in changed_pools {
         let key = after.metadata.key();
         for neighbour in select_documents::<IpPool>(conn, Some(&key.namespace))? {
-            if !state.ip_pools.knows(&neighbour.metadata.key()) {
+            if !state.ip_pools.has_or_had(&neighbour.metadata.key()) {
                 state.ip_pools.load(neighbour);
             }
         }
@@ -153,7 +155,7 @@ fn find_offenders(
         Some(before) => find_leases_out_of_bounds(conn, before, after)?,
         None => Vec::new(),
     };
-    for (claim, address) in after.pre_allocated() {
+    for (claim, address) in after.pre_allocated_addresses() {
         let lease = select_lease_of_address(conn, &after.metadata.namespace, address)?;
         if let Some(lease) = lease.filter(|lease| lease.claim != claim) {
             offenders.push(format!(
@@ -172,9 +174,11 @@ fn find_leases_out_of_bounds(
     before: &IpPool,
     after: &IpPool,
 ) -> Result<Vec<String>, Refusal> {
-    let ranges_before: Vec<Stretch> = before.usable().into_iter().map(|(_, range)| range).collect();
-    let ranges_after: Vec<Stretch> = after.usable().into_iter().map(|(_, range)| range).collect();
-    let pre_allocated: Vec<(&str, Addr)> = after.pre_allocated().collect();
+    let ranges_before: Vec<IpRange> =
+        before.usable_ranges().into_iter().map(|(_, range)| range).collect();
+    let ranges_after: Vec<IpRange> =
+        after.usable_ranges().into_iter().map(|(_, range)| range).collect();
+    let pre_allocated: Vec<(&str, Addr)> = after.pre_allocated_addresses().collect();
     let mut offenders = Vec::new();
     let sql = format!("SELECT {LEASE_SELECTION} WHERE l.pool = ?1 ORDER BY l.address");
     let mut statement = conn.prepare_cached(&sql)?;
@@ -182,10 +186,10 @@ fn find_leases_out_of_bounds(
     while let Some(row) = rows.next()? {
         let lease = read_lease(row)?;
         let Some(address) = lease.address else { continue };
-        let fits = ranges_after.iter().any(|range| range.has(address))
+        let fits = ranges_after.iter().any(|range| range.contains(address))
             || pre_allocated.contains(&(lease.claim.as_str(), address));
-        let fitted = ranges_before.iter().any(|range| range.has(address))
-            || before.pre_allocated().any(|(_, pre_allocated)| pre_allocated == address);
+        let fitted = ranges_before.iter().any(|range| range.contains(address))
+            || before.pre_allocated_addresses().any(|(_, pre_allocated)| pre_allocated == address);
         if !fits && fitted && offenders.len() < MOST_OFFENDERS {
             offenders.push(format!(
                 "spec.pools: {address} is in use but out of bounds of the pools given (claim {})",
@@ -197,14 +201,14 @@ fn find_leases_out_of_bounds(
 }
 
 impl StoredDocument for IpPool {
-    fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+    fn load_for_edit(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
         load_ip_pool(conn, state, key)
     }
 
     /// Fills the status of a pool: its counts, and if it is to be whole, also who has which
     /// address.
-    fn complete(&mut self, store: &Store, is_whole: bool) -> Result<(), Refusal> {
-        let (counts, updated) = store.ip_counts(self)?;
+    fn read_beside_document(&mut self, store: &Store, is_whole: bool) -> Result<(), Refusal> {
+        let (counts, updated) = store.count_addresses(self)?;
         let last_updated = updated.max(self.status.last_updated);
         let mut status = IpPoolStatus {
             last_updated: last_updated.or(self.metadata.creation_timestamp),
@@ -212,7 +216,7 @@ impl StoredDocument for IpPool {
             ..IpPoolStatus::default()
         };
         if is_whole {
-            for lease in store.leases_of(self)? {
+            for lease in store.list_leases_of_pool(self)? {
                 let Some(address) = lease.address else { continue };
                 status.allocations.insert(lease.claim.clone(), address.to_string());
                 status.addresses.insert(lease.claim.clone(), address_name(self, &lease));
@@ -226,7 +230,7 @@ impl StoredDocument for IpPool {
 
 /// Writes the pools and leases that changed, and what is derived from them. Addresses that are
 /// given back go first, because another lease may have taken them.
-pub fn write_changes(
+pub fn write_changed_ip_pools(
     conn: &Connection,
     state: &State,
     owner: Option<&Owner>,
@@ -235,7 +239,7 @@ pub fn write_changes(
     let changed_pools = write_changed_pools(conn, state, owner)?;
     let mut touched_pools = TouchedPools { conn, pools: Vec::new() };
     let changes: Vec<Change<'_, IpLease>> =
-        state.ip_leases.difference().filter(|change| change.is_of(owner)).collect();
+        state.ip_leases.difference().filter(|change| change.is_on_behalf_of(owner)).collect();
     for change in &changes {
         let address_after = change.after.map(|after| after.address);
         if let Some(before) = change.before
@@ -250,14 +254,14 @@ pub fn write_changes(
         }
     }
     for (pool_id, pool) in &changed_pools {
-        if !pool.remembers() {
+        if !pool.remembers_releases() {
             conn.prepare_cached("DELETE FROM ip_released WHERE pool = ?1")?.execute([pool_id])?;
         }
         recount_leases(conn, *pool_id, pool)?;
-        remove_list(conn, *pool_id)?;
+        remove_free_list(conn, *pool_id)?;
     }
     for (pool_id, pool) in touched_pools.pools.iter().chain(&changed_pools) {
-        make_or_remove_list(conn, *pool_id, pool)?;
+        build_or_remove_free_list(conn, *pool_id, pool)?;
     }
     Ok(())
 }
@@ -270,10 +274,10 @@ fn write_changed_pools(
     owner: Option<&Owner>,
 ) -> Result<Vec<(i64, IpPool)>, Refusal> {
     let mut changed_pools = Vec::new();
-    for change in state.ip_pools.difference().filter(|change| change.is_of(owner)) {
+    for change in state.ip_pools.difference().filter(|change| change.is_on_behalf_of(owner)) {
         let pool_id = write_document(conn, &change)?;
         let Some(after) = change.after else { continue };
-        insert_count(conn, pool_id)?;
+        insert_count_row(conn, pool_id)?;
         for tenant in &after.status.history {
             write_past_tenant(conn, pool_id, after, tenant)?;
         }
@@ -287,9 +291,10 @@ fn write_changed_pools(
 /// Whether the counts and the list of free addresses of a pool change with it.
 fn changes_addresses(before: &IpPool, after: &IpPool) -> bool {
     before.spec != after.spec
-        || before.open() != after.open()
-        || before.remembers() != after.remembers()
-        || before.metadata.annotated(OVERLAP) != after.metadata.annotated(OVERLAP)
+        || before.leasable_ranges() != after.leasable_ranges()
+        || before.remembers_releases() != after.remembers_releases()
+        || before.metadata.has_true_annotation(OVERLAP)
+            != after.metadata.has_true_annotation(OVERLAP)
 }
 
 /// The pools whose leases change, with their ids. Each is read only once.
@@ -329,7 +334,7 @@ fn remove_lease(
     let (pool_id, pool) = touched_pools.find_pool(lease)?;
     let scope = find_or_insert_scope(conn, &lease.namespace)?;
     let sql = "DELETE FROM ip_lease WHERE scope = ?1 AND address = ?2";
-    conn.prepare_cached(sql)?.execute(params![scope, address.key()])?;
+    conn.prepare_cached(sql)?.execute(params![scope, address.to_key()])?;
     let tenant = Tenant {
         namespace: lease.namespace.clone(),
         address,
@@ -340,8 +345,8 @@ fn remove_lease(
     };
     write_past_tenant(conn, pool_id, &pool, &tenant)?;
     count_lease(conn, pool_id, &pool, address, -1, now)?;
-    if !pool.remembers() {
-        give_back_address(conn, pool_id, &pool, address)?;
+    if !pool.remembers_releases() {
+        return_to_free_list(conn, pool_id, &pool, address)?;
     }
     Ok(())
 }
@@ -363,7 +368,7 @@ fn write_lease(
     if before.is_some_and(|before| before.address == lease.address) {
         let sql = "UPDATE ip_lease SET network = ?3, more = ?4, cluster = ?5, agent = ?6 \
                    WHERE scope = ?1 AND address = ?2";
-        let key = address.key();
+        let key = address.to_key();
         let values = params![scope, key, network, more, lease.cluster(), lease.agent()];
         conn.prepare_cached(sql)?.execute(values)?;
         return Ok(());
@@ -373,15 +378,15 @@ fn write_lease(
                (scope, address, pool, claim, network, created, more, cluster, agent) \
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
     let created = lease.created.0.div_euclid(1_000_000);
-    let key = address.key();
+    let key = address.to_key();
     let cluster = lease.cluster();
     let agent = lease.agent();
     let values = params![scope, key, pool_id, lease.claim, network, created, more, cluster, agent];
     conn.prepare_cached(sql)?.execute(values)?;
     count_lease(conn, pool_id, &pool, address, 1, lease.leased.unwrap_or(lease.created))?;
     let sql = "DELETE FROM ip_released WHERE pool = ?1 AND address = ?2";
-    conn.prepare_cached(sql)?.execute(params![pool_id, address.key()])?;
-    take_address(conn, pool_id, &pool, address)
+    conn.prepare_cached(sql)?.execute(params![pool_id, address.to_key()])?;
+    take_from_free_list(conn, pool_id, &pool, address)
 }
 
 fn write_waiting_claim(

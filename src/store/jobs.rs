@@ -51,7 +51,7 @@ impl Store {
 
     /// Reads the jobs of an object, in the order they were started. `object` is the name of a
     /// cluster, or the namespace and name of a host with a slash between them.
-    pub fn jobs_of(&self, object: &str) -> Result<Vec<Job>, Refusal> {
+    pub fn jobs_of_object(&self, object: &str) -> Result<Vec<Job>, Refusal> {
         self.select_jobs("WHERE object = ?1 ORDER BY started, rowid", [object])
     }
 
@@ -72,7 +72,7 @@ impl Store {
     }
 
     /// Reads the job of an id.
-    pub fn job(&self, id: &str) -> Result<Option<Job>, Refusal> {
+    pub fn find_job(&self, id: &str) -> Result<Option<Job>, Refusal> {
         Ok(self.select_jobs("WHERE id = ?1", [id])?.pop())
     }
 
@@ -110,7 +110,7 @@ pub fn write_changed_jobs(
     owner: Option<&Owner>,
 ) -> Result<(), Refusal> {
     for is_ended in [true, false] {
-        for change in state.jobs.difference().filter(|change| change.is_of(owner)) {
+        for change in state.jobs.difference().filter(|change| change.is_on_behalf_of(owner)) {
             if let Some(job) = change.after
                 && job.ended.is_some() == is_ended
             {

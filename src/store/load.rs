@@ -27,7 +27,7 @@ use super::stored::fetch;
 
 /// An object that a command edits or shows whole, beyond what the scope loads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Need {
+pub struct NeededObject {
     pub kind: Kind,
     pub key: Key,
 }
@@ -35,7 +35,7 @@ pub struct Need {
 impl Store {
     /// Loads the objects of a scope, what they refer to, and the objects that a command needs
     /// besides.
-    pub fn load(&self, scope: &Scope, needs: &[Need]) -> Result<State, Refusal> {
+    pub fn load(&self, scope: &Scope, needs: &[NeededObject]) -> Result<State, Refusal> {
         let conn = self.conn();
         let mut state = State::default();
         match scope {
@@ -61,15 +61,15 @@ impl Store {
 
     /// Loads the pools, with all that is theirs, that clusters and claims in the state belong to. A
     /// pass decides about everything in the state, and needs the whole pool for that.
-    pub fn complete(&self, scope: &Scope, state: &mut State) -> Result<(), Refusal> {
+    pub fn load_owning_pools(&self, scope: &Scope, state: &mut State) -> Result<(), Refusal> {
         if *scope == Scope::Whole {
             return Ok(());
         }
         let conn = self.conn();
         loop {
-            let pools_before = state.pools.places();
+            let pools_before = state.pools.row_count();
             load_pools_of_members(conn, state)?;
-            if pools_before == state.pools.places() {
+            if pools_before == state.pools.row_count() {
                 return Ok(());
             }
             // What these pools refer to may belong to further pools.
@@ -90,7 +90,7 @@ fn load_named_pools_and_references(
 }
 
 fn load_everything(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
-    state.whole = true;
+    state.is_whole = true;
     for pool in select_documents(conn, None)? {
         state.pools.load(pool);
     }
@@ -147,7 +147,7 @@ fn load_pools_of_members(conn: &Connection, state: &mut State) -> Result<(), Ref
 /// Loads those of the pools that exist and are not in the state yet.
 fn load_pools(conn: &Connection, state: &mut State, keys: Vec<Key>) -> Result<(), Refusal> {
     for key in keys {
-        if !state.pools.knows(&key) && select_document::<ClusterPool>(conn, &key)?.is_some() {
+        if !state.pools.has_or_had(&key) && select_document::<ClusterPool>(conn, &key)?.is_some() {
             load_pool(conn, state, &key)?;
         }
     }

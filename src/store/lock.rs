@@ -8,7 +8,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 
 use crate::model::refusal::{Exit, Refusal};
 
-use super::copies::{belongs_with, beside};
+use super::copies::{give_to_owner_of_state, path_beside};
 
 /// A lock that is held until it is dropped.
 pub struct Lock {
@@ -62,9 +62,9 @@ fn block_stop_signals() -> Option<SigSet> {
 
 /// Opens a lock file beside the state, and makes it if there is none.
 fn open_lock_file(state: &Path, ending: &str) -> Result<File, Refusal> {
-    let path = beside(state, ending);
+    let path = path_beside(state, ending);
     let file = File::options().create(true).truncate(false).write(true).open(&path);
-    belongs_with(state, &[&path]);
+    give_to_owner_of_state(state, &[&path]);
     file.map_err(|error| {
         Refusal::new(Exit::State, format!("the lock file `{}` cannot be opened", path.display()))
             .because(error.to_string())

@@ -11,7 +11,7 @@ use super::connection::Store;
 
 /// When a pass committed last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mark {
+pub struct CommitMark {
     /// The time of that pass, which later passes never go below.
     pub now: Time,
     /// What the clocks of the machine said.
@@ -20,7 +20,7 @@ pub struct Mark {
 
 impl Store {
     /// The revision of the state, which is the number of its commits, and the mark of the last one.
-    pub fn mark(&self) -> Result<(i64, Mark), Refusal> {
+    pub fn read_mark(&self) -> Result<(i64, CommitMark), Refusal> {
         let sql = "SELECT revision, last_pass, wall, boot, since_boot, doubted, off FROM state";
         let mark = self.conn().prepare_cached(sql)?.query_row([], |row| {
             let clocks = Clocks {
@@ -30,14 +30,14 @@ impl Store {
                 doubted: row.get(5)?,
                 off: row.get(6)?,
             };
-            Ok((row.get(0)?, Mark { now: Time(row.get(1)?), clocks }))
+            Ok((row.get(0)?, CommitMark { now: Time(row.get(1)?), clocks }))
         })?;
         Ok(mark)
     }
 }
 
 /// Counts a commit and writes its mark. The time of passes never goes back.
-pub fn write_mark(conn: &Connection, mark: &Mark) -> Result<(), Refusal> {
+pub fn write_mark(conn: &Connection, mark: &CommitMark) -> Result<(), Refusal> {
     let sql = "UPDATE state SET revision = revision + 1, last_pass = max(last_pass, ?1), \
                wall = ?2, boot = ?3, since_boot = ?4, doubted = ?5, off = ?6";
     let Clocks { wall, boot, since_boot, doubted, off } = &mark.clocks;

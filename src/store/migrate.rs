@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use crate::model::refusal::{Exit, Refusal};
 
 use super::connection::Store;
-use super::copies::{belongs_with, beside};
+use super::copies::{give_to_owner_of_state, path_beside};
 use super::schema::{MIGRATIONS, SCHEMA, read_schema};
 use super::snapshot::{transfer, write_snapshot};
 
@@ -49,7 +49,7 @@ impl Store {
         if schema < SCHEMA {
             let copy = path_of_copy(self.path(), schema);
             write_snapshot(self.file(), &copy)?;
-            belongs_with(self.path(), &[&copy]);
+            give_to_owner_of_state(self.path(), &[&copy]);
             migrate_in_transaction(self.file())?;
             // The number of the schema is read from the file before SQLite opens its log.
             self.fold_log();
@@ -77,10 +77,10 @@ fn migrate_in_transaction(conn: &Connection) -> Result<(), Refusal> {
 }
 
 /// A copy of a state in memory, with the schema of this program, for commands that only read.
-pub fn migrated_copy(file: &Connection, path: &Path) -> Result<Connection, Refusal> {
+pub fn migrate_copy_in_memory(file: &Connection, path: &Path) -> Result<Connection, Refusal> {
     let mut copy = Connection::open_in_memory()?;
     transfer(file, &mut copy)?;
-    check_known(&copy, path)?;
+    check_schema_is_known(&copy, path)?;
     copy.pragma_update(None, "foreign_keys", 1)?;
     migrate_in_transaction(&copy)?;
     Ok(copy)
@@ -88,7 +88,7 @@ pub fn migrated_copy(file: &Connection, path: &Path) -> Result<Connection, Refus
 
 /// Refuses a state whose schema has the number 1 and is not the first schema: no migration starts
 /// from it.
-pub fn check_known(conn: &Connection, path: &Path) -> Result<(), Refusal> {
+pub fn check_schema_is_known(conn: &Connection, path: &Path) -> Result<(), Refusal> {
     if read_schema(conn)? > 1 {
         return Ok(());
     }
@@ -129,7 +129,7 @@ fn digest_schema(conn: &Connection) -> Result<String, Refusal> {
 
 /// The path of the copy that is made of a state before it is migrated.
 fn path_of_copy(path: &Path, schema: u32) -> PathBuf {
-    beside(path, &format!(".schema-{schema}"))
+    path_beside(path, &format!(".schema-{schema}"))
 }
 
 #[cfg(test)]

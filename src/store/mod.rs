@@ -45,16 +45,18 @@ mod tenants;
 mod transactions;
 mod write;
 
-pub use backup::{Place, before_restore, place, read_backup, set_aside};
+pub use backup::{
+    RestoreTarget, inspect_restore_target, move_state_aside, path_for_replaced_state, read_backup,
+};
 pub use connection::Store;
-pub use doctor::job_folders;
+pub use doctor::list_job_folders;
 pub use filter::Filter;
-pub use load::Need;
+pub use load::NeededObject;
 pub use lock::{Lock, try_pass_lock};
-pub use mark::Mark;
+pub use mark::CommitMark;
 pub use schema::SCHEMA;
 pub use stored::Stored;
-pub use write::{Refused, violated, write, write_pool_by_pool};
+pub use write::{RefusedPools, invariant_violated_event, write, write_pool_by_pool};
 
 use rusqlite::ErrorCode;
 

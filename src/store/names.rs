@@ -21,7 +21,7 @@ pub struct StoredBooks<'a> {
 
 impl Store {
     /// The books in which a plan looks up names and addresses.
-    pub fn names_in_use(&self) -> StoredBooks<'_> {
+    pub fn stored_books(&self) -> StoredBooks<'_> {
         StoredBooks { store: self, failure: RefCell::new(None) }
     }
 }

@@ -13,8 +13,8 @@ use rustix::io::Errno;
 use crate::model::refusal::{Exit, Refusal};
 
 use super::connection::{BUSY_TIMEOUT, Store, log_size};
-use super::copies::{beside, parent, temporary_prefix};
-use super::migrate::{migrated_copy, run_migrations};
+use super::copies::{parent_folder, path_beside, temporary_prefix};
+use super::migrate::{migrate_copy_in_memory, run_migrations};
 use super::schema::{SCHEMA, check_not_newer, read_schema};
 
 /// The application id of a state file: "pool" in ASCII.
@@ -54,7 +54,7 @@ impl Store {
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let file = open_file(&path)?;
         let is_earlier = read_schema(&file)? < SCHEMA;
-        let copy = if is_earlier { Some(migrated_copy(&file, &path)?) } else { None };
+        let copy = if is_earlier { Some(migrate_copy_in_memory(&file, &path)?) } else { None };
         Ok(Self::new(file, copy, path))
     }
 }
@@ -149,7 +149,7 @@ pub fn check_header(path: &Path) -> Result<Header, Refusal> {
         return Err(foreign_file(path, "is cut short: a part of the state file is missing"));
     }
     // Byte 18 is the version that a writer needs: 1 without a write-ahead log, 2 with one.
-    Ok(Header::Ours { plain: header[18] == 1 && !beside(path, "-wal").exists() })
+    Ok(Header::Ours { plain: header[18] == 1 && !path_beside(path, "-wal").exists() })
 }
 
 /// Refuses a file that is no state, or none that this program can use.
@@ -186,7 +186,7 @@ fn is_shorter_than_its_pages(file: &File, header: &[u8; HEADER_SIZE]) -> bool {
 
 /// Whether a write-ahead log, or the journal of a file without one, still has pages of the file.
 fn has_log(path: &Path) -> bool {
-    log_size(path) > 0 || beside(path, "-journal").exists()
+    log_size(path) > 0 || path_beside(path, "-journal").exists()
 }
 
 /// Refuses a state that has a second name: a hard link, or a bind mount of the file alone.
@@ -225,7 +225,7 @@ pub fn refuse_second_name(path: &Path) -> Result<(), Refusal> {
 /// Builds a whole state in a temporary file and gives it its name at the end. If another command
 /// was faster, its state stays and the temporary file goes.
 fn create_state(path: &Path) -> Result<(), Refusal> {
-    let folder = parent(path);
+    let folder = parent_folder(path);
     fs::create_dir_all(folder).map_err(|error| uncreatable_state(path, &error))?;
     let temporary = tempfile::Builder::new()
         .prefix(&temporary_prefix(path))
@@ -266,7 +266,7 @@ fn rename_without_replacing(from: &Path, to: &Path) -> io::Result<()> {
         // NFS, 9p and some FUSE file systems cannot do this in one step. On those, a command that
         // makes a state locks the folder, so that no other makes one between the two steps.
         Err(Errno::INVAL | Errno::NOSYS) => {
-            let folder = File::open(parent(to))?;
+            let folder = File::open(parent_folder(to))?;
             folder.lock()?;
             if fs::symlink_metadata(to).is_ok() {
                 return Err(ErrorKind::AlreadyExists.into());

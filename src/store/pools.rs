@@ -12,7 +12,7 @@ use super::connection::Store;
 impl Store {
     /// The names of pools that exist, and of pools that clusters or claims refer to, existing or
     /// not.
-    pub fn pools_named(&self) -> Result<Vec<Key>, Refusal> {
+    pub fn list_named_pools(&self) -> Result<Vec<Key>, Refusal> {
         let sql = "SELECT namespace, name FROM pool UNION \
                    SELECT pool_namespace, pool FROM cluster WHERE pool IS NOT NULL UNION \
                    SELECT namespace, pool FROM claim";
@@ -24,7 +24,7 @@ impl Store {
     }
 
     /// Finds the pool of a claim or, for any other kind, of the cluster of that name.
-    pub fn pool_of(&self, kind: Kind, key: &Key) -> Result<Option<Key>, Refusal> {
+    pub fn find_pool_of(&self, kind: Kind, key: &Key) -> Result<Option<Key>, Refusal> {
         let sql = match kind {
             Kind::ClusterClaim => {
                 "SELECT namespace, pool FROM claim WHERE namespace = ?1 AND name = ?2"

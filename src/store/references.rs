@@ -72,7 +72,7 @@ fn load_named_customizations(
     state: &mut State,
     mut keys: Vec<Key>,
 ) -> Result<(), Refusal> {
-    keys.retain(|key| !state.customizations.knows(key));
+    keys.retain(|key| !state.customizations.has_or_had(key));
     if keys.len() > MOST_SINGLE_LOOKUPS {
         let namespaces: BTreeSet<&str> = keys.iter().map(|key| key.namespace.as_str()).collect();
         for namespace in namespaces {
@@ -115,12 +115,12 @@ fn load_around_agents_and_clusters(conn: &Connection, state: &mut State) -> Resu
     }
     let mut first_new_agent = 0;
     loop {
-        let agents_before = state.agents.places();
-        let clusters_before = state.clusters.places();
+        let agents_before = state.agents.row_count();
+        let clusters_before = state.clusters.row_count();
         let new_agents: Vec<Agent> =
             state.agents.iter_from(first_new_agent).map(|(_, agent)| agent.clone()).collect();
         first_new_agent = agents_before;
-        if !state.whole {
+        if !state.is_whole {
             for agent in &new_agents {
                 load_around_agent(conn, state, agent)?;
             }
@@ -128,13 +128,17 @@ fn load_around_agents_and_clusters(conn: &Connection, state: &mut State) -> Resu
         let clusters_of_hosts: Vec<String> = state
             .clusters
             .rows()
-            .filter(|cluster| cluster.takes_hosts() || has_joining_hosts(state, &cluster.name))
+            .filter(|cluster| {
+                cluster.is_made_of_agents() || has_joining_hosts(state, &cluster.name)
+            })
             .map(|cluster| cluster.name.clone())
             .collect();
         for name in clusters_of_hosts {
             load_cluster_with_agents(conn, state, &name)?;
         }
-        if agents_before == state.agents.places() && clusters_before == state.clusters.places() {
+        if agents_before == state.agents.row_count()
+            && clusters_before == state.clusters.row_count()
+        {
             return Ok(());
         }
     }
@@ -148,23 +152,23 @@ fn has_joining_hosts(state: &State, cluster: &str) -> bool {
 /// Loads the InfraEnv of an Agent, its clusters with their other hosts, its host, and all Agents
 /// and hosts that are the same machine.
 fn load_around_agent(conn: &Connection, state: &mut State, agent: &Agent) -> Result<(), Refusal> {
-    if let Some(key) = agent.infra_env() {
+    if let Some(key) = agent.infra_env_key() {
         load_infra_env(conn, state, &key)?;
     }
     let mut clusters = Vec::new();
-    clusters.extend(agent.wanted().map(|cluster| cluster.name));
-    clusters.extend(agent.bound_to().map(|cluster| cluster.name));
+    clusters.extend(agent.requested_cluster().map(|cluster| cluster.name));
+    clusters.extend(agent.bound_cluster().map(|cluster| cluster.name));
     if let Some(info) = &agent.status.deprovision_info {
         load_agents_that_left(conn, state, &info.cluster_name)?;
         clusters.push(info.cluster_name.clone());
     }
     for name in clusters {
         load_cluster(conn, state, &name)?;
-        if state.cluster(&name).is_some() {
+        if state.find_cluster(&name).is_some() {
             load_cluster_with_agents(conn, state, &name)?;
         }
     }
-    if let Some(key) = agent.bmh() {
+    if let Some(key) = agent.host_key() {
         load_host(conn, state, &key)?;
     }
     load_agents_of_host_id(conn, state, &agent.status.host_id)?;
@@ -180,7 +184,7 @@ fn load_around_agent(conn: &Connection, state: &mut State, agent: &Agent) -> Res
 fn load_addresses_of_clusters(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     let mut ip_pools = Vec::new();
     for pool in state.pools.rows() {
-        let names = pool.vips_from().into_iter().chain(pool.nodes_from());
+        let names = pool.vip_pools().into_iter().chain(pool.node_address_pools());
         ip_pools.extend(names.map(|name| Key::new(&*pool.metadata.namespace, name)));
     }
     let clusters = collect_clusters_with_moving_addresses(state);
@@ -201,14 +205,14 @@ fn collect_clusters_with_moving_addresses(state: &State) -> Vec<Key> {
     let mut clusters = Vec::new();
     let added_hosts = state.agents.rows().filter(|agent| agent.is_day2());
     let clusters_with_added_hosts: HashSet<String> =
-        added_hosts.filter_map(Agent::bound_to).map(|cluster| cluster.name).collect();
+        added_hosts.filter_map(Agent::bound_cluster).map(|cluster| cluster.name).collect();
     for cluster in state.clusters.rows() {
         // A cluster that is to be left running may be removed in the pass in which that is asked
         // for.
         let is_going = cluster.deleting.is_some() || cluster.preserve;
         let has_added_hosts = clusters_with_added_hosts.contains(&cluster.name);
         if let Some(pool) = &cluster.pool
-            && (is_going || !cluster.installed() || has_added_hosts)
+            && (is_going || !cluster.is_installed() || has_added_hosts)
         {
             clusters.push(Key::new(&*pool.namespace, &*cluster.name));
         }
@@ -222,7 +226,7 @@ fn collect_clusters_with_moving_addresses(state: &State) -> Vec<Key> {
         }
         // A node that is deleted gives its own addresses back.
         if agent.metadata.deletion_timestamp.is_some()
-            && let Some(cluster) = agent.bound_to()
+            && let Some(cluster) = agent.bound_cluster()
         {
             clusters.push(Key::new(namespace, cluster.name));
         }
@@ -233,9 +237,9 @@ fn collect_clusters_with_moving_addresses(state: &State) -> Vec<Key> {
 /// Collects the names that pools and clusters in the state refer to.
 fn collect_named_objects(state: &State) -> NamedObjects {
     let mut named = NamedObjects::default();
-    let clusters_to_install = state.clusters.rows().filter(|cluster| !cluster.installed());
-    named.customizations.extend(clusters_to_install.filter_map(Cluster::required));
-    for cluster in state.clusters.rows().filter(|cluster| cluster.takes_hosts()) {
+    let clusters_to_install = state.clusters.rows().filter(|cluster| !cluster.is_installed());
+    named.customizations.extend(clusters_to_install.filter_map(Cluster::required_customization));
+    for cluster in state.clusters.rows().filter(|cluster| cluster.is_made_of_agents()) {
         let body = cluster.body.as_ref();
         let provisioning = body.and_then(|body| body.spec.provisioning.as_ref());
         let image_set = provisioning.and_then(|spec| spec.image_set_ref.as_ref());
@@ -247,7 +251,7 @@ fn collect_named_objects(state: &State) -> NamedObjects {
         let template = spec.install_config_secret_template_ref.as_ref();
         named.image_sets.push(Key::new("", &*spec.image_set_ref.name));
         named.secrets.extend(key_of(namespace, spec.pull_secret_ref.as_ref()));
-        named.secrets.extend(pool.credentials().map(|name| Key::new(namespace, name)));
+        named.secrets.extend(pool.credentials_secret().map(|name| Key::new(namespace, name)));
         named.templates.extend(key_of(namespace, template));
         named.customizations.extend(key_of(namespace, spec.customization_ref.as_ref()));
         let listed = spec.inventory.iter().flatten();

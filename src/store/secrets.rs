@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::model::documents::{Secret, SecretValue, Stored as StoredValue};
+use crate::model::documents::{Secret, SecretValue, StoredValue};
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
@@ -17,7 +17,7 @@ use super::stored::StoredDocument;
 
 /// Loads a Secret without its values: of each key it is known that the state keeps one.
 pub fn load_secret(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
-    if state.secrets.knows(key) {
+    if state.secrets.has_or_had(key) {
         return Ok(());
     }
     let Some(mut secret) = select_document::<Secret>(conn, key)? else {
@@ -40,7 +40,7 @@ fn load_secret_with_values(conn: &Connection, state: &mut State, key: &Key) -> R
         secret.map(|secret| secret.values.keys().cloned().collect()).unwrap_or_default();
     for name in names {
         if let Some(value) = select_secret_value(conn, key, &name)? {
-            state.secrets.fill(secret_id, |secret| {
+            state.secrets.fill_part(secret_id, |secret| {
                 secret.values.insert(name, StoredValue::Loaded(value));
             });
         }
@@ -73,11 +73,11 @@ pub fn select_secret_value(
 }
 
 impl StoredDocument for Secret {
-    fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+    fn load_for_edit(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
         load_secret_with_values(conn, state, key)
     }
 
-    fn complete(&mut self, store: &Store, _: bool) -> Result<(), Refusal> {
+    fn read_beside_document(&mut self, store: &Store, _: bool) -> Result<(), Refusal> {
         self.values = select_kept_values(store.conn(), self.metadata.id)?;
         Ok(())
     }
@@ -90,12 +90,12 @@ impl Store {
     }
 
     /// Reads the value of a Secret under the key `name`.
-    pub fn secret_value(&self, key: &Key, name: &str) -> Result<Option<SecretValue>, Refusal> {
+    pub fn read_secret_value(&self, key: &Key, name: &str) -> Result<Option<SecretValue>, Refusal> {
         select_secret_value(self.conn(), key, name)
     }
 
     /// The keys of a Secret, in alphabetical order; none if there is no such Secret.
-    pub fn secret_keys(&self, key: &Key) -> Result<Vec<String>, Refusal> {
+    pub fn list_secret_keys(&self, key: &Key) -> Result<Vec<String>, Refusal> {
         let sql = "SELECT v.key FROM secret v JOIN secret_object o ON o.id = v.object \
                    WHERE o.namespace = ?1 AND o.name = ?2 ORDER BY v.key";
         let mut statement = self.conn().prepare_cached(sql)?;
@@ -104,7 +104,7 @@ impl Store {
     }
 
     /// Whether two Secrets have the same keys and values. The values are compared inside SQLite.
-    pub fn same_values(&self, left: &Key, right: &Key) -> Result<bool, Refusal> {
+    pub fn have_same_values(&self, left: &Key, right: &Key) -> Result<bool, Refusal> {
         let sql = "WITH \
              a AS (SELECT v.key, v.value FROM secret v JOIN secret_object o ON o.id = v.object \
                    WHERE o.namespace = ?1 AND o.name = ?2), \
@@ -138,7 +138,7 @@ pub fn write_changed_secrets(
     state: &State,
     owner: Option<&Owner>,
 ) -> Result<(), Refusal> {
-    for change in state.secrets.difference().filter(|change| change.is_of(owner)) {
+    for change in state.secrets.difference().filter(|change| change.is_on_behalf_of(owner)) {
         let cluster = change.after.map(|secret| Key::new("", &*secret.metadata.namespace));
         if !cluster.is_some_and(|cluster| state.clusters.was_removed(&cluster)) {
             write_secret(conn, &change)?;

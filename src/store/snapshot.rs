@@ -9,7 +9,7 @@ use rusqlite::backup::{Backup, StepResult};
 
 use crate::model::refusal::{Exit, Refusal};
 
-use super::copies::{find_abandoned_files, parent, temporary_prefix};
+use super::copies::{find_abandoned_files, parent_folder, temporary_prefix};
 
 /// Writes a copy of a database to a file, whole or not at all, in place of a file that is there.
 pub fn write_snapshot(from: &Connection, to: &Path) -> Result<(), Refusal> {
@@ -17,7 +17,7 @@ pub fn write_snapshot(from: &Connection, to: &Path) -> Result<(), Refusal> {
     remove_abandoned_files(to);
     let file = tempfile::Builder::new()
         .prefix(&temporary_prefix(to))
-        .tempfile_in(parent(to))
+        .tempfile_in(parent_folder(to))
         .map_err(unwritable)?;
     let mut copy = Connection::open(file.path())?;
     transfer(from, &mut copy)?;
@@ -26,7 +26,7 @@ pub fn write_snapshot(from: &Connection, to: &Path) -> Result<(), Refusal> {
     copy.close().map_err(|(_, error)| Refusal::from(error))?;
     file.as_file().sync_all().map_err(unwritable)?;
     file.persist(to).map_err(|error| unwritable(error.error))?;
-    File::open(parent(to)).and_then(|folder| folder.sync_all()).map_err(unwritable)
+    File::open(parent_folder(to)).and_then(|folder| folder.sync_all()).map_err(unwritable)
 }
 
 /// Removes the temporary files of commands that were killed while they wrote a copy to this path.

@@ -19,7 +19,7 @@ use super::filter::Filter;
 pub trait Stored: Resource {
     /// Loads an object into the state for a command that edits it or shows it, and what an edit of
     /// it has to look at besides. Does nothing if there is no such object.
-    fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal>;
+    fn load_for_edit(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal>;
 
     /// Reads the objects that a filter names, in the order of insertion.
     fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal>;
@@ -29,13 +29,13 @@ pub trait Stored: Resource {
 /// done as for a kind without logic, where an object is its document and nothing more.
 pub trait StoredDocument: Resource + Tabled + Document {
     /// Does what `Stored::fetch` says.
-    fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+    fn load_for_edit(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
         load_document(conn, Self::table_mut(state), key)
     }
 
     /// Adds to an object that was read for a list what is kept beside its document: all of that for
     /// a whole object, else only what is quickly read.
-    fn complete(&mut self, _: &Store, _is_whole: bool) -> Result<(), Refusal> {
+    fn read_beside_document(&mut self, _: &Store, _is_whole: bool) -> Result<(), Refusal> {
         Ok(())
     }
 }
@@ -45,14 +45,14 @@ impl StoredDocument for ClusterPool {}
 impl StoredDocument for Metal3DataTemplate {}
 
 impl<T: StoredDocument> Stored for T {
-    fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
-        <T as StoredDocument>::fetch(conn, state, key)
+    fn load_for_edit(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+        <T as StoredDocument>::load_for_edit(conn, state, key)
     }
 
     fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
         let mut documents: Vec<Self> = list_documents(store.conn(), filter)?;
         for document in &mut documents {
-            document.complete(store, filter.whole)?;
+            document.read_beside_document(store, filter.whole)?;
         }
         Ok(documents)
     }
@@ -61,13 +61,13 @@ impl<T: StoredDocument> Stored for T {
 /// Loads an object of a kind, as `Stored::fetch` does. Records, such as events, are not edited:
 /// nothing is loaded.
 pub fn fetch(conn: &Connection, state: &mut State, kind: Kind, key: &Key) -> Result<(), Refusal> {
-    match_kind!(kind, R => <R as Stored>::fetch(conn, state, key), Ok(()))
+    match_kind!(kind, R => <R as Stored>::load_for_edit(conn, state, key), Ok(()))
 }
 
 impl Store {
     /// Reads the objects of a kind that a filter names. Records, such as events, are read in other
     /// ways: there are none here.
-    pub fn objects(&self, kind: Kind, filter: &Filter) -> Result<Vec<Object>, Refusal> {
+    pub fn list_objects(&self, kind: Kind, filter: &Filter) -> Result<Vec<Object>, Refusal> {
         fn list<R: Stored>(store: &Store, filter: &Filter) -> Result<Vec<Object>, Refusal> {
             Ok(R::list(store, filter)?.into_iter().map(R::into_object).collect())
         }
@@ -75,9 +75,9 @@ impl Store {
     }
 
     /// The names of all objects of a kind, for hints such as "did you mean".
-    pub fn names(&self, kind: Kind) -> Result<Vec<Key>, Refusal> {
+    pub fn list_names(&self, kind: Kind) -> Result<Vec<Key>, Refusal> {
         let filter = Filter::default();
-        Ok(self.objects(kind, &filter)?.iter().map(Object::key).collect())
+        Ok(self.list_objects(kind, &filter)?.iter().map(Object::key).collect())
     }
 
     /// Reads the resources that a filter names, in the order of insertion.
@@ -86,17 +86,17 @@ impl Store {
     }
 
     /// Reads all resources of a kind, clusters and claims without their documents.
-    pub fn all<R: Stored>(&self) -> Result<Vec<R>, Refusal> {
+    pub fn list_all<R: Stored>(&self) -> Result<Vec<R>, Refusal> {
         R::list(self, &Filter::default())
     }
 
     /// Reads the resource of a name, a cluster or a claim without its document.
-    pub fn one<R: Stored>(&self, key: &Key) -> Result<Option<R>, Refusal> {
+    pub fn find<R: Stored>(&self, key: &Key) -> Result<Option<R>, Refusal> {
         Ok(R::list(self, &Filter::named(key))?.pop())
     }
 
     /// Reads the resource of a name with everything that is kept beside its row.
-    pub fn whole<R: Stored>(&self, key: &Key) -> Result<Option<R>, Refusal> {
+    pub fn find_whole<R: Stored>(&self, key: &Key) -> Result<Option<R>, Refusal> {
         Ok(R::list(self, &Filter { whole: true, ..Filter::named(key) })?.pop())
     }
 }

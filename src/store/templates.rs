@@ -4,7 +4,7 @@
 use rusqlite::Connection;
 
 use crate::model::cluster::Cluster;
-use crate::model::documents::Stored as StoredValue;
+use crate::model::documents::StoredValue;
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 use crate::model::state::{State, Template};
@@ -21,8 +21,8 @@ pub fn load_template_of_cluster(
     state: &mut State,
     name: &str,
 ) -> Result<(), Refusal> {
-    let cluster = state.cluster(name).and_then(|cluster_id| state.clusters.get(cluster_id));
-    let Some(key) = cluster.and_then(Cluster::install_config) else { return Ok(()) };
+    let cluster = state.find_cluster(name).and_then(|cluster_id| state.clusters.get(cluster_id));
+    let Some(key) = cluster.and_then(Cluster::install_config_secret) else { return Ok(()) };
     load_secret(conn, state, &key)?;
     load_template(conn, state, key)
 }

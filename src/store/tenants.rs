@@ -31,9 +31,13 @@ fn read_past_tenant(row: &Row<'_>, namespace: &str) -> Result<Tenant, Refusal> {
 impl Store {
     /// The tenants of an address, the latest first: in a namespace if one is given, else in every
     /// one, namespace by namespace.
-    pub fn tenants(&self, namespace: Option<&str>, address: Addr) -> Result<Vec<Tenant>, Refusal> {
+    pub fn list_tenants(
+        &self,
+        namespace: Option<&str>,
+        address: Addr,
+    ) -> Result<Vec<Tenant>, Refusal> {
         let filter = Filter { namespace: namespace.map(str::to_owned), ..Filter::default() };
-        let (condition, values) = filter.conditions("namespace = #", None);
+        let (condition, values) = filter.where_clause("namespace = #", None);
         let sql = format!("SELECT namespace FROM ip_scope {condition} ORDER BY 1");
         let mut statement = self.conn().prepare_cached(&sql)?;
         let names = statement.query_map(params_from_iter(values), |row| row.get(0))?;
@@ -63,7 +67,7 @@ impl Store {
              ORDER BY h.until DESC, h.id DESC"
         );
         let mut statement = self.conn().prepare_cached(&sql)?;
-        let mut rows = statement.query(params![namespace, address.key()])?;
+        let mut rows = statement.query(params![namespace, address.to_key()])?;
         while let Some(row) = rows.next()? {
             tenants.push(read_past_tenant(row, namespace)?);
         }
@@ -73,7 +77,7 @@ impl Store {
     /// The past tenants of a pool's addresses, in the order in which they released them. An export
     /// shows them with their pool; those of pools that are gone are shown with the first pool of
     /// the namespace.
-    pub fn past(&self, pool: &IpPool) -> Result<Vec<Tenant>, Refusal> {
+    pub fn list_past_tenants(&self, pool: &IpPool) -> Result<Vec<Tenant>, Refusal> {
         let sql = format!(
             "SELECT {PAST} WHERE s.namespace = ?1 AND (h.pool = ?2 \
              OR (?3 = (SELECT min(id) FROM ip_pool WHERE namespace = ?1) \
@@ -100,12 +104,12 @@ pub fn write_past_tenant(
 ) -> Result<(), Refusal> {
     let Some(until) = tenant.until else { return Ok(()) };
     let scope = find_or_insert_scope(conn, &pool.metadata.namespace)?;
-    let address = tenant.address.key();
+    let address = tenant.address.to_key();
     let sql = "INSERT INTO ip_history (scope, address, pool, claim, since, until) \
                VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     let values = params![scope, address, tenant.pool, tenant.claim, tenant.since.0, until.0];
     conn.prepare_cached(sql)?.execute(values)?;
-    if pool.remembers() && tenant.pool == pool.metadata.name {
+    if pool.remembers_releases() && tenant.pool == pool.metadata.name {
         let sql = "INSERT OR REPLACE INTO ip_released VALUES (?1, ?2, ?3)";
         conn.prepare_cached(sql)?.execute(params![pool_id, address, until.0])?;
     }

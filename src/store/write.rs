@@ -26,15 +26,15 @@ use super::events::write_event;
 use super::infra_envs::write_infra_env;
 use super::ip_pools;
 use super::jobs::{release_hosts_of_ended_jobs, write_changed_jobs};
-use super::mark::{Mark, write_mark};
+use super::mark::{CommitMark, write_mark};
 use super::secrets::write_changed_secrets;
 
 /// Pools whose changes were undone, and why.
-pub type Refused = Vec<(Rc<Key>, Refusal)>;
+pub type RefusedPools = Vec<(Rc<Key>, Refusal)>;
 
 /// Writes everything that changed, all or nothing. Needs an open write transaction; the caller
 /// commits, or rolls back if the database refuses.
-pub fn write(store: &Store, state: &State, mark: &Mark) -> Result<(), Refusal> {
+pub fn write(store: &Store, state: &State, mark: &CommitMark) -> Result<(), Refusal> {
     let conn = store.conn();
     remove_clusters_and_release_hosts(conn, state, mark.now)?;
     write_changed_rows(conn, state, None, mark.now)?;
@@ -44,9 +44,13 @@ pub fn write(store: &Store, state: &State, mark: &Mark) -> Result<(), Refusal> {
 /// Writes what changed of each pool under a savepoint of its own, and returns the pools whose
 /// changes the database refused. Needed only after `write` was refused: a savepoint for each pool
 /// makes SQLite keep every page twice.
-pub fn write_pool_by_pool(store: &Store, state: &State, mark: &Mark) -> Result<Refused, Refusal> {
+pub fn write_pool_by_pool(
+    store: &Store,
+    state: &State,
+    mark: &CommitMark,
+) -> Result<RefusedPools, Refusal> {
     let conn = store.conn();
-    let mut refused = Refused::new();
+    let mut refused = RefusedPools::new();
     remove_clusters_and_release_hosts(conn, state, mark.now)?;
     for owner in state.owners() {
         let Some(pool) = &owner else {
@@ -58,9 +62,9 @@ pub fn write_pool_by_pool(store: &Store, state: &State, mark: &Mark) -> Result<R
             Ok(()) => conn.execute_batch("RELEASE pool")?,
             Err(refusal) if refusal.exit == Exit::Conflict => {
                 conn.execute_batch("ROLLBACK TO pool; RELEASE pool")?;
-                let event = violated(pool, &refusal, mark.now);
+                let event = invariant_violated_event(pool, &refusal, mark.now);
                 // Every pass may be refused for the same reason: it is recorded once.
-                let last_events = store.events(Some((Kind::ClusterPool, pool)), 1)?;
+                let last_events = store.list_events(Some((Kind::ClusterPool, pool)), 1)?;
                 if last_events.first().is_none_or(|last| last.message != event.message) {
                     write_event(conn, &event)?;
                 }
@@ -105,7 +109,7 @@ fn write_events_and_mark(
     conn: &Connection,
     state: &State,
     refused: &[(Rc<Key>, Refusal)],
-    mark: &Mark,
+    mark: &CommitMark,
 ) -> Result<(), Refusal> {
     for (event, owner) in &state.events {
         if !refused.iter().any(|(pool, _)| Some(pool) == owner.as_ref()) {
@@ -116,7 +120,7 @@ fn write_events_and_mark(
 }
 
 /// The event of a pool whose changes were undone.
-pub fn violated(pool: &Key, refusal: &Refusal, time: Time) -> Event {
+pub fn invariant_violated_event(pool: &Key, refusal: &Refusal, time: Time) -> Event {
     Event {
         time,
         warning: true,
@@ -140,14 +144,14 @@ fn write_changed_rows(
     write_each_change(conn, &state.claims, owner, write_claim)?;
     write_changed_documents(conn, &state.pools, owner)?;
     write_each_change(conn, &state.clusters, owner, write_cluster)?;
-    customizations::write_changes(conn, state, owner)?;
+    customizations::write_changed_customizations(conn, state, owner)?;
     write_changed_secrets(conn, state, owner)?;
     write_changed_documents(conn, &state.hosts, owner)?;
     write_changed_jobs(conn, state, owner)?;
     write_each_change(conn, &state.infra_envs, owner, write_infra_env)?;
     write_changed_documents(conn, &state.nmstate_configs, owner)?;
     write_changed_agents(conn, state, owner)?;
-    ip_pools::write_changes(conn, state, owner, now)?;
+    ip_pools::write_changed_ip_pools(conn, state, owner, now)?;
     write_changed_documents(conn, &state.data_templates, owner)?;
     write_plain_kinds(conn, state, owner)
 }
@@ -159,7 +163,7 @@ fn write_each_change<T: Row>(
     owner: Option<&Owner>,
     write_change: impl Fn(&Connection, &Change<'_, T>) -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
-    for change in table.difference().filter(|change| change.is_of(owner)) {
+    for change in table.difference().filter(|change| change.is_on_behalf_of(owner)) {
         write_change(conn, &change)?;
     }
     Ok(())

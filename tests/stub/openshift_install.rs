@@ -204,7 +204,7 @@ impl Stub {
     /// Consumes install-config.yaml.
     fn create_manifests(&self) -> Result<i32, String> {
         let install_config = self.read("install-config.yaml")?;
-        let config = poolctl::yaml::value(&install_config).map_err(|error| error.to_string())?;
+        let config = poolctl::yaml::parse_value(&install_config).map_err(|error| error.to_string())?;
         let unknown = config
             .as_object()
             .unwrap()
@@ -276,9 +276,9 @@ impl Stub {
     /// Consumes both documents, and leaves an image and no metadata.json.
     fn create_image(&self) -> Result<i32, String> {
         let install_config = self.read("install-config.yaml")?;
-        let config = poolctl::yaml::value(&install_config).map_err(|error| error.to_string())?;
+        let config = poolctl::yaml::parse_value(&install_config).map_err(|error| error.to_string())?;
         let agent_config = self.read("agent-config.yaml")?;
-        let hosts = poolctl::yaml::value(&agent_config).map_err(|error| error.to_string())?;
+        let hosts = poolctl::yaml::parse_value(&agent_config).map_err(|error| error.to_string())?;
         let name = config["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         fs::write(self.home.join(format!("seen-{name}.yaml")), &install_config).unwrap();
         fs::write(self.home.join(format!("agents-{name}.yaml")), &agent_config).unwrap();
@@ -311,7 +311,7 @@ impl Stub {
         let manifest = self
             .read(&format!("cluster-manifests/{name}"))
             .map_err(|_| asset_failure(asset, "missing configuration or manifest file"))?;
-        poolctl::yaml::value(&manifest).map_err(|error| asset_failure(asset, &error.to_string()))
+        poolctl::yaml::parse_value(&manifest).map_err(|error| asset_failure(asset, &error.to_string()))
     }
 
     /// Shows the pull secret that it refuses, as the real one does.

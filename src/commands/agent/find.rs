@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::causes::command_to_make_image;
 use crate::edits::initialize_metadata;
-use crate::model::agent::{Agent, BMH, INFRA_ENV, Role};
+use crate::model::agent::{Agent, HOST_LABEL, INFRA_ENV_LABEL, Role};
 use crate::model::event_reason::EventReason;
 use crate::model::host::{BareMetalHost, INSPECT};
 use crate::model::infra_env::InfraEnv;
@@ -18,8 +18,8 @@ use crate::model::tick::Tick;
 use crate::output::{Answer, Name};
 use crate::plan::agents;
 use crate::plan::leases::command_to_free_host;
-use crate::rules::validations::lacks;
-use crate::store::{Filter, Need, Store};
+use crate::rules::validations::missing_requirements;
+use crate::store::{Filter, NeededObject, Store};
 
 use crate::commands::host::hold as host_hold;
 use crate::commands::selector::Selector;
@@ -44,16 +44,16 @@ impl Verb for Discover {
     const EXAMPLE: &'static str = "poolctl agent discover node-1 --infraenv rack --no-reconcile";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let infra_env_key = context.find::<InfraEnv>(&store, &self.infraenv)?.key();
         let host_keys = self.find_host_keys(context, &store)?;
-        let mut needs: Vec<Need> = Vec::new();
+        let mut needs: Vec<NeededObject> = Vec::new();
         for host_key in &host_keys {
-            needs.push(Need { kind: Kind::BareMetalHost, key: host_key.clone() });
+            needs.push(NeededObject { kind: Kind::BareMetalHost, key: host_key.clone() });
             // The new agent is called like its host.
-            needs.push(Need { kind: Kind::Agent, key: host_key.clone() });
+            needs.push(NeededObject { kind: Kind::Agent, key: host_key.clone() });
         }
-        needs.push(Need { kind: Kind::InfraEnv, key: infra_env_key.clone() });
+        needs.push(NeededObject { kind: Kind::InfraEnv, key: infra_env_key.clone() });
         let scope = Scope::Pools(Vec::new());
         let (are_new, passed) = context.door(&store).change(&scope, &needs, |state, tick| {
             store.load_references(&scope, state)?;
@@ -65,9 +65,9 @@ impl Verb for Discover {
         })?;
         for (host_key, is_new) in host_keys.iter().zip(are_new) {
             let result = if is_new { "discovered" } else { "looked at again" };
-            context.changed(Kind::Agent, host_key, result)?;
+            context.report_change(Kind::Agent, host_key, result)?;
         }
-        Ok(context.finish(&passed)?)
+        Ok(context.report_pass(&passed)?)
     }
 }
 
@@ -79,11 +79,11 @@ impl Discover {
             let filter = Filter { namespace: Some(context.namespace()?), ..Filter::default() };
             let mut hosts = store.list::<BareMetalHost>(&filter)?;
             let keys: Vec<Key> = hosts.iter().map(BareMetalHost::key).collect();
-            let agents = host_hold::agents_of(store, filter.namespace, &keys)?;
+            let agents = host_hold::list_agents_of_hosts(store, filter.namespace, &keys)?;
             // A host that runs on in a cluster which has left the state is for nobody to take.
             hosts.retain(|host| {
                 host.cluster().is_none()
-                    || agents.iter().any(|agent| agent.bmh() == Some(host.key()))
+                    || agents.iter().any(|agent| agent.host_key() == Some(host.key()))
             });
             host_keys.extend(hosts.iter().map(BareMetalHost::key));
         }
@@ -105,26 +105,26 @@ fn discover_host(
     let Some(host_id) = state.hosts.find(host_key) else { return Ok(false) };
     let Some(infra_env) = state.infra_envs.by_key(infra_env_key) else { return Ok(false) };
     let host = state.hosts.get(host_id).cloned().unwrap_or_default();
-    let is_known = state.agents.rows().any(|agent| agent.bmh().as_ref() == Some(host_key));
+    let is_known = state.agents.rows().any(|agent| agent.host_key().as_ref() == Some(host_key));
     refuse_undiscoverable(&host, infra_env_key, is_known)?;
     let mut new_agent = None;
     if !is_known {
         let mut unapproved = 0;
         for agent in state.agents.rows() {
-            let is_of_infra_env = agent.infra_env().as_ref() == Some(infra_env_key);
+            let is_of_infra_env = agent.infra_env_key().as_ref() == Some(infra_env_key);
             unapproved += usize::from(is_of_infra_env && !agent.spec.approved);
         }
-        let agent = agents::new(state, infra_env, &host_key.name, unapproved);
+        let agent = agents::new_agent(state, infra_env, &host_key.name, unapproved);
         new_agent = Some(agent.map_err(|why| refuse_host(host_key, &why))?);
     }
     state.hosts.update(host_id, |host| {
-        host.metadata.labels.insert(INFRA_ENV.into(), infra_env_key.name.clone());
+        host.metadata.labels.insert(INFRA_ENV_LABEL.into(), infra_env_key.name.clone());
         if is_known || host.status.hardware.is_none() {
             host.metadata.annotations.insert(INSPECT.into(), String::new());
         }
     });
     let Some(mut agent) = new_agent else { return Ok(false) };
-    agent.metadata.labels.insert(BMH.into(), host_key.name.clone());
+    agent.metadata.labels.insert(HOST_LABEL.into(), host_key.name.clone());
     // It is the UUID of the board, which only the inspection of the host tells.
     agent.status.host_id.clear();
     initialize_metadata(&mut agent.metadata, Kind::Agent, tick);
@@ -133,7 +133,7 @@ fn discover_host(
     agent.status.registered_at = Some(tick.now);
     let message = format!("Host {}: found by its management controller", host_key.name);
     let reason = EventReason::HostRegistrationSucceeded;
-    state.event(agents::about(&agent, reason, false, message, &tick.actor, tick));
+    state.record_event(agents::agent_event(&agent, reason, false, message, &tick.actor, tick));
     state.agents.insert(agent);
     Ok(true)
 }
@@ -155,11 +155,11 @@ fn refuse_undiscoverable(
         return Err(refuse_host(&host_key, "has no management controller to ask")
             .next(command_to_make_image(&infra_env_key.name, "")));
     }
-    if let Some(infra_env) = host.metadata.labels.get(INFRA_ENV)
+    if let Some(infra_env) = host.metadata.labels.get(INFRA_ENV_LABEL)
         && *infra_env != infra_env_key.name
     {
         return Err(refuse_host(&host_key, &format!("belongs to InfraEnv {infra_env}"))
-            .next(format!("poolctl label host {name} {INFRA_ENV}-")));
+            .next(format!("poolctl label host {name} {INFRA_ENV_LABEL}-")));
     }
     if let Some(cluster) = host.cluster()
         && !is_known
@@ -204,9 +204,9 @@ impl Verb for Match {
     const EXAMPLE: &'static str = "poolctl agent match --role master --count 3";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let filter = Filter { namespace: context.namespaces()?, ..Filter::default() };
-        let (state, _) = context.door(&store).imagine(&Scope::Whole, &[])?;
+        let (state, _) = context.door(&store).load_for_dry_run(&Scope::Whole, &[])?;
         let mut candidates = Vec::new();
         for agent in store.list::<Agent>(&filter)? {
             let labels = &agent.metadata.labels;
@@ -217,7 +217,7 @@ impl Verb for Match {
         }
         let (mut fitting, misfits): (Vec<Candidate>, Vec<Candidate>) =
             candidates.into_iter().partition(|candidate| candidate.why.is_empty());
-        fitting.sort_by_cached_key(|candidate| agents::roles::rank(&candidate.agent));
+        fitting.sort_by_cached_key(|candidate| agents::roles::usage_order(&candidate.agent));
         for candidate in fitting.iter_mut().take(self.count.max(1)) {
             candidate.picked = true;
         }
@@ -279,14 +279,17 @@ fn list_candidates(context: &Context, candidates: &[Candidate]) -> Answer {
 impl Match {
     /// Everything in the way of a host; empty if it fits.
     fn find_misfits(&self, state: &State, agent: &Agent) -> Vec<String> {
-        let mut misfits: Vec<String> = agents::pick::not_free(state, agent).into_iter().collect();
+        let mut misfits: Vec<String> =
+            agents::pick::why_not_free(state, agent).into_iter().collect();
         let Some(inventory) = &agent.status.inventory else { return misfits };
         let (role, is_single_node) = match self.role {
             As::Master => (Role::Master, false),
             As::Worker => (Role::Worker, false),
             As::Single => (Role::Master, true),
         };
-        misfits.extend(lacks(inventory, role, is_single_node).into_iter().map(|(_, why)| why));
+        misfits.extend(
+            missing_requirements(inventory, role, is_single_node).into_iter().map(|(_, why)| why),
+        );
         let cpus = inventory.cpu.count;
         if let Some(min_cpus) = self.min_cpus
             && cpus < min_cpus

@@ -29,7 +29,7 @@ use crate::output::{Answer, Name};
 use crate::plan::agents;
 use crate::reconcile::Door;
 use crate::rules;
-use crate::store::{Need, Store};
+use crate::store::{NeededObject, Store};
 
 use crate::commands::agent::host::ssh::{Proof, check_proof, hash_secret};
 use crate::commands::{Context, Verb};
@@ -61,10 +61,10 @@ impl Verb for Register {
         "poolctl agent register --infraenv rack --id 4c4c4544-0042-3510-8052-b4c04f4d4e32";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let infra_env_key = context.find::<InfraEnv>(&store, &self.infraenv)?.key();
         let (name, _) = register_host(context, &store, &infra_env_key, &self.id, None)?;
-        context.changed(Kind::Agent, &Key::new(infra_env_key.namespace, name), "registered")
+        context.report_change(Kind::Agent, &Key::new(infra_env_key.namespace, name), "registered")
     }
 }
 
@@ -91,23 +91,23 @@ impl Verb for Report {
         "poolctl agent report node-1 --inventory examples/agents/inventory.json";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let key = context.find::<Agent>(&store, &self.name)?.key();
-        let mut report = report::Report::default();
+        let mut report = report::AgentReport::default();
         if let Some(path) = &self.inventory {
-            report = report::read(&read_short_file(path)?).map_err(Refusal::invalid)?;
+            report = report::parse_report(&read_short_file(path)?).map_err(Refusal::invalid)?;
         }
         if self.media_lost {
             report.media_disconnected = Some(true);
         }
         report.stage = self.stage.or(report.stage);
-        if report == report::Report::default() {
+        if report == report::AgentReport::default() {
             return Err(Refusal::usage("nothing is reported").next(Self::EXAMPLE).into());
         }
         change_agent(context, &store, &key, |state, agent_id, tick| {
             take_report(&store, state, agent_id, report, tick)
         })?;
-        context.changed(Kind::Agent, &key, "reported")
+        context.report_change(Kind::Agent, &key, "reported")
     }
 }
 
@@ -117,12 +117,12 @@ pub fn take_report(
     store: &Store,
     state: &mut State,
     agent_id: AgentId,
-    report: report::Report,
+    report: report::AgentReport,
     tick: &Tick,
 ) -> Result<(), Refusal> {
     let macs = report.inventory.iter().flat_map(Inventory::macs).map(str::to_lowercase);
-    store.load_machines(state, &macs.collect::<Vec<_>>())?;
-    agents::report(state, agent_id, report, tick).map_err(Refusal::conflict)
+    store.load_agents_with_macs(state, &macs.collect::<Vec<_>>())?;
+    agents::accept_report(state, agent_id, report, tick).map_err(Refusal::conflict)
 }
 
 /// The text of a file, or of stdin for `-`; refused above `MAX_BYTES`.
@@ -153,7 +153,7 @@ impl Verb for CheckIn {
     const EXAMPLE: &'static str = "poolctl agent check-in node-1";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let key = context.find::<Agent>(&store, &self.name)?.key();
         let instructions = check_in(context, &store, &key)?;
         let answer = Answer::text(format!("{instructions}\n")).with_document(instructions);
@@ -169,7 +169,7 @@ fn check_in(context: &Context, store: &Store, agent_key: &Key) -> Result<Value, 
             agent.status.media_disconnected = false;
         });
         let agent = state.agents.get(agent_id);
-        Ok(agent.map(|agent| agents::after_check_in(state, agent)).unwrap_or_default())
+        Ok(agent.map(|agent| agents::check_in_answer(state, agent)).unwrap_or_default())
     })
 }
 
@@ -180,8 +180,8 @@ pub fn change_agent<T>(
     agent_key: &Key,
     edit: impl FnOnce(&mut State, AgentId, &Tick) -> Result<T, Refusal>,
 ) -> Result<T, Refusal> {
-    let door = Door { store, world: &context.world, pass: false };
-    let needs = [Need { kind: Kind::Agent, key: agent_key.clone() }];
+    let door = Door { store, world: &context.world, plans_changes: false };
+    let needs = [NeededObject { kind: Kind::Agent, key: agent_key.clone() }];
     let scope = Scope::Pools(Vec::new());
     let (value, _) = door.change(&scope, &needs, |state, tick| {
         store.load_references(&scope, state)?;
@@ -205,18 +205,19 @@ pub fn register_host(
     proof: Option<&Proof>,
 ) -> Result<(String, String), Refusal> {
     let host_id = sent_id.trim().to_lowercase();
-    rules::name_of(Kind::Agent, &host_id).map_err(|refusal| {
+    rules::check_name(Kind::Agent, &host_id).map_err(|refusal| {
         Refusal { exit: Exit::Usage, ..refusal }.advise("the UUID of its board")
     })?;
-    let secret = context.world.secret()?;
+    let secret = context.world.random_secret()?;
     let scope = Scope::Pools(Vec::new());
     // An agent of another InfraEnv may have this name already.
-    let needs = [Need { kind: Kind::Agent, key: Key::new(&*infra_env_key.namespace, &*host_id) }];
-    let door = Door { store, world: &context.world, pass: false };
+    let needs =
+        [NeededObject { kind: Kind::Agent, key: Key::new(&*infra_env_key.namespace, &*host_id) }];
+    let door = Door { store, world: &context.world, plans_changes: false };
     let registered = door.change(&scope, &needs, |state, tick| {
-        store.load_host(state, infra_env_key, &host_id)?;
+        store.load_infra_env_with_host(state, infra_env_key, &host_id)?;
         store.load_references(&scope, state)?;
-        let agent_key = store.agent_of(infra_env_key, &host_id)?;
+        let agent_key = store.find_agent_of_host(infra_env_key, &host_id)?;
         let mut known_agent = agent_key.and_then(|key| state.agents.find(&key));
         if let Some(agent_id) = known_agent
             && state.agents.get(agent_id).is_some_and(|agent| agent.status.found)
@@ -233,7 +234,7 @@ pub fn register_host(
             Some(agent_id) => agent_id,
             None => add_agent(store, state, infra_env_key, &host_id, tick)?,
         };
-        agents::register(state, agent_id, tick).map_err(Refusal::conflict)?;
+        agents::register_host(state, agent_id, tick).map_err(Refusal::conflict)?;
         state.agents.update(agent_id, |agent| agent.secret = Some(hash_secret(&secret)));
         let agent = state.agents.get(agent_id);
         Ok(agent.map(|agent| agent.metadata.name.clone()).unwrap_or_default())
@@ -258,7 +259,7 @@ fn record_refused_host(
     }
     let message = format!("Host {host_id}: not registered: {}", refusal.what);
     door.change(&Scope::Pools(Vec::new()), &[], |state, tick| {
-        door.store.load_host(state, infra_env_key, host_id)?;
+        door.store.load_infra_env_with_host(state, infra_env_key, host_id)?;
         if state.infra_envs.find(infra_env_key).is_none()
             || is_recorded_enough(door.store, infra_env_key, &message, tick)?
         {
@@ -266,11 +267,11 @@ fn record_refused_host(
         }
         let mut agent = None;
         if refusal.exit != Exit::Denied {
-            let agent_key = door.store.agent_of(infra_env_key, host_id)?;
+            let agent_key = door.store.find_agent_of_host(infra_env_key, host_id)?;
             agent = agent_key.and_then(|key| state.agents.by_key(&key));
         }
         let event = match agent {
-            Some(agent) => agents::about(agent, REFUSED, true, message, &tick.actor, tick),
+            Some(agent) => agents::agent_event(agent, REFUSED, true, message, &tick.actor, tick),
             None => Event {
                 time: tick.now,
                 warning: true,
@@ -282,7 +283,7 @@ fn record_refused_host(
                 ..Event::default()
             },
         };
-        state.event(event);
+        state.record_event(event);
         Ok(())
     })?;
     Ok(())
@@ -295,7 +296,7 @@ fn is_recorded_enough(
     message: &str,
     tick: &Tick,
 ) -> Result<bool, Refusal> {
-    let mut events = store.events(Some((Kind::InfraEnv, infra_env_key)), SEARCHED_EVENTS)?;
+    let mut events = store.list_events(Some((Kind::InfraEnv, infra_env_key)), SEARCHED_EVENTS)?;
     events.retain(|event| event.reason == REFUSED);
     events.retain(|event| tick.now.since(event.time) < Span::hours(24));
     let is_repeated = events.iter().any(|event| event.message == message);
@@ -310,12 +311,12 @@ fn add_agent(
     host_id: &str,
     tick: &Tick,
 ) -> Result<AgentId, Refusal> {
-    let unapproved = store.unapproved(infra_env_key)?;
+    let unapproved = store.count_unapproved_agents(infra_env_key)?;
     let infra_env = state.infra_envs.by_key(infra_env_key).ok_or_else(|| {
         Refusal::not_found(format!("there is no InfraEnv `{}`", infra_env_key.name))
     })?;
     let mut agent =
-        agents::new(state, infra_env, host_id, unapproved).map_err(Refusal::conflict)?;
+        agents::new_agent(state, infra_env, host_id, unapproved).map_err(Refusal::conflict)?;
     initialize_metadata(&mut agent.metadata, Kind::Agent, tick);
     Ok(state.agents.insert(agent))
 }

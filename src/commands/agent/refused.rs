@@ -11,7 +11,7 @@ use crate::model::tick::Tick;
 use crate::model::time::Span;
 use crate::plan::agents;
 use crate::reconcile::Door;
-use crate::store::{Need, Store};
+use crate::store::{NeededObject, Store};
 
 use crate::commands::Context;
 
@@ -45,10 +45,10 @@ pub fn record_refusals(
     if refused_agents.is_empty() {
         return Ok(());
     }
-    let door = Door { store, world: &context.world, pass: false };
-    let needs: Vec<Need> = refused_agents
+    let door = Door { store, world: &context.world, plans_changes: false };
+    let needs: Vec<NeededObject> = refused_agents
         .iter()
-        .map(|refused| Need { kind: Kind::Agent, key: refused.key.clone() })
+        .map(|refused| NeededObject { kind: Kind::Agent, key: refused.key.clone() })
         .collect();
     door.change(&Scope::Pools(Vec::new()), &needs, |state, tick| {
         for Refused { key, why } in refused_agents {
@@ -74,7 +74,7 @@ fn is_recorded_enough(
     message: &str,
     tick: &Tick,
 ) -> Result<bool, Refusal> {
-    let mut events = store.events(Some((Kind::Agent, agent_key)), SEARCHED_EVENTS)?;
+    let mut events = store.list_events(Some((Kind::Agent, agent_key)), SEARCHED_EVENTS)?;
     events.retain(|event| event.reason == reason);
     events.retain(|event| tick.now.since(event.time) < Span::hours(24));
     let is_repeated = events.iter().any(|event| event.message == message);
@@ -90,7 +90,7 @@ fn record_refusal(
     tick: &Tick,
 ) {
     let Some(agent) = state.agents.by_key(agent_key) else { return };
-    let event = agents::about(agent, reason, true, message, &tick.actor, tick);
+    let event = agents::agent_event(agent, reason, true, message, &tick.actor, tick);
     let cluster = cluster.cloned().or_else(|| event.cluster.clone());
-    state.event(Event { cluster, ..event });
+    state.record_event(Event { cluster, ..event });
 }

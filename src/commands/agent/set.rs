@@ -53,8 +53,8 @@ pub fn parse_role(word: &str, agent: &Agent) -> Result<Role, Refusal> {
     let role = ROLES.into_iter().find(|role| role.name() == word);
     role.ok_or_else(|| {
         let role_names = ROLES.map(Role::name).join(", ");
-        let infra_env = agent.infra_env().map(|key| key.name).unwrap_or_default();
-        let why = rules::agents::no_role(word, &agent.metadata.name, &infra_env);
+        let infra_env = agent.infra_env_key().map(|key| key.name).unwrap_or_default();
+        let why = rules::agents::invalid_role_message(word, &agent.metadata.name, &infra_env);
         Refusal::invalid(why).because(format!("there are {role_names}"))
     })
 }
@@ -122,11 +122,11 @@ impl Verb for Set {
                 return Err(Refusal::usage(problem).next(next).into());
             }
         }
-        let agent = context.find::<Agent>(&context.look()?, &self.name)?;
+        let agent = context.find::<Agent>(&context.open_existing_state()?, &self.name)?;
         let role = self.role.as_deref().map(|word| parse_role(word, &agent)).transpose()?;
         let mut spec = agent.spec.clone();
         self.write_into(role, &mut spec);
-        rules::agents::check_set(agent.state(), &agent.spec, &spec).map_err(|why| {
+        rules::agents::check_late_change(agent.state(), &agent.spec, &spec).map_err(|why| {
             Refusal::conflict(why).next(format!("poolctl describe agent {}", self.name))
         })?;
         let names = std::slice::from_ref(&self.name);
@@ -176,9 +176,9 @@ fn change_agents(
     result: &str,
     edit: impl Fn(&mut Agent),
 ) -> anyhow::Result<()> {
-    let store = context.look()?;
+    let store = context.open_existing_state()?;
     let agent_keys = find_agent_keys(context, &store, names)?;
-    let ((), passed) = context.door(&store).change_if(
+    let ((), passed) = context.door(&store).change_if_accepted(
         &Scope::Pools(Vec::new()),
         &agent_needs(&agent_keys),
         |state, tick| {
@@ -203,9 +203,9 @@ fn change_agents(
         },
     )?;
     for agent_key in &agent_keys {
-        context.changed(Kind::Agent, agent_key, result)?;
+        context.report_change(Kind::Agent, agent_key, result)?;
     }
-    Ok(context.finish(&passed)?)
+    Ok(context.report_pass(&passed)?)
 }
 
 /// Changes the spec of one agent and records that as an event; does nothing if the spec is so
@@ -224,18 +224,18 @@ fn change_agent(
         return Ok(());
     }
     let is_revoked = agent.spec.approved && !after.spec.approved;
-    if is_revoked && let Some(why) = agents::approved_by(state, agent) {
+    if is_revoked && let Some(why) = agents::why_approved(state, agent) {
         return Err(Refusal::conflict(format!("Host {}: {why}", agent.hostname())));
     }
     after.metadata.generation += 1;
-    rules::check(&Object::Agent(Box::new(after.clone())))?;
+    rules::check_object(&Object::Agent(Box::new(after.clone())))?;
     let event = if after.spec.approved == agent.spec.approved {
         let message = format!("Host {}: changed", after.hostname());
-        agents::about(&after, EventReason::HostConfigured, false, message, &tick.actor, tick)
+        agents::agent_event(&after, EventReason::HostConfigured, false, message, &tick.actor, tick)
     } else {
         edits::agents::approval_event(&after, tick)
     };
-    state.event(event);
+    state.record_event(event);
     state.agents.update(agent_id, |agent| *agent = after);
     Ok(())
 }

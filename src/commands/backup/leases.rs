@@ -2,22 +2,22 @@
 //! people what is leased and to whom.
 
 use crate::commands::Context;
-use crate::edits::{Holding, Loss, Snapshot};
+use crate::edits::{Holding, RestoreLoss, Snapshot};
 use crate::model::claim::Claim;
 use crate::model::cluster::Cluster;
 use crate::model::ip_lease::IpLease;
-use crate::model::lease::{Holder, Lease, Resource};
+use crate::model::lease::{Holder, Lease, LeasedResource};
 use crate::model::refusal::Refusal;
 use crate::model::state::Scope;
 use crate::reconcile::Door;
-use crate::store::{Filter, Need, Store};
+use crate::store::{Filter, NeededObject, Store};
 
 /// Everything that a state leases, and to whom.
 pub fn read_snapshot(store: &Store) -> Result<Snapshot, Refusal> {
     let state = store.load(&Scope::Whole, &[])?;
     let mut addresses: Vec<IpLease> = Vec::new();
     for pool in state.ip_pools.rows() {
-        addresses.extend(store.leases_of(pool)?);
+        addresses.extend(store.list_leases_of_pool(pool)?);
     }
     let claims = store.list::<Claim>(&Filter { whole: true, ..Filter::default() })?;
     Ok(Snapshot::new(state, claims, addresses))
@@ -28,23 +28,27 @@ pub fn read_snapshot(store: &Store) -> Result<Snapshot, Refusal> {
 pub fn hold(
     context: &Context,
     copy: &Store,
-    losses: &[Loss],
+    losses: &[RestoreLoss],
     gone_clusters: &[&Cluster],
     now: &Snapshot,
 ) -> Result<Vec<String>, Refusal> {
-    let door = Door { store: copy, world: &context.world, pass: false };
-    let namespace_option = |namespace: &str| context.in_namespace(namespace);
+    let door = Door { store: copy, world: &context.world, plans_changes: false };
+    let namespace_option = |namespace: &str| context.namespace_option(namespace);
     let holding = Holding { now, namespace_option: &namespace_option };
     let objects = holding.objects_to_load(losses, gone_clusters).into_iter();
-    let needs: Vec<Need> = objects.map(|(kind, key)| Need { kind, key }).collect();
-    door.change_copy(&needs, |state, tick| Ok(holding.hold(state, losses, gone_clusters, tick)))
+    let needs: Vec<NeededObject> = objects.map(|(kind, key)| NeededObject { kind, key }).collect();
+    door.change_copy(&needs, |state, tick| {
+        Ok(holding.hold_losses(state, losses, gone_clusters, tick))
+    })
 }
 
 /// What is leased and to whom, as the cause of a refusal.
-pub fn describe(loss: &Loss, now: &Snapshot) -> String {
+pub fn describe(loss: &RestoreLoss, now: &Snapshot) -> String {
     match loss {
-        Loss::Pause(cluster) => format!("cluster `{cluster}` is paused; in the backup it is not"),
-        Loss::Lease(lease, before) => {
+        RestoreLoss::Pause(cluster) => {
+            format!("cluster `{cluster}` is paused; in the backup it is not")
+        }
+        RestoreLoss::Lease(lease, before) => {
             let sentence = describe_lease(lease, now);
             match before.as_ref().and_then(|holder| describe_former_holder(lease, holder)) {
                 Some(holder) => format!("{sentence}; the backup leases it to {holder}"),
@@ -57,10 +61,10 @@ pub fn describe(loss: &Loss, now: &Snapshot) -> String {
 fn describe_lease(lease: &Lease, now: &Snapshot) -> String {
     let holder = &lease.holder;
     match &lease.resource {
-        Resource::Cluster(name) => {
+        LeasedResource::Cluster(name) => {
             format!("cluster `{name}` is claimed by {}", describe_claim(holder, now))
         }
-        Resource::DnsName(dns_name) => {
+        LeasedResource::DnsName(dns_name) => {
             let name = holder.cluster().unwrap_or_default();
             let sentence = format!("cluster `{name}`, {dns_name}, is not in the backup");
             match now.cluster(name).and_then(Cluster::lease) {
@@ -70,15 +74,17 @@ fn describe_lease(lease: &Lease, now: &Snapshot) -> String {
                 None => sentence,
             }
         }
-        Resource::Customization(key) => format!("customization `{key}` is leased to {holder}"),
-        Resource::Address { namespace, address } => {
+        LeasedResource::Customization(key) => {
+            format!("customization `{key}` is leased to {holder}")
+        }
+        LeasedResource::Address { namespace, address } => {
             let Some(lease) = now.address(namespace, *address) else { return String::new() };
             let pool = lease.pool_key();
             let claim = &lease.claim;
             format!("address {address} of IPPool `{pool}` is leased to IPClaim `{claim}`")
         }
-        Resource::Host(key) => format!("host `{key}` is used by {holder}"),
-        Resource::Agent(key) => match holder {
+        LeasedResource::Host(key) => format!("host `{key}` is used by {holder}"),
+        LeasedResource::Agent(key) => match holder {
             Holder::Cluster(_) => format!("agent `{key}` is bound to {holder}"),
             _ => format!("agent `{key}` goes on in a cluster left running"),
         },
@@ -88,7 +94,7 @@ fn describe_lease(lease: &Lease, now: &Snapshot) -> String {
 /// To whom the backup leases a resource; of clusters and their names this is of no use.
 fn describe_former_holder(lease: &Lease, holder: &Holder) -> Option<String> {
     match (&lease.resource, holder) {
-        (Resource::Cluster(_) | Resource::DnsName(_), _) => None,
+        (LeasedResource::Cluster(_) | LeasedResource::DnsName(_), _) => None,
         (_, Holder::Claim(claim)) => Some(format!("IPClaim `{}`", claim.name)),
         (_, holder) => Some(holder.to_string()),
     }

@@ -37,31 +37,31 @@ impl Verb for Extend {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let until = self.until.as_deref().map(|until| parse_end(context, until)).transpose()?;
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let found_claim = context.find::<Claim>(&store, &self.claim)?;
         let key = found_claim.key();
         let scope = Scope::pool(found_claim.pool_key());
         let (extended, passed) = context.door(&store).change(&scope, &[], |state, tick| {
             if let Some(claim) = state.claims.by_key(&key) {
-                context.permit_change(claim)?;
+                context.check_claim_permission(claim)?;
             }
             self.extend_claim(state, &key, until, tick)
         })?;
-        let now = context.world.now().max(store.mark()?.1.now);
+        let now = context.world.now().max(store.read_mark()?.1.now);
         let result = match extended {
             Extended::Endless => "unchanged (it has no end)".into(),
             Extended::To { end: Some(end), .. } => {
-                format!("extended (expires {end}, in {})", end.since(now).short())
+                format!("extended (expires {end}, in {})", end.since(now).to_short_text())
             }
             Extended::To { end: None, .. } => {
                 "extended (its time begins when it gets a cluster)".into()
             }
         };
-        context.changed(Kind::ClusterClaim, &key, &result)?;
+        context.report_change(Kind::ClusterClaim, &key, &result)?;
         if matches!(extended, Extended::To { is_capped: true, .. }) {
             context.warn(&format!("pool `{}` allows no longer lifetime", found_claim.pool));
         }
-        Ok(context.finish(&passed)?)
+        Ok(context.report_pass(&passed)?)
     }
 }
 
@@ -112,7 +112,7 @@ impl Extend {
                 "poolctl get pool {pool_name} -o jsonpath='{{.spec.claimLifetime}}'"
             )));
         }
-        let end = claim.handed_over().map(|since| since.plus(effective));
+        let end = claim.claimed_at().map(|since| since.plus(effective));
         state.claims.update(claim_id, |claim| claim.lifetime = Some(effective));
         let message = format!("Lifetime is {effective} now");
         let reason = EventReason::Extended;
@@ -133,12 +133,12 @@ impl Extend {
         if let Some(by) = self.by {
             return Ok(lifetime_before.map(|before| Span(before.0.saturating_add(by.0))));
         }
-        let (Some(until), Some(handed_over)) = (until, claim.handed_over()) else {
+        let (Some(until), Some(handed_over)) = (until, claim.claimed_at()) else {
             let problem = format!("claim `{name}` has no cluster yet: its time has not begun");
             return Err(Refusal::conflict(problem).next(format!("poolctl extend {name} --for 2h")));
         };
-        if claim.expires().is_some_and(|end| until <= end) || until <= tick.now {
-            let end = claim.expires().unwrap_or(tick.now);
+        if claim.expires_at().is_some_and(|end| until <= end) || until <= tick.now {
+            let end = claim.expires_at().unwrap_or(tick.now);
             let problem = format!("claim `{name}` has its cluster until {end} already");
             return Err(Refusal::conflict(problem));
         }

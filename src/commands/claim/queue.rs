@@ -7,19 +7,19 @@ use crate::model::claim::Claim;
 use crate::model::cluster::{Cluster, Phase, Power};
 use crate::model::job::{Job, SUCCEEDED, Verb};
 use crate::model::meta::Key;
-use crate::model::pool::{ClusterPool, PAUSED};
+use crate::model::pool::{ClusterPool, RECONCILE_PAUSE};
 use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
-use crate::output::Place;
+use crate::output::QueuePosition;
 use crate::store::Store;
 
 /// Jobs of a pool from which it is estimated how long the next ones take.
 const RECENT_JOBS: u32 = 20;
 
 /// The place of every waiting claim in the queue of its pool.
-pub fn places(store: &Store, now: Time) -> Result<HashMap<Key, Place>, Refusal> {
+pub fn queue_positions(store: &Store, now: Time) -> Result<HashMap<Key, QueuePosition>, Refusal> {
     let mut queues: HashMap<Key, Vec<Claim>> = HashMap::new();
-    for claim in store.all::<Claim>()?.into_iter().filter(Claim::waits) {
+    for claim in store.list_all::<Claim>()?.into_iter().filter(Claim::is_waiting) {
         queues.entry(claim.pool_key()).or_default().push(claim);
     }
     let mut places = HashMap::new();
@@ -27,10 +27,11 @@ pub fn places(store: &Store, now: Time) -> Result<HashMap<Key, Place>, Refusal> 
         return Ok(places);
     }
     let live_jobs = store.live_jobs()?;
-    let clusters = store.all::<Cluster>()?;
-    let mut giving_pools = store.all::<ClusterPool>()?;
+    let clusters = store.list_all::<Cluster>()?;
+    let mut giving_pools = store.list_all::<ClusterPool>()?;
     giving_pools.retain(|pool| {
-        !pool.metadata.annotated(PAUSED) && pool.metadata.deletion_timestamp.is_none()
+        !pool.metadata.has_true_annotation(RECONCILE_PAUSE)
+            && pool.metadata.deletion_timestamp.is_none()
     });
     let giving_pools: HashMap<Key, ClusterPool> =
         giving_pools.into_iter().map(|pool| (pool.key(), pool)).collect();
@@ -44,7 +45,7 @@ pub fn places(store: &Store, now: Time) -> Result<HashMap<Key, Place>, Refusal> 
         for (index, claim) in waiting.iter().enumerate() {
             let ready = forecast.as_ref().and_then(|forecast| forecast.ready_at(index));
             let wait = ready.map(|ready| ready.since(now));
-            places.insert(claim.key(), Place { number: index + 1, wait });
+            places.insert(claim.key(), QueuePosition { number: index + 1, wait });
         }
     }
     Ok(places)
@@ -95,7 +96,7 @@ impl Forecast {
             let duration = match (phase, cluster.power) {
                 (Phase::Installing | Phase::Retrying, _) => install_time,
                 (Phase::Installed, Power::Hibernating) => wake_time,
-                (Phase::Installed, power) if power.waking() => wake_time,
+                (Phase::Installed, power) if power.is_waking() => wake_time,
                 _ => continue,
             };
             let since = begun.get(cluster.name.as_str()).copied().unwrap_or(now);

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use crate::model::kinds::Kind;
-use crate::rules::access::Deed;
+use crate::rules::access::AccessAction;
 
 use crate::commands::{Context, Verb, delete};
 
@@ -21,11 +21,11 @@ impl Verb for Release {
     const FOR_GUESTS: bool = true;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let mut claims = Vec::new();
         for name in &self.claims {
             let claim = context.find_object(&store, Kind::ClusterClaim, name)?;
-            context.permit(&store, Deed::Change, &claim)?;
+            context.check_permission(&store, AccessAction::Change, &claim)?;
             delete::confirm_deletion(context, &store, &claim)?;
             claims.push(claim);
         }

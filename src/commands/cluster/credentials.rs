@@ -14,7 +14,7 @@ use crate::model::meta::{Key, LocalRef};
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::output::{Answer, Name};
-use crate::rules::access::Deed;
+use crate::rules::access::AccessAction;
 use crate::store::{Filter, Store, copies};
 
 use crate::commands::{Context, Verb};
@@ -34,7 +34,7 @@ impl Verb for Kubeconfig {
     const FOR_GUESTS: bool = true;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let cluster = find_installed_cluster(context, &store, &self.name)?;
         if context.world.is_behind_sudo() {
             // The file would belong to the account, and nobody else could read it.
@@ -61,7 +61,7 @@ impl Verb for Credentials {
     const FOR_GUESTS: bool = true;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let cluster = find_installed_cluster(context, &store, &self.name)?;
         let metadata = cluster.body.as_ref().and_then(|body| body.spec.cluster_metadata.as_ref());
         let secret = metadata.and_then(|metadata| metadata.admin_password_secret_ref.as_ref());
@@ -97,8 +97,8 @@ fn find_installed_cluster(
     store: &Store,
     name: &str,
 ) -> Result<Cluster, Refusal> {
-    let cluster = find_cluster(context, store, name, Deed::See)?;
-    if cluster.installed() {
+    let cluster = find_cluster(context, store, name, AccessAction::See)?;
+    if cluster.is_installed() {
         return Ok(cluster);
     }
     Err(Refusal::conflict(format!("cluster `{}` is not installed yet", cluster.name))
@@ -110,13 +110,13 @@ pub fn find_cluster(
     context: &Context,
     store: &Store,
     name: &str,
-    deed: Deed,
+    deed: AccessAction,
 ) -> Result<Cluster, Refusal> {
     let object = match find_claim_or_cluster(context, store, name)? {
         Object::ClusterClaim(claim) => find_cluster_of_claim(store, &claim)?,
         object => object,
     };
-    context.permit(store, deed, &object)?;
+    context.check_permission(store, deed, &object)?;
     match object {
         Object::ClusterDeployment(cluster) => Ok(*cluster),
         object => Err(Refusal::not_found(format!("`{}` is no cluster", object.key().name))),
@@ -167,7 +167,11 @@ fn find_cluster_of_claim(store: &Store, claim: &Claim) -> Result<Object, Refusal
 }
 
 /// Writes the kubeconfig of a claim or cluster to its file, and returns the path.
-pub fn kubeconfig_of(context: &Context, store: &Store, name: &str) -> Result<String, Refusal> {
+pub fn write_kubeconfig_of(
+    context: &Context,
+    store: &Store,
+    name: &str,
+) -> Result<String, Refusal> {
     write_kubeconfig(store, &find_installed_cluster(context, store, name)?)
 }
 
@@ -180,7 +184,7 @@ fn read_kubeconfig(store: &Store, cluster: &Cluster) -> Result<SecretValue, Refu
 /// Writes the kubeconfig of a cluster to its file beside the state, and returns the absolute path.
 fn write_kubeconfig(store: &Store, cluster: &Cluster) -> Result<String, Refusal> {
     let kubeconfig = read_kubeconfig(store, cluster)?;
-    let path = copies::write(store.path(), &cluster.name, "kubeconfig", &kubeconfig)?;
+    let path = copies::write_cluster_copy(store.path(), &cluster.name, "kubeconfig", &kubeconfig)?;
     let path = std::path::absolute(&path).unwrap_or(path);
     Ok(path.display().to_string())
 }
@@ -193,7 +197,7 @@ fn read_secret(
 ) -> Result<SecretValue, Refusal> {
     let mut value = None;
     if let Some(secret) = secret {
-        value = store.secret_value(&Key::new(&*cluster.namespace, &*secret.name), key)?;
+        value = store.read_secret_value(&Key::new(&*cluster.namespace, &*secret.name), key)?;
     }
     value.ok_or_else(|| Refusal::not_found(format!("cluster `{}` has no {key}", cluster.name)))
 }

@@ -37,7 +37,7 @@ impl Verb for Extract {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let (kind, name) = if self.secret.contains('/') {
-            target::slashed(&self.secret)?
+            target::parse_kind_and_name(&self.secret)?
         } else {
             (Kind::Secret, self.secret.clone())
         };
@@ -46,7 +46,7 @@ impl Verb for Extract {
                 .advise(Self::EXAMPLE)
                 .into());
         }
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let secret = context.find::<Secret>(&store, &name)?;
         let secret_key = secret.metadata.key();
         if let Some(unknown) = self.keys.iter().find(|key| !secret.values.contains_key(*key)) {
@@ -59,7 +59,7 @@ impl Verb for Extract {
             if !self.keys.is_empty() && !self.keys.contains(key) {
                 continue;
             }
-            if let Some(value) = store.secret_value(&secret_key, key)? {
+            if let Some(value) = store.read_secret_value(&secret_key, key)? {
                 self.extract_value(context, key, &value)?;
             }
         }
@@ -85,12 +85,12 @@ impl Extract {
             return Err(Refusal::invalid(problem).advise("--to=- prints it").into());
         }
         let path = self.to.join(key);
-        copies::place(&path, value.reveal().as_bytes(), self.confirm).map_err(|refusal| {
-            match refusal.exit {
+        copies::write_private_file(&path, value.reveal().as_bytes(), self.confirm).map_err(
+            |refusal| match refusal.exit {
                 Exit::Conflict => refusal.advise("--confirm replaces it"),
                 _ => refusal,
-            }
-        })?;
+            },
+        )?;
         let file = path.display().to_string();
         let document = json!({"key": key, "file": file});
         let answer = Answer::text(format!("{file}\n")).with_list([document]);

@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::edits::record_event;
 use crate::model::cluster::Cluster;
-use crate::model::documents::{Secret, SecretValue, Stored};
+use crate::model::documents::{Secret, SecretValue, StoredValue};
 use crate::model::event_reason::EventReason;
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta};
@@ -15,7 +15,7 @@ use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
-use crate::store::{Filter, Need, Store};
+use crate::store::{Filter, NeededObject, Store};
 
 use crate::commands::{Context, Verb};
 
@@ -32,13 +32,13 @@ impl Verb for RotateCredentials {
     const EXAMPLE: &'static str = "poolctl pool rotate-credentials cloud";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let pool = context.find::<ClusterPool>(&store, &self.name)?;
         let pool_secret = secret_of_pool(&pool)?;
         let copies = find_copies(&store, &pool)?;
         let secrets = copies.iter().map(|(_, copy)| copy).chain([&pool_secret]);
-        let needs: Vec<Need> =
-            secrets.map(|key| Need { kind: Kind::Secret, key: key.clone() }).collect();
+        let needs: Vec<NeededObject> =
+            secrets.map(|key| NeededObject { kind: Kind::Secret, key: key.clone() }).collect();
         let scope = Scope::pool(pool.key());
         let (rotated, passed) = context.door(&store).change(&scope, &needs, |state, tick| {
             let Some(values) = read_values(state, &pool_secret) else {
@@ -69,19 +69,19 @@ impl Verb for RotateCredentials {
                 Some(claim) => format!("{verb} (claim {claim})"),
                 None => verb.to_owned(),
             };
-            context.changed(Kind::ClusterDeployment, &cluster.key(), &result)?;
+            context.report_change(Kind::ClusterDeployment, &cluster.key(), &result)?;
         }
         if copies.is_empty() {
             context.hint(&format!("pool `{}` has no clusters", self.name));
         }
-        Ok(context.finish(&passed)?)
+        Ok(context.report_pass(&passed)?)
     }
 }
 
 impl RotateCredentials {
     fn refuse_missing_secret(&self, context: &Context, secret: &Key) -> Refusal {
         let name = &secret.name;
-        let namespace_option = context.in_namespace(&secret.namespace);
+        let namespace_option = context.namespace_option(&secret.namespace);
         Refusal::not_found(format!("pool `{}` has no Secret `{name}`", self.name))
             .advise(format!("poolctl secret create {name} --from-file=KEY=FILE{namespace_option}"))
     }
@@ -89,7 +89,7 @@ impl RotateCredentials {
 
 /// The Secret that has the credentials of a pool.
 fn secret_of_pool(pool: &ClusterPool) -> Result<Key, Refusal> {
-    let name = pool.credentials().ok_or_else(|| {
+    let name = pool.credentials_secret().ok_or_else(|| {
         let platform = pool.spec.platform.name();
         Refusal::invalid(format!("pool `{}` has no credentials", pool.metadata.name))
             .because(format!("its platform {platform} names no credentialsSecretRef"))
@@ -120,12 +120,12 @@ fn secret_of_cluster(cluster: &Cluster) -> Option<Key> {
 
 /// Whether clusters have the credentials that their pools have now: `current` or `old`, by the name
 /// of the cluster. Clusters without credentials are left out.
-pub fn states(
+pub fn credential_states(
     store: &Store,
     clusters: &[Object],
 ) -> Result<HashMap<String, &'static str>, Refusal> {
     let mut pool_secrets = HashMap::new();
-    for pool in store.all::<ClusterPool>()? {
+    for pool in store.list_all::<ClusterPool>()? {
         if let Ok(secret) = secret_of_pool(&pool) {
             pool_secrets.insert(pool.key(), secret);
         }
@@ -135,7 +135,7 @@ pub fn states(
         let Object::ClusterDeployment(cluster) = object else { continue };
         let pool_secret = cluster.pool.as_deref().and_then(|pool| pool_secrets.get(pool));
         if let (Some(copy), Some(pool_secret)) = (secret_of_cluster(cluster), pool_secret) {
-            let is_current = store.same_values(&copy, pool_secret)?;
+            let is_current = store.have_same_values(&copy, pool_secret)?;
             states.insert(cluster.name.clone(), if is_current { "current" } else { "old" });
         }
     }
@@ -148,7 +148,7 @@ type Values = HashMap<String, SecretValue>;
 fn read_values(state: &State, secret: &Key) -> Option<Values> {
     let mut values = Values::new();
     for (key, stored) in &state.secrets.by_key(secret)?.values {
-        if let Stored::Loaded(value) | Stored::New(value) = stored {
+        if let StoredValue::Loaded(value) | StoredValue::New(value) = stored {
             values.insert(key.clone(), value.clone());
         }
     }
@@ -159,7 +159,7 @@ fn read_values(state: &State, secret: &Key) -> Option<Values> {
 fn write_values(state: &mut State, secret: &Key, values: &Values) {
     let mut stored = BTreeMap::new();
     for (key, value) in values {
-        stored.insert(key.clone(), Stored::New(value.clone()));
+        stored.insert(key.clone(), StoredValue::New(value.clone()));
     }
     if let Some(secret_id) = state.secrets.find(secret) {
         state.secrets.update(secret_id, |secret| secret.values = stored);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use crate::commands::Context;
 use crate::commands::doctor::Problems;
-use crate::model::agent::{Agent, BMH};
+use crate::model::agent::{Agent, HOST_LABEL};
 use crate::model::cluster::Cluster;
 use crate::model::meta::Key;
 use crate::model::state::{Scope, State};
@@ -15,7 +15,7 @@ use crate::store::{Filter, Store};
 
 /// Everything that is wrong with agents.
 pub fn find_problems(context: &Context, door: &Door<'_>) -> Problems {
-    let (state, _) = door.imagine(&Scope::Whole, &[])?;
+    let (state, _) = door.load_for_dry_run(&Scope::Whole, &[])?;
     let mut problems = Vec::new();
     for agent in state.agents.rows() {
         find_missing_owners(context, &state, agent, &mut problems);
@@ -34,9 +34,9 @@ fn find_missing_owners(
 ) {
     let key = agent.key();
     let name = &key.name;
-    let namespace_option = context.in_namespace(&key.namespace);
-    if let Some(cluster) = agent.bound_to()
-        && clusters::at(state, &cluster).is_none()
+    let namespace_option = context.namespace_option(&key.namespace);
+    if let Some(cluster) = agent.bound_cluster()
+        && clusters::find_cluster(state, &cluster).is_none()
     {
         // In the middle of an installation only a pass unbinds it.
         let next = if agent.state().is_installing() {
@@ -49,7 +49,7 @@ fn find_missing_owners(
             cluster.name
         ));
     }
-    match agent.infra_env() {
+    match agent.infra_env_key() {
         None => problems.push(format!(
             "agent `{key}` is of no InfraEnv: poolctl delete agent {name}{namespace_option}"
         )),
@@ -60,13 +60,13 @@ fn find_missing_owners(
         )),
         Some(_) => {}
     }
-    if let Some(host) = agent.bmh()
+    if let Some(host) = agent.host_key()
         && state.hosts.by_key(&host).is_none()
     {
         let next = if agent.status.found {
             format!("poolctl delete agent {name}{namespace_option}")
         } else {
-            format!("poolctl label agent {name} {BMH}-{namespace_option}")
+            format!("poolctl label agent {name} {HOST_LABEL}-{namespace_option}")
         };
         problems.push(format!("agent `{key}` is host `{}`, which is not there: {next}", host.name));
     }
@@ -76,7 +76,7 @@ fn find_missing_owners(
 fn find_machines_bound_twice(context: &Context, state: &State) -> Vec<String> {
     let mut agents_by_identity: HashMap<String, Key> = HashMap::new();
     let mut problems = Vec::new();
-    for agent in state.agents.rows().filter(|agent| agent.bound_to().is_some()) {
+    for agent in state.agents.rows().filter(|agent| agent.bound_cluster().is_some()) {
         let key = agent.key();
         let mut same_machine = None;
         for identity in agent.identities() {
@@ -85,7 +85,7 @@ fn find_machines_bound_twice(context: &Context, state: &State) -> Vec<String> {
         }
         if let Some(earlier) = same_machine {
             let name = &key.name;
-            let namespace_option = context.in_namespace(&key.namespace);
+            let namespace_option = context.namespace_option(&key.namespace);
             problems.push(format!(
                 "agents `{earlier}` and `{key}` are one machine, and both are bound: \
                  poolctl agent unbind {name}{namespace_option}"

@@ -22,7 +22,7 @@ pub fn sort_by<T>(
     for item in items.drain(..) {
         let sort_key = if is_path {
             let document = document(&item);
-            let values = output::find(column_or_path, &document)?;
+            let values = output::select_values(column_or_path, &document)?;
             values.into_iter().next().cloned().unwrap_or_default()
         } else if column_or_path.eq_ignore_ascii_case("age") {
             start_time(&document(&item))
@@ -60,6 +60,6 @@ fn compare_values(left: &Value, right: &Value) -> Ordering {
         // Numbers stand before words, and behind what has no value.
         (Some(_), None) if !right.is_null() => Ordering::Less,
         (None, Some(_)) if !left.is_null() => Ordering::Greater,
-        _ => output::shown(left).cmp(&output::shown(right)),
+        _ => output::print_value(left).cmp(&output::print_value(right)),
     }
 }

@@ -42,7 +42,7 @@ pub fn watch_objects(
     let mut shown = Shown::default();
     let mut last_revision = None;
     loop {
-        let (revision, _) = store.mark()?;
+        let (revision, _) = store.read_mark()?;
         if last_revision != Some(revision) {
             // A named object must exist when the watch begins; afterwards it may be deleted.
             let may_be_missing = last_revision.is_some();
@@ -52,7 +52,7 @@ pub fn watch_objects(
             }
             last_revision = Some(revision);
         }
-        context.world.pause(POLL_INTERVAL);
+        context.world.sleep(POLL_INTERVAL);
     }
 }
 
@@ -87,6 +87,6 @@ fn show_changes(
     // Columns are as wide as those of the whole table, so that they stay where they are.
     let entries = get.object_entries(context, store, kind, objects)?;
     let with_headers = shown.kinds_with_headers.insert(kind) && !get.no_headers;
-    let answer = Answer::some_of(entries, &changed_indexes);
+    let answer = Answer::partial_list(entries, &changed_indexes);
     context.answer(answer.with_headers(with_headers).streamed())
 }

@@ -6,20 +6,20 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::edits::{Verdict, put};
+use crate::edits::{EditOutcome, put_object};
 use crate::model::documents::{Secret, SecretValue};
-use crate::model::host::{AS_FOUND, BareMetalHost, Bmc, BootMode, HostSpec, PIN, ROLE};
+use crate::model::host::{AS_FOUND, BareMetalHost, Bmc, BootMode, HostSpec, PIN, ROLE_ANNOTATION};
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta};
 use crate::model::object::{Object, Resource};
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 
-use crate::reconcile::Passed;
+use crate::reconcile::PassOutcome;
 use crate::rules;
 use crate::store::Store;
 
-use crate::commands::secret::content;
+use crate::commands::secret::read_secret_value;
 use crate::commands::{Context, Verb, scope};
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -79,22 +79,22 @@ impl Verb for Add {
         let mut credentials = None;
         if let Some(user) = &self.user {
             let password = match &self.password_file {
-                Some(path) => content(path)?,
+                Some(path) => read_secret_value(path)?,
                 None => {
                     context.ask_hidden(&format!("password of {user}: "), "--password-file -")?
                 }
             };
-            let ca = self.ca.as_deref().map(content).transpose()?;
+            let ca = self.ca.as_deref().map(read_secret_value).transpose()?;
             credentials = Some((user.as_str(), password, ca));
         }
         let new_host = NewHost::new(&key, self.make_host(&key), credentials);
         new_host.check(context)?;
-        let store = context.open()?;
+        let store = context.open_or_create_state()?;
         let (verdicts, passed) = put_hosts(context, &store, vec![new_host], true)?;
-        let is_added = verdicts.contains(&Verdict::Created);
+        let is_added = verdicts.contains(&EditOutcome::Created);
         let result = if is_added { "added" } else { "unchanged" };
-        context.changed(Kind::BareMetalHost, &key, result)?;
-        Ok(context.finish(&passed)?)
+        context.report_change(Kind::BareMetalHost, &key, result)?;
+        Ok(context.report_pass(&passed)?)
     }
 }
 
@@ -106,7 +106,7 @@ impl Add {
                 Role::Master => "master",
                 Role::Worker => "worker",
             };
-            annotations.insert(ROLE.to_owned(), word.to_owned());
+            annotations.insert(ROLE_ANNOTATION.to_owned(), word.to_owned());
         }
         if let Some(pin) = &self.pin {
             annotations.insert(PIN.to_owned(), pin.clone());
@@ -182,8 +182,8 @@ impl NewHost {
     /// Refuses a host that breaks a rule, and warns about what is probably a mistake.
     pub fn check(&self, context: &Context) -> Result<(), Refusal> {
         let host = Object::BareMetalHost(Box::new(self.host.clone()));
-        rules::check(&host)?;
-        for warning in rules::warnings(&host) {
+        rules::check_object(&host)?;
+        for warning in rules::object_warnings(&host) {
             context.warn(&warning);
         }
         Ok(())
@@ -212,7 +212,7 @@ pub fn put_hosts(
     store: &Store,
     new_hosts: Vec<NewHost>,
     must_be_new: bool,
-) -> Result<(Vec<Verdict>, Passed), Refusal> {
+) -> Result<(Vec<EditOutcome>, PassOutcome), Refusal> {
     let objects: Vec<Object> = new_hosts.into_iter().flat_map(NewHost::into_objects).collect();
     let edited: Vec<_> = objects.iter().map(|object| (object.kind(), object.key(), None)).collect();
     let scope = scope::scope_of(store, &edited)?;
@@ -228,7 +228,7 @@ pub fn put_hosts(
                 host.spec = merge_spec(&existing.spec, &host.spec);
             }
             let is_host = object.kind() == Kind::BareMetalHost;
-            let verdict = put(state, object, true, tick)?;
+            let verdict = put_object(state, object, true, tick)?;
             if is_host {
                 verdicts.push(verdict);
             }

@@ -4,12 +4,12 @@
 use clap::Args;
 
 use crate::model::agent::Agent;
-use crate::model::host::wipe::{NOBODY, WIPE};
+use crate::model::host::wipe::{NO_WIPE, WIPE};
 use crate::model::host::{BareMetalHost, HOLD};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
-use crate::store::{Filter, Need, Store};
+use crate::store::{Filter, NeededObject, Store};
 
 use crate::commands::host::{HostSelection, change_hosts_with};
 use crate::commands::{Context, Verb};
@@ -55,13 +55,13 @@ fn set_hold(
     selection: &HostSelection,
     reason: Option<&str>,
 ) -> anyhow::Result<()> {
-    let store = context.look()?;
+    let store = context.open_existing_state()?;
     let hosts = selection.find_hosts(context, &store)?;
     let host_keys: Vec<Key> = hosts.iter().map(BareMetalHost::key).collect();
     // Their agents have a condition that says whether they are held: the pass must see them.
-    let agents = agents_of(&store, context.namespaces()?, &host_keys)?;
+    let agents = list_agents_of_hosts(&store, context.namespaces()?, &host_keys)?;
     let agent_needs =
-        agents.iter().map(|agent| Need { kind: Kind::Agent, key: agent.key() }).collect();
+        agents.iter().map(|agent| NeededObject { kind: Kind::Agent, key: agent.key() }).collect();
     let message = reason.map_or("It is free".to_owned(), |reason| format!("It is held: {reason}"));
     change_hosts_with(context, &store, &host_keys, agent_needs, &message, |host| match reason {
         Some(reason) => drop(host.metadata.annotations.insert(HOLD.into(), reason.into())),
@@ -69,13 +69,13 @@ fn set_hold(
     })?;
     let result = if reason.is_some() { "held" } else { "free" };
     for host in hosts {
-        context.changed(Kind::BareMetalHost, &host.key(), result)?;
+        context.report_change(Kind::BareMetalHost, &host.key(), result)?;
         let name = &host.metadata.name;
         if reason.is_none() && host.is_to_be_wiped() {
-            let namespace_option = context.in_namespace(&host.metadata.namespace);
+            let namespace_option = context.namespace_option(&host.metadata.namespace);
             context.hint(&format!(
                 "host `{name}`: its disks are wiped first; to leave that: poolctl annotate host \
-                 {name} {WIPE}={NOBODY} --overwrite{namespace_option}"
+                 {name} {WIPE}={NO_WIPE} --overwrite{namespace_option}"
             ));
         }
     }
@@ -83,12 +83,12 @@ fn set_hold(
 }
 
 /// The agents of these hosts, in a namespace or in all of them.
-pub fn agents_of(
+pub fn list_agents_of_hosts(
     store: &Store,
     namespace: Option<String>,
     hosts: &[Key],
 ) -> Result<Vec<Agent>, Refusal> {
     let mut agents = store.list::<Agent>(&Filter { namespace, ..Filter::default() })?;
-    agents.retain(|agent| agent.bmh().is_some_and(|key| hosts.contains(&key)));
+    agents.retain(|agent| agent.host_key().is_some_and(|key| hosts.contains(&key)));
     Ok(agents)
 }

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::edits::Verdict;
+use crate::edits::EditOutcome;
 use crate::model::documents::SecretValue;
-use crate::model::host::{AS_FOUND, BareMetalHost, Bmc, BootMode, HostSpec, PIN, ROLE};
+use crate::model::host::{AS_FOUND, BareMetalHost, Bmc, BootMode, HostSpec, PIN, ROLE_ANNOTATION};
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta};
 use crate::model::object::Object;
-use crate::model::refusal::{Refusal, nearest};
-use crate::yaml::LARGEST;
+use crate::model::refusal::{Refusal, nearest_name};
+use crate::yaml::MAX_BYTES;
 use crate::{output, rules};
 
 use crate::commands::host::add::{NewHost, credentials_secret_name, put_hosts};
@@ -52,13 +52,13 @@ impl Verb for Import {
          poolctl host import - --no-reconcile";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let mut texts = manifest::texts(&self.file, LARGEST)?;
+        let mut texts = manifest::read_texts(&self.file, MAX_BYTES)?;
         let (_, table) = texts.pop().unwrap_or_default();
         let (new_hosts, problems) = read_table(&table, &context.namespace()?);
         if !problems.is_empty() {
             let mut refusal = Refusal::invalid(format!(
                 "{}: nothing is imported, problems: {}",
-                output::clean(&self.file.display().to_string()),
+                output::clean_line(&self.file.display().to_string()),
                 problems.len()
             ));
             refusal.causes = problems;
@@ -68,17 +68,17 @@ impl Verb for Import {
         for new_host in &new_hosts {
             new_host.check(context)?;
         }
-        let store = context.open()?;
+        let store = context.open_or_create_state()?;
         let (verdicts, passed) = put_hosts(context, &store, new_hosts, false)?;
         for (host_key, verdict) in host_keys.iter().zip(verdicts) {
             let result = match verdict {
-                Verdict::Created => "added",
-                Verdict::Configured(_) => "changed",
-                Verdict::Unchanged => "unchanged",
+                EditOutcome::Created => "added",
+                EditOutcome::Configured(_) => "changed",
+                EditOutcome::Unchanged => "unchanged",
             };
-            context.changed(Kind::BareMetalHost, host_key, result)?;
+            context.report_change(Kind::BareMetalHost, host_key, result)?;
         }
-        Ok(context.finish(&passed)?)
+        Ok(context.report_pass(&passed)?)
     }
 }
 
@@ -137,7 +137,7 @@ fn header_problems(header: &csv::StringRecord) -> Vec<String> {
     let mut problems = Vec::new();
     for name in header {
         if !COLUMNS.contains(&name) {
-            let hint = match nearest(name, COLUMNS) {
+            let hint = match nearest_name(name, COLUMNS) {
                 Some(column) => format!("did you mean `{column}`?"),
                 None => format!("there are {}", COLUMNS.join(", ")),
             };
@@ -169,7 +169,7 @@ fn find_repeated_value(
     lines_of_values: &mut HashMap<String, u64>,
 ) -> Option<String> {
     let host = &new_host.host;
-    let controller = host.address().map(|address| address.controller()).unwrap_or_default();
+    let controller = host.bmc_address().map(|address| address.canonical_name()).unwrap_or_default();
     let values = [
         ("name", host.metadata.name.clone()),
         ("mac", host.spec.boot_mac_address.to_lowercase()),
@@ -197,7 +197,7 @@ fn read_row(row: &BTreeMap<&str, &str>, namespace: &str) -> Result<NewHost, Vec<
     let has_credentials = check_credentials(row, &mut problems);
     let labels = read_labels(row, &mut problems);
     let mut annotations = BTreeMap::new();
-    for (column, annotation) in [("role", ROLE), ("pin", PIN)] {
+    for (column, annotation) in [("role", ROLE_ANNOTATION), ("pin", PIN)] {
         if let Some(value) = row.get(column) {
             annotations.insert(annotation.to_owned(), (*value).to_owned());
         }
@@ -236,7 +236,7 @@ fn read_row(row: &BTreeMap<&str, &str>, namespace: &str) -> Result<NewHost, Vec<
         credentials = Some((user.as_str(), SecretValue::new(text_of(row, "password")), None));
     }
     let object = Object::BareMetalHost(Box::new(host.clone()));
-    if let Err(refusal) = rules::check(&object) {
+    if let Err(refusal) = rules::check_object(&object) {
         problems.push(refusal.what);
     }
     if problems.is_empty() { Ok(NewHost::new(&host_key, host, credentials)) } else { Err(problems) }

@@ -11,7 +11,7 @@ use crate::model::ip_lease::{IpAddress, IpClaim};
 use crate::model::ip_pool::IpPool;
 use crate::model::meta::Key;
 use crate::model::object::Object;
-use crate::model::refusal::{Refusal, nearest};
+use crate::model::refusal::{Refusal, nearest_name};
 
 /// A lease that the state would not know of.
 struct LostLease {
@@ -29,13 +29,13 @@ pub fn leave_out_skipped(
     file: &Path,
 ) -> Result<(), Refusal> {
     for word in skipped_words {
-        if !ForeignKind::ALL.into_iter().any(|kind| kind.is_called(word)) {
+        if !ForeignKind::ALL.into_iter().any(|kind| kind.is_named(word)) {
             return Err(unknown_kind(word));
         }
     }
     let (skipped_leases, refused_leases): (Vec<LostLease>, Vec<LostLease>) = lost_leases(manifests)
         .into_iter()
-        .partition(|lease| skipped_words.iter().any(|word| lease.kind.is_called(word)));
+        .partition(|lease| skipped_words.iter().any(|word| lease.kind.is_named(word)));
     if !refused_leases.is_empty() {
         return Err(refuse_leases(&refused_leases, skipped_words, file));
     }
@@ -57,7 +57,7 @@ pub fn leave_out_skipped(
 
 fn unknown_kind(word: &str) -> Refusal {
     let refusal = Refusal::usage(format!("`{word}` is no kind whose leases can be skipped"));
-    if let Some(near) = nearest(word, ForeignKind::ALL.into_iter().map(|kind| kind.kind)) {
+    if let Some(near) = nearest_name(word, ForeignKind::ALL.into_iter().map(|kind| kind.kind)) {
         return refusal.because(format!("did you mean `{near}`?"));
     }
     let names: Vec<String> = ForeignKind::ALL.into_iter().map(ForeignKind::full_name).collect();

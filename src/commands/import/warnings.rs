@@ -27,10 +27,10 @@ pub fn describe_gaps(manifests: &Manifests) -> Vec<String> {
              brings them"
         ));
     }
-    if manifests.left_out > 0 {
+    if manifests.records_left_out > 0 {
         warnings.push(format!(
             "{} jobs and events are of kinds not kept here; left out",
-            manifests.left_out
+            manifests.records_left_out
         ));
     }
     warnings.extend(describe_broken_links(manifests));

@@ -34,7 +34,7 @@ pub fn hint_left_images(
     if !deleted_objects.iter().any(|object| matches!(object, Object::InfraEnv(_))) {
         return Ok(());
     }
-    let settings = context.door(store).settings()?;
+    let settings = context.door(store).read_settings()?;
     for object in deleted_objects {
         let Object::InfraEnv(infra_env) = object else { continue };
         if let Some(path) = find_image_file(&settings, infra_env) {
@@ -56,7 +56,7 @@ pub fn find_orphaned_images(
     let Some(folder) = &settings.iso_directory else { return Ok(Vec::new()) };
     let jobs = store.live_jobs()?.into_iter();
     let mut used_names: Vec<String> = jobs.map(|job| job.id.to_string()).collect();
-    for infra_env in store.all::<InfraEnv>()? {
+    for infra_env in store.list_all::<InfraEnv>()? {
         used_names.extend(infra_env.status.iso_download_url.split('/').map(str::to_owned));
     }
     let entries = match std::fs::read_dir(folder) {
@@ -82,5 +82,5 @@ fn is_image_folder_name(name: &str) -> bool {
 }
 
 fn refuse_unreadable(folder: &Path, error: &std::io::Error) -> Refusal {
-    manifest::io(&folder.display().to_string(), error)
+    manifest::refuse_unreadable(&folder.display().to_string(), error)
 }

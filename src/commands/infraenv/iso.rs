@@ -25,8 +25,8 @@ use crate::model::state::Scope;
 use crate::model::tick::Tick;
 use crate::model::time::Span;
 use crate::reconcile::Door;
-use crate::render::discovery::made_of;
-use crate::store::{Need, Store, copies};
+use crate::render::discovery::hash_image_sources;
+use crate::store::{NeededObject, Store, copies};
 
 use crate::commands::infraenv::images;
 use crate::commands::infraenv::iso::make::ImageSources;
@@ -84,20 +84,20 @@ impl Verb for Iso {
         --key \"$HOME/hosts\" --known-hosts \"$HOME/known_hosts\" --out \"$HOME/rack.ign\"";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let infra_env = context.find::<InfraEnv>(&store, &self.name)?;
         self.check_arguments()?;
         let key = infra_env.key();
         let door = context.door(&store);
-        let settings = door.settings()?;
+        let settings = door.read_settings()?;
         let (file, url) = self.choose_place(context, &settings, &key.name)?;
-        if copies::is_ours(store.path(), &file) {
+        if copies::is_file_of_state(store.path(), &file) {
             let problem = format!("`{}` belongs to the state", file.display());
             return Err(Refusal::conflict(problem).into());
         }
         self.check_files(&file)?;
-        let configs = store.all::<NMStateConfig>()?;
-        let image_hash = made_of(&infra_env, &configs);
+        let configs = store.list_all::<NMStateConfig>()?;
+        let image_hash = hash_image_sources(&infra_env, &configs);
         // Programs run in groups of their own: a signal does not end them with us.
         context.world.catch_signals();
         let (token, stored_token) =
@@ -140,7 +140,7 @@ impl Verb for Iso {
             self.address,
             stored_token.id
         );
-        context.changed(Kind::InfraEnv, &key, &result)
+        context.report_change(Kind::InfraEnv, &key, &result)
     }
 }
 
@@ -162,7 +162,7 @@ impl Iso {
             return Err(Refusal::usage(problem).because(why).next(next).into());
         };
         // The image has a token in it: its URL must not be guessed.
-        let secret_folder = context.world.secret()?;
+        let secret_folder = context.world.random_secret()?;
         let url = format!("{}/{secret_folder}/{name}.iso", base_url.trim_end_matches('/'));
         Ok((folder.join(secret_folder).join(format!("{name}.iso")), url))
     }
@@ -277,7 +277,7 @@ impl Iso {
             return Err(Refusal::usage(format!("--out: `{}` is a folder", file.display()))
                 .advise(format!("--out {}", file.join(name).display())));
         }
-        let folder = copies::parent(file);
+        let folder = copies::parent_folder(file);
         if !folder.is_dir() {
             let folder = folder.display();
             let problem = format!("--out: there is no folder `{folder}`");
@@ -320,18 +320,23 @@ fn command_to_scan(host: &str, port: u16) -> String {
 }
 
 /// Whether the image of an InfraEnv is older than what it would be made of now.
-pub fn is_stale(store: &Store, infra_env: &InfraEnv) -> Result<bool, Refusal> {
+pub fn is_image_stale(store: &Store, infra_env: &InfraEnv) -> Result<bool, Refusal> {
     let image_hash = &infra_env.status.image_hash;
-    Ok(!image_hash.is_empty() && *image_hash != made_of(infra_env, &store.all::<NMStateConfig>()?))
+    Ok(!image_hash.is_empty()
+        && *image_hash != hash_image_sources(infra_env, &store.list_all::<NMStateConfig>()?))
 }
 
 /// Tells for each InfraEnv with a stale image how to make it again.
-pub fn hint_stale(context: &Context, store: &Store, objects: &[Object]) -> Result<(), Refusal> {
+pub fn hint_stale_images(
+    context: &Context,
+    store: &Store,
+    objects: &[Object],
+) -> Result<(), Refusal> {
     for object in objects {
         let Object::InfraEnv(infra_env) = object else { continue };
-        if is_stale(store, infra_env)? {
+        if is_image_stale(store, infra_env)? {
             let Key { name, namespace } = &infra_env.key();
-            let command = command_to_make_image(name, &context.in_namespace(namespace));
+            let command = command_to_make_image(name, &context.namespace_option(namespace));
             context.hint(&format!(
                 "the image of infraenv/{name} is older than its spec or its NMStateConfigs: \
                  {command}"
@@ -348,7 +353,7 @@ fn record_image(
     condition: Condition,
     edit: impl FnOnce(&mut InfraEnv, &Tick),
 ) -> Result<(), Refusal> {
-    let needs = [Need { kind: Kind::InfraEnv, key: infra_env_key.clone() }];
+    let needs = [NeededObject { kind: Kind::InfraEnv, key: infra_env_key.clone() }];
     door.change(&Scope::Pools(Vec::new()), &needs, |state, tick| {
         let Some(infra_env_id) = state.infra_envs.find(infra_env_key) else { return Ok(()) };
         let is_failed = condition.reason == ConditionReason::ImageCreationError;
@@ -358,10 +363,14 @@ fn record_image(
             (EventReason::ImageInfoUpdated, "Updated image information".into())
         };
         state.infra_envs.update(infra_env_id, |infra_env| {
-            condition::set_unprobed(&mut infra_env.status.conditions, condition, tick.now);
+            condition::set_condition_without_probe(
+                &mut infra_env.status.conditions,
+                condition,
+                tick.now,
+            );
             edit(infra_env, tick);
         });
-        state.event(Event {
+        state.record_event(Event {
             time: tick.now,
             warning: is_failed,
             reason: reason.into(),

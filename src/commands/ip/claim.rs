@@ -4,10 +4,10 @@
 use clap::Args;
 use serde_json::Value;
 
-use crate::edits::put;
+use crate::edits::put_object;
 use crate::model::address::Addr;
 use crate::model::ip_lease::{IpClaim, IpClaimSpec, IpLease, Reference};
-use crate::model::ip_pool::WANTED;
+use crate::model::ip_pool::REQUESTED_ADDRESS;
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta};
 use crate::model::object::Object;
@@ -16,7 +16,7 @@ use crate::model::state::{Scope, State};
 use crate::output::{Answer, Name};
 use crate::reconcile::Door;
 use crate::rules;
-use crate::store::{Need, Store};
+use crate::store::{NeededObject, Store};
 
 use crate::commands::{Context, Verb};
 
@@ -45,17 +45,17 @@ impl Verb for Claim {
     const EXAMPLE: &'static str = "poolctl ip claim lan web-1";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.open()?;
+        let store = context.open_or_create_state()?;
         let base_name = self.name.clone().unwrap_or_else(|| default_claim_name(context));
         let claims = self.make_claims(context, &base_name)?;
         let mut needs = Vec::new();
         for claim in &claims {
-            needs.push(Need { kind: Kind::IpClaim, key: claim.metadata.key() });
-            needs.push(Need { kind: Kind::IpPool, key: pool_key_of(claim) });
+            needs.push(NeededObject { kind: Kind::IpClaim, key: claim.metadata.key() });
+            needs.push(NeededObject { kind: Kind::IpPool, key: pool_key_of(claim) });
         }
         // The pass runs even with --no-reconcile: people wait for the address.
-        let door = Door { pass: true, ..context.door(&store) };
-        let (leases, passed) = door.change_if(
+        let door = Door { plans_changes: true, ..context.door(&store) };
+        let (leases, passed) = door.change_if_accepted(
             &Scope::Pools(Vec::new()),
             &needs,
             |state, tick| {
@@ -75,14 +75,14 @@ impl Verb for Claim {
                     if let Some(lease) = state.ip_leases.by_key(&claim.metadata.key()) {
                         check_existing(lease, &claim)?;
                     }
-                    put(state, Object::IpClaim(Box::new(claim)), true, tick)?;
+                    put_object(state, Object::IpClaim(Box::new(claim)), true, tick)?;
                 }
                 Ok(claim_keys)
             },
             |state, claim_keys| read_leases(state, &claim_keys),
         )?;
         context.answer(list_leases(context, &leases))?;
-        Ok(context.finish(&passed)?)
+        Ok(context.report_pass(&passed)?)
     }
 }
 
@@ -99,7 +99,7 @@ fn read_leases(state: &State, claim_keys: &[Key]) -> Result<Vec<(IpLease, String
         if lease.address.is_none() {
             return Err(refuse_without_address(state, lease, claim_keys));
         }
-        leases.push((lease.clone(), state.name_of(lease)));
+        leases.push((lease.clone(), state.address_name_of(lease)));
     }
     Ok(leases)
 }
@@ -109,7 +109,7 @@ fn refuse_without_address(state: &State, lease: &IpLease, claim_keys: &[Key]) ->
     let IpLease { pool, claim, error, .. } = lease;
     let why = if error.is_empty() { "its pool is paused" } else { error.as_str() };
     // An address that rests is free again later, so that trying again helps.
-    let is_resting = state.resting.contains_key(&lease.pool_key());
+    let is_resting = state.resting_until.contains_key(&lease.pool_key());
     let exit = if is_resting { Exit::Timeout } else { Exit::Exhausted };
     let problem = format!("IPPool `{pool}` has no address for claim `{claim}`");
     let mut refusal = Refusal::new(exit, problem).because(why);
@@ -154,12 +154,12 @@ impl Claim {
         let Key { name, namespace } = context.key(Kind::IpClaim, name)?;
         let mut metadata = Meta { name, namespace, ..Meta::default() };
         if let Some(address) = &self.address {
-            metadata.annotations.insert(WANTED.to_owned(), address.clone());
+            metadata.annotations.insert(REQUESTED_ADDRESS.to_owned(), address.clone());
         }
         let pool = Reference { name: pool.to_owned(), ..Reference::default() };
         let spec = IpClaimSpec { pool, owner: None };
         let claim = IpClaim { metadata, spec, ..IpClaim::default() };
-        rules::check(&Object::IpClaim(Box::new(claim.clone())))?;
+        rules::check_object(&Object::IpClaim(Box::new(claim.clone())))?;
         Ok(claim)
     }
 
@@ -171,7 +171,7 @@ impl Claim {
         store: &Store,
         base_name: &str,
     ) -> Result<Vec<IpClaim>, Refusal> {
-        let mut number = store.mark()?.0;
+        let mut number = store.read_mark()?.0;
         loop {
             let claims = self.make_claims(context, &format!("{base_name}-{number}"))?;
             if !is_any_leased(store, &claims)? {
@@ -184,7 +184,7 @@ impl Claim {
 
 fn is_any_leased(store: &Store, claims: &[IpClaim]) -> Result<bool, Refusal> {
     for claim in claims {
-        if store.lease_of(&claim.metadata.key())?.is_some() {
+        if store.find_lease_of_claim(&claim.metadata.key())?.is_some() {
             return Ok(true);
         }
     }
@@ -194,7 +194,7 @@ fn is_any_leased(store: &Store, claims: &[IpClaim]) -> Result<bool, Refusal> {
 /// The beginning of the name of a claim that was given none: the actor, as far as names allow it.
 fn default_claim_name(context: &Context) -> String {
     let mut name = String::new();
-    for letter in context.world.actor().chars().take(40) {
+    for letter in context.world.actor_name().chars().take(40) {
         name.push(if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' });
     }
     match name.trim_matches('-') {
@@ -215,7 +215,8 @@ fn check_existing(lease: &IpLease, claim: &IpClaim) -> Result<(), Refusal> {
         let advice = "poolctl ip claim IPPOOL NAME, with another name";
         return Err(Refusal::conflict(problem).advise(advice));
     }
-    let wanted = claim.metadata.annotation(WANTED).and_then(|word| word.parse::<Addr>().ok());
+    let wanted =
+        claim.metadata.annotation(REQUESTED_ADDRESS).and_then(|word| word.parse::<Addr>().ok());
     if let (Some(leased), Some(wanted)) = (lease.address, wanted)
         && leased != wanted
     {

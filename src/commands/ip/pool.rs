@@ -7,8 +7,8 @@ use std::fmt::Write;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::edits::put;
-use crate::model::address::{Addr, Stretch, Subnet};
+use crate::edits::put_object;
+use crate::model::address::{Addr, IpRange, Subnet};
 use crate::model::ip_pool::{ALLOCATION, IpPool, IpPoolSpec, REUSE_DELAY, Range};
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta};
@@ -16,7 +16,7 @@ use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 
 use crate::model::time::Span;
-use crate::output::{Answer, Name, clean};
+use crate::output::{Answer, Name, clean_line};
 use crate::rules;
 use crate::store::Store;
 
@@ -56,11 +56,11 @@ impl Verb for Create {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let key = context.key(Kind::IpPool, &self.name)?;
         let object = Object::IpPool(Box::new(self.make_pool(&key)?));
-        rules::check(&object)?;
-        for warning in rules::warnings(&object) {
+        rules::check_object(&object)?;
+        for warning in rules::object_warnings(&object) {
             context.warn(&warning);
         }
-        let store = context.open()?;
+        let store = context.open_or_create_state()?;
         let edited = [(Kind::IpPool, key.clone(), None)];
         let scope = scope::scope_of(&store, &edited)?;
         let needs = scope::needs_of(&edited);
@@ -70,10 +70,10 @@ impl Verb for Create {
                 let next = format!("poolctl edit ippool {}", key.name);
                 return Err(Refusal::conflict(problem).next(next));
             }
-            put(state, object, true, tick)
+            put_object(state, object, true, tick)
         })?;
-        context.changed(Kind::IpPool, &key, "created")?;
-        Ok(context.finish(&passed)?)
+        context.report_change(Kind::IpPool, &key, "created")?;
+        Ok(context.report_pass(&passed)?)
     }
 }
 
@@ -104,7 +104,7 @@ fn parse_range(range: &str) -> Result<Range, Refusal> {
         let prefix = Some(i64::from(subnet.prefix_length()));
         return Ok(Range { subnet: Some(range.into()), prefix, ..Range::default() });
     }
-    let Stretch { start, end } = range.parse::<Stretch>().map_err(Refusal::usage)?;
+    let IpRange { start, end } = range.parse::<IpRange>().map_err(Refusal::usage)?;
     Ok(Range { start: Some(start.to_string()), end: Some(end.to_string()), ..Range::default() })
 }
 
@@ -138,7 +138,7 @@ impl Verb for Map {
     const EXAMPLE: &'static str = "poolctl ippool map lan";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let pool = context.find::<IpPool>(&store, &self.name)?;
         let answer = if context.wants_documents() {
             Answer::default().with_list(list_ranges(&pool, &store)?)
@@ -158,10 +158,10 @@ fn draw_pool(pool: &IpPool, store: &Store) -> Result<String, Refusal> {
     for OutsideAddress { address, letter, claim } in
         find_outside_addresses(pool, store)?.iter().take(MAX_OUTSIDE)
     {
-        let _ = writeln!(out, "{address}  {letter} {}, beside the ranges", clean(claim));
+        let _ = writeln!(out, "{address}  {letter} {}, beside the ranges", clean_line(claim));
     }
-    for (range, comment) in pool.reserved() {
-        let _ = writeln!(out, "reserved {range} {}", clean(&comment));
+    for (range, comment) in pool.reserved_ranges() {
+        let _ = writeln!(out, "reserved {range} {}", clean_line(&comment));
     }
     let counts = pool.status.ip_addresses.clone().unwrap_or_default();
     let out_of_range = match count_of(&counts, "outOfRange").as_str() {
@@ -193,19 +193,19 @@ struct AddressStates<'a> {
     never_leased: Vec<Addr>,
     gateways: Vec<Addr>,
     pre_allocated: Vec<(&'a str, Addr)>,
-    reserved: Vec<(Stretch, String)>,
+    reserved: Vec<(IpRange, String)>,
 }
 
 impl<'a> AddressStates<'a> {
-    fn load(pool: &'a IpPool, range: Stretch, store: &Store) -> Result<Self, Refusal> {
+    fn load(pool: &'a IpPool, range: IpRange, store: &Store) -> Result<Self, Refusal> {
         let gateways =
             pool.spec.pools.iter().map(|range| &range.gateway).chain([&pool.spec.gateway]);
         Ok(Self {
-            leases: store.leases_between(pool, range)?,
-            never_leased: pool.never(),
+            leases: store.find_leases_in_range(pool, range)?,
+            never_leased: pool.unusable_addresses(),
             gateways: gateways.filter_map(|gateway| gateway.as_ref()?.parse().ok()).collect(),
-            pre_allocated: pool.pre_allocated().collect(),
-            reserved: pool.reserved(),
+            pre_allocated: pool.pre_allocated_addresses().collect(),
+            reserved: pool.reserved_ranges(),
         })
     }
 
@@ -236,7 +236,7 @@ impl<'a> AddressStates<'a> {
             None if self.gateways.contains(&address) => 'g',
             None if is_never_leased => '-',
             None if owner.is_some() => 'p',
-            None if self.reserved.iter().any(|(range, _)| range.has(address)) => 'r',
+            None if self.reserved.iter().any(|(range, _)| range.contains(address)) => 'r',
             None => '.',
         }
     }
@@ -252,33 +252,33 @@ fn list_ranges(pool: &IpPool, store: &Store) -> Result<Vec<Value>, Refusal> {
         }
     }
     for OutsideAddress { address, letter, claim } in find_outside_addresses(pool, store)? {
-        documents.push(range_document(Stretch::one(address), letter, Some(&claim)));
+        documents.push(range_document(IpRange::single(address), letter, Some(&claim)));
     }
     Ok(documents)
 }
 
 /// Cuts a range of a pool into ranges of one state, in order. It never looks at every address: free
 /// and reserved ones may be as many as IPv6 has.
-fn split_by_state(states: &AddressStates<'_>, pool_range: Stretch) -> Vec<(Stretch, char)> {
+fn split_by_state(states: &AddressStates<'_>, pool_range: IpRange) -> Vec<(IpRange, char)> {
     let mut single: Vec<Addr> = states.leases.keys().chain(&states.never_leased).copied().collect();
     single.extend(states.pre_allocated.iter().map(|(_, address)| *address));
-    single.retain(|address| pool_range.has(*address));
+    single.retain(|address| pool_range.contains(*address));
     single.sort_unstable();
     single.dedup();
     let mut parts = Vec::new();
     for address in single {
-        parts.push((Stretch::one(address), states.letter(address)));
+        parts.push((IpRange::single(address), states.letter(address)));
     }
     // What is left of a reserved range is reserved, and what is left after those is free.
     let reserved = states.reserved.iter().map(|(range, _)| (*range, 'r'));
     for (range, letter) in reserved.chain([(pool_range, '.')]) {
-        if !range.meets(pool_range) {
+        if !range.overlaps(pool_range) {
             continue;
         }
-        let taken: Vec<Stretch> = parts.iter().map(|(part, _)| *part).collect();
+        let taken: Vec<IpRange> = parts.iter().map(|(part, _)| *part).collect();
         let start = range.start.max(pool_range.start);
         let end = range.end.min(pool_range.end);
-        for part in (Stretch { start, end }).without(&taken) {
+        for part in (IpRange { start, end }).subtract(&taken) {
             parts.push((part, letter));
         }
     }
@@ -286,7 +286,7 @@ fn split_by_state(states: &AddressStates<'_>, pool_range: Stretch) -> Vec<(Stret
     parts
 }
 
-fn range_document(range: Stretch, letter: char, claim: Option<&str>) -> Value {
+fn range_document(range: IpRange, letter: char, claim: Option<&str>) -> Value {
     let state = LETTERS.iter().find(|(state_letter, _)| *state_letter == letter);
     let word = state.map(|(_, word)| *word);
     let mut document = json!({"start": range.start, "end": range.end, "state": word});
@@ -305,7 +305,7 @@ struct OutsideAddress {
 
 fn find_outside_addresses(pool: &IpPool, store: &Store) -> Result<Vec<OutsideAddress>, Refusal> {
     let mut outside = Vec::new();
-    for lease in store.leases_of(pool)? {
+    for lease in store.list_leases_of_pool(pool)? {
         if let Some(address) = lease.address
             && !is_in_range(pool, address)
         {
@@ -313,7 +313,7 @@ fn find_outside_addresses(pool: &IpPool, store: &Store) -> Result<Vec<OutsideAdd
         }
     }
     let leased: Vec<Addr> = outside.iter().map(|leased| leased.address).collect();
-    for (claim, address) in pool.pre_allocated() {
+    for (claim, address) in pool.pre_allocated_addresses() {
         if !is_in_range(pool, address) && !leased.contains(&address) {
             outside.push(OutsideAddress { address, letter: 'p', claim: claim.to_owned() });
         }
@@ -322,20 +322,20 @@ fn find_outside_addresses(pool: &IpPool, store: &Store) -> Result<Vec<OutsideAdd
 }
 
 fn is_in_range(pool: &IpPool, address: Addr) -> bool {
-    pool.ranges().any(|(_, range)| range.has(address))
+    pool.ranges().any(|(_, range)| range.contains(address))
 }
 
 /// Draws a range in lines that begin with their first address.
 fn draw_range(
     out: &mut String,
     pool: &IpPool,
-    range: Stretch,
+    range: IpRange,
     store: &Store,
 ) -> Result<(), Refusal> {
-    let line_count = range.size().div_ceil(LINE_WIDTH);
+    let line_count = range.address_count().div_ceil(LINE_WIDTH);
     let drawn_lines = line_count.min(MAX_LINES);
     let end = Addr(range.start.0.saturating_add(drawn_lines * LINE_WIDTH - 1).min(range.end.0));
-    let states = AddressStates::load(pool, Stretch { start: range.start, end }, store)?;
+    let states = AddressStates::load(pool, IpRange { start: range.start, end }, store)?;
     let width = range.start.to_string().len().max(end.to_string().len());
     for line in 0..drawn_lines {
         let first = range.start.0 + line * LINE_WIDTH;
@@ -345,8 +345,8 @@ fn draw_range(
     }
     if line_count > drawn_lines {
         let start = Addr(range.start.0 + drawn_lines * LINE_WIDTH);
-        let left = Stretch { start, end: range.end };
-        let _ = writeln!(out, "{:<width$}  {} more", left.start.to_string(), left.size());
+        let left = IpRange { start, end: range.end };
+        let _ = writeln!(out, "{:<width$}  {} more", left.start.to_string(), left.address_count());
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::model::meta::{Key, Meta};
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
-use crate::output::{Answer, Name, joined};
+use crate::output::{Answer, Name, join_lines};
 use crate::store::Store;
 
 use crate::commands::{Context, Verb};
@@ -37,7 +37,7 @@ impl Verb for Advise {
     const EXAMPLE: &'static str = "poolctl pool advise lab";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let pool = context.find::<ClusterPool>(&store, &self.name)?;
         let now = context.world.now();
         // A pool that was created later than that has a shorter history.
@@ -49,7 +49,7 @@ impl Verb for Advise {
         if is_too_short && !context.wants_documents() {
             return answer_too_short(context, &pool, &advice);
         }
-        let answer = Answer::text(joined(&advice.lines(&pool)))
+        let answer = Answer::text(join_lines(&advice.lines(&pool)))
             .with_name(Name::of(Kind::ClusterPool, &pool.key()))
             .with_document(advice.document());
         context.answer(answer)?;
@@ -64,7 +64,7 @@ fn answer_too_short(context: &Context, pool: &ClusterPool, advice: &Advice) -> a
     let line = format!(
         "{} claims in {}: fewer than {FEWEST_CLAIMS} tell nothing\n",
         advice.claim_count,
-        advice.span.short()
+        advice.span.to_short_text()
     );
     let name = Name::of(Kind::ClusterPool, &pool.key());
     context.answer(Answer::text(line).with_name(name))?;
@@ -81,7 +81,7 @@ fn hint_next(context: &Context, pool: &ClusterPool, advice: &Advice) {
             .hint(&format!("maxSize is {max_size}: raise it, or the pool has no more than that"));
     }
     let Meta { name, namespace, .. } = &pool.metadata;
-    let namespace_option = context.in_namespace(namespace);
+    let namespace_option = context.namespace_option(namespace);
     context.hint(&format!(
         "next: poolctl pool scale {name} --size {size} --running-count \
          {running_count}{namespace_option}"
@@ -129,7 +129,7 @@ impl Advice {
             "runningCount": self.running_count,
             "peak": self.peak,
             "claims": self.claim_count,
-            "claimEvery": self.claim_interval.short(),
+            "claimEvery": self.claim_interval.to_short_text(),
             "installTakes": time_in_words(self.install_time),
             "wakingTakes": time_in_words(self.wake_time),
         })
@@ -141,8 +141,8 @@ impl Advice {
         vec![
             format!(
                 "{claim_count} claims in {}, one every {}; an installation takes {}",
-                self.span.short(),
-                self.claim_interval.short(),
+                self.span.to_short_text(),
+                self.claim_interval.to_short_text(),
                 time_in_words(self.install_time)
             ),
             format!(
@@ -157,7 +157,7 @@ impl Advice {
 }
 
 fn time_in_words(time: Option<Span>) -> String {
-    time.map_or("unknown".into(), Span::short)
+    time.map_or("unknown".into(), Span::to_short_text)
 }
 
 /// How many claims come on average in a time, rounded up; at least one.
@@ -179,7 +179,7 @@ impl History {
     fn read(store: &Store, pool: &Key, since: Time) -> Result<Self, Refusal> {
         let mut jobs = store.last_jobs_of_pool(pool, JobVerb::Provision, RECENT_JOBS)?;
         jobs.extend(store.last_jobs_of_pool(pool, JobVerb::Start, RECENT_JOBS)?);
-        let claim_message = Claim::asks(&pool.name);
+        let claim_message = Claim::new_claim_message(&pool.name);
         let mut claims = Vec::new();
         for event in store.events_since(since)? {
             if event.object.namespace == pool.namespace && event.message == claim_message {

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::edits::put;
+use crate::edits::put_object;
 use crate::model::annotations::FAKE_INSTALL_DURATION;
 use crate::model::documents::{ClusterImageSet, ImageSetSpec, Secret, SecretValue};
-use crate::model::driver::FAKE;
+use crate::model::driver::FAKE_CLUSTER;
 use crate::model::inventory::InventoryEntry;
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, LocalRef, Meta};
@@ -20,7 +20,7 @@ use crate::model::refusal::Refusal;
 use crate::model::state::Scope;
 use crate::model::time::Span;
 use crate::rules;
-use crate::store::Need;
+use crate::store::NeededObject;
 
 use crate::commands::misfits;
 use crate::commands::{Context, Verb, suggest};
@@ -73,14 +73,17 @@ impl Verb for Create {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let key = context.key(Kind::ClusterPool, &self.name)?;
         let pool = self.pool_to_create(&key)?;
-        rules::check(&Object::ClusterPool(Box::new(pool.clone())))?;
+        rules::check_object(&Object::ClusterPool(Box::new(pool.clone())))?;
         let template = self.read_template(&key)?;
         let image_set = pool.spec.image_set_ref.name.clone();
         let needs = [
-            Need { kind: Kind::ClusterImageSet, key: Key::new("", &*image_set) },
-            Need { kind: Kind::Secret, key: Key::new(&*key.namespace, template_name(&self.name)) },
+            NeededObject { kind: Kind::ClusterImageSet, key: Key::new("", &*image_set) },
+            NeededObject {
+                kind: Kind::Secret,
+                key: Key::new(&*key.namespace, template_name(&self.name)),
+            },
         ];
-        let store = context.open()?;
+        let store = context.open_or_create_state()?;
         let scope = Scope::pool(key.clone());
         let ((), passed) = context.door(&store).change(&scope, &needs, |state, tick| {
             if state.pools.find(&key).is_some() {
@@ -95,13 +98,17 @@ impl Verb for Create {
             objects.extend(template.map(Resource::into_object));
             objects.push(Object::ClusterPool(Box::new(pool)));
             for object in objects {
-                put(state, object, true, tick)?;
+                put_object(state, object, true, tick)?;
             }
             Ok(())
         })?;
-        context.changed(Kind::ClusterPool, &key, "created")?;
-        misfits::warn(context, &passed.state, &[(Kind::ClusterPool, key.clone())]);
-        Ok(context.finish(&passed)?)
+        context.report_change(Kind::ClusterPool, &key, "created")?;
+        misfits::warn_about_customizations(
+            context,
+            &passed.state,
+            &[(Kind::ClusterPool, key.clone())],
+        );
+        Ok(context.report_pass(&passed)?)
     }
 }
 
@@ -122,7 +129,7 @@ impl Create {
         let platform = self.platform_to_use()?;
         let mut annotations = BTreeMap::new();
         if self.fake {
-            annotations.insert(FAKE.to_owned(), "true".to_owned());
+            annotations.insert(FAKE_CLUSTER.to_owned(), "true".to_owned());
         }
         if let Some(duration) = self.fake_install_duration {
             annotations.insert(FAKE_INSTALL_DURATION.to_owned(), duration.to_string());
@@ -133,11 +140,12 @@ impl Create {
         }
         let metadata =
             Meta { name: key.name.clone(), namespace: key.namespace.clone(), ..Meta::default() };
-        let template = self.install_config.as_ref().map(|_| LocalRef::to(template_name(&key.name)));
+        let template =
+            self.install_config.as_ref().map(|_| LocalRef::to_name(template_name(&key.name)));
         let spec = PoolSpec {
             annotations,
             base_domain: self.base_domain.clone().unwrap_or_else(|| "example.com".into()),
-            image_set_ref: LocalRef::to(
+            image_set_ref: LocalRef::to_name(
                 self.image_set.clone().unwrap_or_else(|| "simulated".into()),
             ),
             install_config_secret_template_ref: template,
@@ -166,8 +174,8 @@ impl Create {
             return Ok(None);
         };
         let template = std::fs::read_to_string(path)
-            .map_err(|error| manifest::io(&path.display().to_string(), &error))?;
-        crate::yaml::value(&template)
+            .map_err(|error| manifest::refuse_unreadable(&path.display().to_string(), &error))?;
+        crate::yaml::parse_value(&template)
             .map_err(|error| Refusal::invalid(format!("{}: {error}", path.display())))?;
         let metadata = Meta {
             name: template_name(&key.name),

@@ -13,7 +13,7 @@ use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State, Template};
-use crate::output::{Answer, Name, clean};
+use crate::output::{Answer, Name, clean_line};
 use crate::plan;
 use crate::render::install_config;
 use crate::store::Store;
@@ -38,7 +38,7 @@ impl Verb for Dns {
     const EXAMPLE: &'static str = "poolctl pool dns lab";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let pool = context.find::<ClusterPool>(&store, &self.name)?;
         let state = store.load(&Scope::pool(pool.key()), &[])?;
         if pool.spec.inventory.is_none() {
@@ -101,12 +101,12 @@ impl<'a> DnsRequirement<'a> {
         // Addresses that are leased with a cluster stand nowhere but in its own install-config.
         if let Some(holder) = &customization.holder
             && holder.pool.as_ref() == Some(&pool.key())
-            && !pool.vips_from().is_empty()
+            && !pool.vip_pools().is_empty()
             && let Some(config) = read_install_config(store, &holder.cluster)?
         {
             return Ok(Self::from_install_config(customization_name, &config));
         }
-        Ok(match plan::trial(state, pool, Some(&customization.spec)) {
+        Ok(match plan::render_next_cluster(state, pool, Some(&customization.spec)) {
             Ok(rendered) if rendered.keeps_name => Self::unknown(
                 customization_name,
                 "it sets no /metadata/name: its clusters have random names".to_owned(),
@@ -136,10 +136,10 @@ impl<'a> DnsRequirement<'a> {
 
     /// A line of a hosts file for each address, and a comment where there is none.
     fn hosts_lines(&self) -> String {
-        let customization = clean(self.customization);
+        let customization = clean_line(self.customization);
         let mut lines = String::new();
         if let Some(problem) = &self.problem {
-            lines = format!("# {customization}: {}\n", clean(problem));
+            lines = format!("# {customization}: {}\n", clean_line(problem));
         }
         for Record { names, addresses } in &self.records {
             let names = names.join(" ");
@@ -147,7 +147,7 @@ impl<'a> DnsRequirement<'a> {
                 let _ = writeln!(lines, "# no address    {names} # {customization}");
             }
             for address in addresses {
-                let address = clean(address);
+                let address = clean_line(address);
                 let _ = writeln!(lines, "{address:<15} {names} # {customization}");
             }
         }
@@ -158,9 +158,11 @@ impl<'a> DnsRequirement<'a> {
 /// The install-config that a cluster was made from, if it is kept.
 fn read_install_config(store: &Store, cluster: &str) -> Result<Option<Value>, Refusal> {
     let secret = Key::new(cluster, format!("{cluster}-install-config"));
-    let Some(yaml) = store.secret_value(&secret, "install-config.yaml")? else { return Ok(None) };
+    let Some(yaml) = store.read_secret_value(&secret, "install-config.yaml")? else {
+        return Ok(None);
+    };
     let template = Template::new(yaml);
-    Ok(install_config::document(&template).ok().cloned())
+    Ok(install_config::template_document(&template).ok().cloned())
 }
 
 fn string_at<'a>(config: &'a Value, pointer: &str) -> &'a str {

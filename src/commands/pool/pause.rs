@@ -5,7 +5,7 @@ use clap::Args;
 use serde_json::{Map, Value};
 
 use crate::model::kinds::Kind;
-use crate::model::pool::PAUSED;
+use crate::model::pool::RECONCILE_PAUSE;
 use crate::model::refusal::Refusal;
 
 use crate::commands::{Context, Verb, patch};
@@ -47,17 +47,17 @@ impl Verb for Resume {
 /// Sets or removes the annotation that pauses a pool.
 fn set_paused(context: &Context, name: &str, paused: bool) -> anyhow::Result<()> {
     let result = if paused { "paused" } else { "resumed" };
-    let store = context.look()?;
-    patch::change(context, &store, Kind::ClusterPool, name, result, |document| {
+    let store = context.open_existing_state()?;
+    patch::change_object(context, &store, Kind::ClusterPool, name, result, |document| {
         let Some(metadata) = document["metadata"].as_object_mut() else {
             return Err(Refusal::invalid("the pool has no metadata"));
         };
         let annotations = metadata.entry("annotations").or_insert_with(|| Map::new().into());
         let Value::Object(annotations) = annotations else { return Ok(()) };
         if paused {
-            annotations.insert(PAUSED.into(), "true".into());
+            annotations.insert(RECONCILE_PAUSE.into(), "true".into());
         } else {
-            annotations.remove(PAUSED);
+            annotations.remove(RECONCILE_PAUSE);
         }
         Ok(())
     })

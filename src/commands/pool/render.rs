@@ -13,7 +13,7 @@ use crate::model::state::{Scope, State};
 use crate::output::{self, Answer, Name};
 use crate::render::install_config::Rendered;
 use crate::render::redact;
-use crate::store::{Need, Store};
+use crate::store::{NeededObject, Store};
 use crate::{plan, yaml};
 
 use crate::commands::{Context, Verb};
@@ -37,8 +37,8 @@ impl Verb for Render {
     const EXAMPLE: &'static str = "poolctl pool render lab --customization foo";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = context.look()?;
-        let tried = Tried::load(context, &store, &self.name, self.customization.as_deref())?;
+        let store = context.open_existing_state()?;
+        let tried = TrialRender::load(context, &store, &self.name, self.customization.as_deref())?;
         let rendered = tried.render(context)?;
         let name = Name::of(Kind::ClusterPool, &tried.pool);
         if self.diff {
@@ -54,13 +54,13 @@ impl Verb for Render {
 }
 
 /// A pool, and the customization that is tried on it, if any. The state has what both refer to.
-pub struct Tried {
+pub struct TrialRender {
     state: State,
     pool: Key,
     customization: Option<Key>,
 }
 
-impl Tried {
+impl TrialRender {
     /// Loads a pool and a customization by their names; both must exist.
     pub fn load(
         context: &Context,
@@ -73,7 +73,7 @@ impl Tried {
         let mut customization = None;
         if let Some(name) = customization_name {
             let key = context.find::<Customization>(store, name)?.key();
-            needs.push(Need { kind: Kind::Customization, key: key.clone() });
+            needs.push(NeededObject { kind: Kind::Customization, key: key.clone() });
             customization = Some(key);
         }
         let state = store.load(&Scope::pool(pool.clone()), &needs)?;
@@ -87,12 +87,12 @@ impl Tried {
     }
 
     /// What the customization that is tried says.
-    pub fn spec(&self) -> Option<&CustomizationSpec> {
+    pub fn customization_spec(&self) -> Option<&CustomizationSpec> {
         Some(&self.state.customizations.by_key(self.customization.as_ref()?)?.spec)
     }
 
     /// The customization that all clusters of the pool get. Only its patches of manifests apply.
-    pub fn poolwide(&self) -> Result<Option<&CustomizationSpec>, Refusal> {
+    pub fn poolwide_spec(&self) -> Result<Option<&CustomizationSpec>, Refusal> {
         let Some(reference) = &self.pool()?.spec.customization_ref else { return Ok(None) };
         let key = Key::new(&*self.pool.namespace, &*reference.name);
         Ok(self.state.customizations.by_key(&key).map(|customization| &customization.spec))
@@ -101,8 +101,9 @@ impl Tried {
     /// The install-config with the patches of the customization. Warns of patches that apply only
     /// because poolctl is as lenient as Hive.
     pub fn render(&self, context: &Context) -> Result<Rendered, Refusal> {
-        let rendered = plan::trial(&self.state, self.pool()?, self.spec())
-            .map_err(|cause| self.cannot_render(&cause))?;
+        let rendered =
+            plan::render_next_cluster(&self.state, self.pool()?, self.customization_spec())
+                .map_err(|cause| self.cannot_render(&cause))?;
         for note in &rendered.notes {
             context.warn(note);
         }
@@ -124,17 +125,18 @@ impl Tried {
 
     /// What the customization changes in the install-config, as a unified diff without secrets.
     pub fn diff(&self, context: &Context, rendered: &Rendered) -> Result<String, Refusal> {
-        let plain = plan::trial(&self.state, self.pool()?, None).map_err(cannot_compare)?;
+        let plain =
+            plan::render_next_cluster(&self.state, self.pool()?, None).map_err(cannot_compare)?;
         let before = redacted_yaml(&plain.document)?;
         let after = redacted_yaml(&rendered.document)?;
-        Ok(output::unified("install-config.yaml", &before, &after, context.colors()))
+        Ok(output::unified_diff("install-config.yaml", &before, &after, context.uses_colors()))
     }
 }
 
 fn redacted_yaml(document: &Value) -> Result<String, Refusal> {
     let mut document = document.clone();
     redact::redact(&mut document);
-    yaml::text(&document).map_err(|error| cannot_compare(error.to_string()))
+    yaml::to_text(&document).map_err(|error| cannot_compare(error.to_string()))
 }
 
 fn cannot_compare(cause: String) -> Refusal {

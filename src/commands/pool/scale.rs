@@ -26,7 +26,7 @@ impl Verb for Scale {
     const EXAMPLE: &'static str = "poolctl scale pool lab --replicas=3";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let (kind, name) = target::one(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;
+        let (kind, name) = target::parse_object(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;
         if kind != Kind::ClusterPool {
             return Err(Refusal::usage(format!(
                 "a {} has no size; only pools can be scaled",

@@ -52,7 +52,7 @@ pub fn waiting_lines(
         }
         for wait in waits_of(agent) {
             let subject = match wait {
-                Wait::DiscoveryBoot => agent.infra_env(),
+                Wait::DiscoveryBoot => agent.infra_env_key(),
                 Wait::Duplicate => Some(Key::new("", &*agent.status.duplicate_of)),
                 _ => None,
             };
@@ -68,7 +68,7 @@ pub fn waiting_lines(
 }
 
 fn waits_of(agent: &Agent) -> Vec<Wait> {
-    let is_unbound_duplicate = agent.is_duplicate() && agent.bound_to().is_none();
+    let is_unbound_duplicate = agent.is_duplicate() && agent.bound_cluster().is_none();
     let wait =
         if is_unbound_duplicate { Some(Wait::Duplicate) } else { wait_in_state(agent.state()) };
     let mut waits = Vec::new();
@@ -87,7 +87,7 @@ fn waiting_line(
     (wait, namespace, subject): Group<'_>,
     names: &[&str],
 ) -> Result<String, Refusal> {
-    let namespace_option = context.in_namespace(namespace);
+    let namespace_option = context.namespace_option(namespace);
     let first_name = names.first().copied().unwrap_or_default();
     let mut description = describe(wait).to_owned();
     let mut next = format!("poolctl why agent/{first_name}{namespace_option}");
@@ -149,6 +149,6 @@ fn count_and_names(names: &[&str]) -> String {
 
 /// Where the image of an InfraEnv is, if it was made.
 fn image_url(store: &Store, key: &Key) -> Result<Option<String>, Refusal> {
-    let infra_env = store.one::<InfraEnv>(key)?;
-    Ok(infra_env.and_then(|infra_env| infra_env.image().map(str::to_owned)))
+    let infra_env = store.find::<InfraEnv>(key)?;
+    Ok(infra_env.and_then(|infra_env| infra_env.image_url().map(str::to_owned)))
 }

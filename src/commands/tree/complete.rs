@@ -5,11 +5,11 @@ use clap::{Arg, ArgAction, Args, Command};
 
 use crate::model::kinds::Kind;
 use crate::model::platform::platform_names;
-use crate::output::{Format, joined};
+use crate::output::{Format, join_lines};
 use crate::store::{Filter, Store};
 
 use crate::commands::context::{Context, Globals};
-use crate::commands::explain::field_names;
+use crate::commands::explain::names_of_fields_below;
 use crate::commands::{Verb, tree};
 
 #[derive(Args)]
@@ -34,7 +34,7 @@ impl Verb for Complete {
         candidates.retain(|candidate| candidate.starts_with(typed));
         candidates.sort();
         candidates.dedup();
-        context.print(&joined(&candidates))
+        context.print(&join_lines(&candidates))
     }
 }
 
@@ -242,19 +242,19 @@ impl CommandLine {
     }
 
     fn store(&self, context: &Context) -> Option<Store> {
-        let path = self.state.clone().map(Into::into).or_else(|| context.path().ok())?;
+        let path = self.state.clone().map(Into::into).or_else(|| context.state_path().ok())?;
         Store::open(&path).ok()
     }
 
     /// The names of all objects of a kind in the namespace that the line names.
     fn names(&self, context: &Context, kind: Kind) -> Vec<String> {
-        let namespace = if self.all_namespaces || !kind.namespaced() {
+        let namespace = if self.all_namespaces || !kind.is_namespaced() {
             None
         } else {
             self.namespace.clone().or_else(|| context.namespace().ok())
         };
         let filter = Filter { namespace, ..Filter::default() };
-        let objects = self.store(context).and_then(|store| store.objects(kind, &filter).ok());
+        let objects = self.store(context).and_then(|store| store.list_objects(kind, &filter).ok());
         objects.unwrap_or_default().iter().map(|object| object.key().name).collect()
     }
 
@@ -262,7 +262,7 @@ impl CommandLine {
     fn namespaces(&self, context: &Context) -> Vec<String> {
         let Some(store) = self.store(context) else { return Vec::new() };
         let kinds = [Kind::ClusterPool, Kind::ClusterClaim, Kind::ClusterDeployment, Kind::Secret];
-        let keys = kinds.into_iter().filter_map(|kind| store.names(kind).ok()).flatten();
+        let keys = kinds.into_iter().filter_map(|kind| store.list_names(kind).ok()).flatten();
         keys.map(|key| key.namespace).collect()
     }
 }
@@ -278,6 +278,6 @@ fn kinds_or_fields(typed: &str) -> Vec<String> {
     };
     let (path, _) = rest.rsplit_once('.').unwrap_or(("", rest));
     let dot = if path.is_empty() { "" } else { "." };
-    let names = field_names(kind, path);
+    let names = names_of_fields_below(kind, path);
     names.into_iter().map(|name| format!("{kind}.{path}{dot}{name}")).collect()
 }

@@ -10,24 +10,24 @@ use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
 use crate::model::time::Time;
-use crate::store::{Filter, Need, Store};
+use crate::store::{Filter, NeededObject, Store};
 
-use crate::commands::host::hold::agents_of;
-use crate::commands::infraenv::iso::is_stale;
+use crate::commands::host::hold::list_agents_of_hosts;
+use crate::commands::infraenv::iso::is_image_stale;
 use crate::commands::{Context, claim};
 
 /// What `causes::explain` needs to know of an object. The history of a state is long, so past jobs
 /// and events are read only if the explanation of this object comes to them.
 pub fn gather(context: &Context, store: &Store, object: &Object) -> Result<Evidence, Refusal> {
     let scope = Scope::Pools(pool_of(object).into_iter().collect());
-    let (state, _) = context.door(store).imagine(&scope, &needs_of(object))?;
-    let now = context.world.now().max(store.mark()?.1.now);
+    let (state, _) = context.door(store).load_for_dry_run(&scope, &needs_of(object))?;
+    let now = context.world.now().max(store.read_mark()?.1.now);
     let key = object.key();
     // A cluster in a namespace of its own is found without it.
     let namespace_option = if key.namespace == key.name {
         String::new()
     } else {
-        context.in_namespace(&key.namespace)
+        context.namespace_option(&key.namespace)
     };
     let mut evidence = Evidence { state, now, namespace_option, ..Evidence::default() };
     if let Some(cluster) = causes::explained_cluster(&evidence.state, object) {
@@ -42,15 +42,15 @@ pub fn gather(context: &Context, store: &Store, object: &Object) -> Result<Evide
         evidence.events = store.events_since(Time(now.0 - causes::RECENT_SPAN.0))?;
     }
     match object {
-        Object::ClusterClaim(claim) if claim.waits() => {
-            evidence.queue_place = claim::place(store, now, &key)?.to_string();
+        Object::ClusterClaim(claim) if claim.is_waiting() => {
+            evidence.queue_position = claim::queue_position(store, now, &key)?.to_string();
         }
         Object::Customization(customization) if customization.holder.is_none() => {
             let filter = Filter { namespace: Some(key.namespace), ..Filter::default() };
             evidence.pools = store.list(&filter)?;
         }
         Object::BareMetalHost(host) => read_about_host(store, host, &mut evidence)?,
-        Object::InfraEnv(infra_env) => evidence.image_is_stale = is_stale(store, infra_env)?,
+        Object::InfraEnv(infra_env) => evidence.image_is_stale = is_image_stale(store, infra_env)?,
         _ => {}
     }
     Ok(evidence)
@@ -68,17 +68,17 @@ fn pool_of(object: &Object) -> Option<Key> {
 }
 
 /// The object itself, and what it refers to beyond that scope.
-fn needs_of(object: &Object) -> Vec<Need> {
-    let mut needs = vec![Need { kind: object.kind(), key: object.key() }];
+fn needs_of(object: &Object) -> Vec<NeededObject> {
+    let mut needs = vec![NeededObject { kind: object.kind(), key: object.key() }];
     if let Object::ClusterDeployment(cluster) = object {
         // Its claim may have been sent to another pool.
-        needs.extend(cluster.claim_key().map(|key| Need { kind: Kind::ClusterClaim, key }));
+        needs.extend(cluster.claim_key().map(|key| NeededObject { kind: Kind::ClusterClaim, key }));
     }
     if let Object::Agent(agent) = object {
-        let cluster = agent.bound_to().or(agent.wanted());
-        needs.extend(cluster.map(|key| Need { kind: Kind::ClusterDeployment, key }));
-        needs.extend(agent.bmh().map(|key| Need { kind: Kind::BareMetalHost, key }));
-        needs.extend(agent.infra_env().map(|key| Need { kind: Kind::InfraEnv, key }));
+        let cluster = agent.bound_cluster().or(agent.requested_cluster());
+        needs.extend(cluster.map(|key| NeededObject { kind: Kind::ClusterDeployment, key }));
+        needs.extend(agent.host_key().map(|key| NeededObject { kind: Kind::BareMetalHost, key }));
+        needs.extend(agent.infra_env_key().map(|key| NeededObject { kind: Kind::InfraEnv, key }));
     }
     needs
 }
@@ -88,21 +88,21 @@ fn read_last_deprovision(store: &Store, cluster: &Cluster) -> Result<Option<Job>
     if cluster.deleting.is_none() {
         return Ok(None);
     }
-    let newest_first = store.jobs_of(&cluster.name)?.into_iter().rev();
+    let newest_first = store.jobs_of_object(&cluster.name)?.into_iter().rev();
     let mut ended = newest_first.filter(|job| job.ended.is_some());
     Ok(ended.find(|job| job.verb == Verb::Deprovision))
 }
 
 /// The hosts among which a job may have failed. Most clusters have none.
 fn read_hosts_of(store: &Store, job: Option<&Job>) -> Result<Vec<BareMetalHost>, Refusal> {
-    if job.is_none_or(|job| job.hosts.is_empty()) { Ok(Vec::new()) } else { store.all() }
+    if job.is_none_or(|job| job.hosts.is_empty()) { Ok(Vec::new()) } else { store.list_all() }
 }
 
 /// Whether the claim of a cluster does not exist, not even beyond the scope.
 fn is_claim_gone(store: &Store, state: &State, cluster: &Cluster) -> Result<bool, Refusal> {
     let Some(claim) = cluster.claim_key() else { return Ok(false) };
     let is_loaded = state.claims.find(&claim).is_some();
-    Ok(!is_loaded && store.pool_of(Kind::ClusterClaim, &claim)?.is_none())
+    Ok(!is_loaded && store.find_pool_of(Kind::ClusterClaim, &claim)?.is_none())
 }
 
 fn read_about_host(
@@ -112,10 +112,10 @@ fn read_about_host(
 ) -> Result<(), Refusal> {
     let key = host.key();
     evidence.last_job_on_host = store.jobs_on_host(&key.to_string())?.pop();
-    evidence.consumer_exists = store.consumer_of(&key)?.is_some();
+    evidence.consumer_exists = store.find_cluster_of_host(&key)?.is_some();
     if host.cluster().is_some() && !evidence.consumer_exists {
         let namespace = Some(key.namespace.clone());
-        evidence.agents_of_host = agents_of(store, namespace, &[key])?;
+        evidence.agents_of_host = list_agents_of_hosts(store, namespace, &[key])?;
     }
     Ok(())
 }

@@ -195,7 +195,7 @@ impl Eligibility {
 
     /// Replaces the verdict on the disk. `reasons` are all that there are against it, those that the
     /// agent reported among them; a disk with none is eligible.
-    pub fn judge(&mut self, reasons: Vec<String>) {
+    pub fn set_verdict(&mut self, reasons: Vec<String>) {
         let reported: Vec<String> = self.reported_reasons().cloned().collect();
         let judged = reasons.iter().filter(|reason| !reported.contains(reason));
         self.judged_reasons = judged.cloned().collect();
@@ -282,7 +282,7 @@ pub struct Truncation {
 
 impl Disk {
     /// Whether a person may mean this disk by an id or a path.
-    pub fn is_called(&self, id_or_path: &str) -> bool {
+    pub fn is_named(&self, id_or_path: &str) -> bool {
         [&self.id, &self.path, &self.by_id, &self.by_path]
             .into_iter()
             .any(|name| name == id_or_path)
@@ -291,7 +291,7 @@ impl Disk {
 
 impl Inventory {
     /// Keeps the verdicts of the previous inventory on the same disks, until they are judged anew.
-    pub fn judged_as(&mut self, previous: &Self) {
+    pub fn keep_verdicts(&mut self, previous: &Self) {
         for disk in &mut self.disks {
             let same_disk = previous.disks.iter().find(|previous_disk| previous_disk.id == disk.id);
             if let Some(previous_disk) = same_disk {
@@ -301,7 +301,7 @@ impl Inventory {
     }
 
     /// Whether the inventory says anything. The agent leaves out all of it when it is too long.
-    pub fn is_valid(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.truncation.as_ref().is_none_or(|truncation| truncation.kind != "full")
     }
 

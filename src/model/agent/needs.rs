@@ -7,7 +7,7 @@ use crate::model::address::Subnet;
 
 /// What a host is checked against before it is installed for a cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Needs {
+pub struct HostNeeds {
     /// `controlPlane.replicas` of the install-config, if it is given.
     pub masters: Option<u64>,
     /// `compute.replicas` of the install-config, if it is given.
@@ -28,9 +28,9 @@ pub struct Needs {
     pub day2: bool,
 }
 
-impl Needs {
+impl HostNeeds {
     /// Whether the cluster has a single node, which is a master.
-    pub fn is_sno(&self) -> bool {
+    pub fn is_single_node(&self) -> bool {
         self.masters == Some(1) && self.workers.unwrap_or_default() == 0
     }
 }
@@ -48,8 +48,8 @@ mod tests {
             (Some(3), Some(2), false),
             (None, Some(2), false),
         ] {
-            let needs = Needs { masters, workers, ..Needs::default() };
-            assert_eq!(needs.is_sno(), is_sno, "{needs:?}");
+            let needs = HostNeeds { masters, workers, ..HostNeeds::default() };
+            assert_eq!(needs.is_single_node(), is_sno, "{needs:?}");
         }
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Number, Value};
 use super::inventory::{Disk, Interface, Inventory};
 use super::{ImageReport, NtpSource, PeerReport};
 use crate::model::address::Subnet;
-use crate::model::hardware::mac;
+use crate::model::hardware::check_mac_address;
 
 type Object = Map<String, Value>;
 
@@ -51,7 +51,7 @@ const RENAMED_FIELDS: [(&str, &str); 11] = [
 
 /// What a host posted. A part that is None was not posted, so what is known of it stays.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Report {
+pub struct AgentReport {
     pub inventory: Option<Inventory>,
     pub ntp_sources: Option<Vec<NtpSource>>,
     pub images: Option<Vec<ImageReport>>,
@@ -67,7 +67,7 @@ pub struct Report {
 /// Reads a report: an inventory alone, or an envelope with an inventory and other parts. The
 /// inventory may be JSON inside of a JSON string, as assisted-service's agents post it. The error is
 /// a sentence for people that names the field which cannot be taken.
-pub fn read(json: &str) -> Result<Report, String> {
+pub fn parse_report(json: &str) -> Result<AgentReport, String> {
     let mut posted = as_object("the report", parse_json("the report", json)?)?;
     if let Some(Value::String(inner)) = posted.get("inventory") {
         let inner = parse_json("inventory", inner)?;
@@ -85,7 +85,7 @@ pub fn read(json: &str) -> Result<Report, String> {
         Some(fields) => take_field(fields, "timestamp")?,
         None => None,
     };
-    let report = Report {
+    let report = AgentReport {
         inventory: inventory.map(read_inventory).transpose()?,
         ntp_sources: take_optional_list(&mut envelope, "ntp_sources")?,
         images: take_optional_list(&mut envelope, "images")?,
@@ -97,7 +97,7 @@ pub fn read(json: &str) -> Result<Report, String> {
         stage: take_field::<Option<String>>(&mut envelope, "stage")?
             .filter(|stage| !stage.is_empty()),
     };
-    if report == Report::default() {
+    if report == AgentReport::default() {
         return Err("the report says nothing: not even an inventory is in it".into());
     }
     Ok(report)
@@ -251,7 +251,7 @@ fn read_inventory(posted: Object) -> Result<Inventory, String> {
         truncation: take_field(&mut fields, "truncation")?,
     };
     // An agent that had to leave out everything is taken at its word.
-    if inventory.is_valid() {
+    if inventory.is_complete() {
         if inventory.memory.physical_bytes == 0 {
             return Err("Inventory is not valid, Memory not detected".into());
         }
@@ -315,7 +315,7 @@ fn clean_interfaces(interfaces: Vec<Interface>) -> Result<Vec<Interface>, String
 fn clean_interface(mut interface: Interface) -> Result<Interface, String> {
     interface.mac_address.make_ascii_lowercase();
     if !interface.mac_address.is_empty() {
-        mac(&interface.mac_address)
+        check_mac_address(&interface.mac_address)
             .map_err(|error| format!("interfaces: {error} ({})", interface.name))?;
     }
     for addresses in [&mut interface.ipv4_addresses, &mut interface.ipv6_addresses] {
@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn an_inventory_comes_alone_in_an_envelope_or_as_text_in_one() {
-        let bare = read(SAMPLE).unwrap();
+        let bare = parse_report(SAMPLE).unwrap();
         let inventory = bare.inventory.clone().unwrap();
         let nic = &inventory.interfaces[0];
         assert_eq!(
@@ -383,7 +383,7 @@ mod tests {
             (inventory.gpus[0].device_id.as_str(), inventory.routes[0].metric),
             ("1050", 100)
         );
-        assert!(inventory.system_vendor.is_virtual && inventory.is_valid());
+        assert!(inventory.system_vendor.is_virtual && inventory.is_complete());
         assert_eq!(inventory.tpm_version, "2.0");
         assert_eq!(bare.timestamp, Some(1_700_000_000));
         let object: Value = serde_json::from_str(SAMPLE).unwrap();
@@ -392,7 +392,7 @@ mod tests {
                 "stage": "Rebooting", "images": [{"name": "a", "result": "failure"}],
                 "ntp_sources": [{"source_name": "t", "source_state": "synced"}],
                 "peers": [{"agent": "b", "reached": ["10.0.0.2"], "latency_ms": 0.5}]});
-            let report = read(&envelope.to_string()).unwrap();
+            let report = parse_report(&envelope.to_string()).unwrap();
             assert_eq!(
                 (report.inventory, report.timestamp),
                 (bare.inventory.clone(), Some(1_700_000_009))
@@ -444,13 +444,13 @@ mod tests {
             (json!({"media": "gone"}), "media: `gone` is neither"),
             (json!({"a\nb": long_text}), "a b: 1025 characters"),
         ] {
-            let error = read(&posted.to_string()).unwrap_err();
+            let error = parse_report(&posted.to_string()).unwrap_err();
             assert!(error.starts_with(message), "{error}");
         }
-        read(r#"{"hostname": "a", "truncation": {"type": "full"}}"#).unwrap();
+        parse_report(r#"{"hostname": "a", "truncation": {"type": "full"}}"#).unwrap();
         let with_smart = json!({"cpu": {"count": 1}, "memory": {"physical_bytes": 1},
             "disks": [{"smart": long_text}], "boot": {"command_line": long_text}});
-        let inventory = read(&with_smart.to_string()).unwrap().inventory.unwrap();
+        let inventory = parse_report(&with_smart.to_string()).unwrap().inventory.unwrap();
         assert_eq!((inventory.disks[0].smart.len(), inventory.boot.command_line.len()), (0, 1025));
     }
 }

@@ -174,7 +174,7 @@ impl HostState {
     }
 
     /// Whether the host is bound and is checked, because its installation has not begun.
-    pub fn is_checked(self) -> bool {
+    pub fn is_bound_and_checked(self) -> bool {
         matches!(
             self,
             Self::Discovering
@@ -187,23 +187,23 @@ impl HostState {
 
     /// Whether a change of role, name or disk still takes effect. It does not once the installation
     /// has begun.
-    pub fn takes_wishes(self) -> bool {
-        self.is_free() || self.is_checked() || self == Self::Binding
+    pub fn can_change_settings(self) -> bool {
+        self.is_free() || self.is_bound_and_checked() || self == Self::Binding
     }
 
     /// Whether the host was good for its cluster when it was bound and is not any more.
-    pub fn is_lost(self) -> bool {
+    pub fn has_become_unfit(self) -> bool {
         matches!(self, Self::Disconnected | Self::Insufficient)
     }
 
     /// Whether data of a cluster may be on the disks of the host.
-    pub fn is_used(self) -> bool {
+    pub fn may_have_cluster_data(self) -> bool {
         let is_installing = self.is_installing() && self != Self::PreparingForInstallation;
-        self.is_over() || is_installing
+        self.has_ended_installation() || is_installing
     }
 
     /// Whether the installation of the host has ended, whatever came of it.
-    pub fn is_over(self) -> bool {
+    pub fn has_ended_installation(self) -> bool {
         matches!(
             self,
             Self::Installed | Self::AddedToExistingCluster | Self::Error | Self::Cancelled

@@ -4,7 +4,7 @@
 use super::{Cluster, Phase, Power};
 use crate::model::condition::{Condition, ConditionReason, ConditionType, Shortage};
 use crate::model::driver::Driver;
-use crate::model::pool::PAUSED;
+use crate::model::pool::RECONCILE_PAUSE;
 use crate::model::power::{conditions_before_installation, conditions_of_deleted_cluster};
 use crate::model::time::Time;
 
@@ -13,16 +13,16 @@ impl Cluster {
     pub fn conditions(&self) -> Vec<Condition> {
         let begun = self.started_at.unwrap_or(self.created);
         let installed = self.installed_at.unwrap_or(begun);
-        let mut conditions = vec![self.provisioned().at(installed)];
+        let mut conditions = vec![self.provisioned().with_times(installed)];
         conditions.extend(self.requirements_met());
         conditions.extend(self.installation_on_hold());
         if let Some(failed) = self.failed_at {
-            conditions.push(self.provision_failed().at(failed));
-            conditions.push(self.provision_stopped().at(failed));
+            conditions.push(self.provision_failed().with_times(failed));
+            conditions.push(self.provision_stopped().with_times(failed));
         }
         if let Some(since) = self.deleting {
             conditions.extend(conditions_of_deleted_cluster(since));
-        } else if self.installed() {
+        } else if self.is_installed() {
             conditions.extend(self.power_conditions(installed));
         } else {
             conditions.extend(conditions_before_installation(self.created));
@@ -35,17 +35,22 @@ impl Cluster {
         let kind = ConditionType::RequirementsMet;
         if let Some(Shortage { reason, message }) = &self.lacks {
             let since = self.unmet.unwrap_or(self.created);
-            return Some(Condition::new(kind, "False", *reason, message.as_str()).at(since));
+            return Some(
+                Condition::new(kind, "False", *reason, message.as_str()).with_times(since),
+            );
         }
         let name = self.customization_ref.as_ref()?;
         if let Some(since) = self.unmet {
             let message = format!("ClusterDeploymentCustomization {name} not found");
             let reason = ConditionReason::CustomizationRefNotAvailable;
-            return Some(Condition::new(kind, "False", reason, message).at(since));
+            return Some(Condition::new(kind, "False", reason, message).with_times(since));
         }
         let begun = self.started_at.unwrap_or(self.created);
         let message = "All pre-provision requirements met";
-        Some(Condition::new(kind, "True", ConditionReason::AllRequirementsMet, message).at(begun))
+        Some(
+            Condition::new(kind, "True", ConditionReason::AllRequirementsMet, message)
+                .with_times(begun),
+        )
     }
 
     /// As assisted installer has it: only for a cluster of Agents that is paused before one of its
@@ -56,13 +61,14 @@ impl Cluster {
             Phase::Installing => self.started_at.is_none(),
             Phase::Broken | Phase::Installed | Phase::Deprovisioning => false,
         };
-        if !self.paused || !self.takes_hosts() || !is_about_to_begin {
+        if !self.paused || !self.is_made_of_agents() || !is_about_to_begin {
             return None;
         }
-        let message = format!("The installation is on hold. To unhold remove annotation {PAUSED}");
+        let message =
+            format!("The installation is on hold. To unhold remove annotation {RECONCILE_PAUSE}");
         let reason = ConditionReason::InstallationOnHold;
         let condition = Condition::new(ConditionType::Completed, "False", reason, message);
-        Some(condition.at(self.created))
+        Some(condition.with_times(self.created))
     }
 
     /// Hibernating and Ready, with the times that Hive gives them: a transition when the status
@@ -73,7 +79,7 @@ impl Cluster {
         let [mut hibernating, mut ready] = self.power.conditions(self.power_message.as_deref());
         let is_asleep = self.power == Power::Hibernating || self.power == Power::Paused;
         hibernating.last_transition_time = Some(if is_asleep { probed } else { awake });
-        ready.last_transition_time = Some(if self.power.waking() { awake } else { probed });
+        ready.last_transition_time = Some(if self.power.is_waking() { awake } else { probed });
         hibernating.last_probe_time = Some(probed);
         ready.last_probe_time = Some(probed);
         [hibernating, ready]

@@ -166,7 +166,7 @@ pub struct Fixed {
 
 impl Index {
     /// The value that the machine with this index gets.
-    pub fn text(&self, index: u64) -> String {
+    pub fn value_for(&self, index: u64) -> String {
         let step = u128::from(self.step.max(1));
         let number = u128::from(self.offset) + u128::from(index) * step;
         format!("{}{number}{}", self.prefix, self.suffix)
@@ -175,7 +175,7 @@ impl Index {
 
 impl MetaData {
     /// The lists whose entries name pools, each after the name of its field.
-    pub fn from_pools(&self) -> [(&'static str, &[FromPool]); 4] {
+    pub fn pool_entries(&self) -> [(&'static str, &[FromPool]); 4] {
         [
             ("ipAddressesFromIPPool", &self.ip_addresses_from_ip_pool),
             ("prefixesFromIPPool", &self.prefixes_from_ip_pool),
@@ -185,9 +185,9 @@ impl MetaData {
     }
 
     /// The keys that the entries of each list set, after the name of the list's field.
-    pub fn keys(&self) -> Vec<(&'static str, Vec<&str>)> {
+    pub fn keys_by_list(&self) -> Vec<(&'static str, Vec<&str>)> {
         let mut lists = vec![("fromHostInterfaces", keys_of(&self.from_host_interfaces))];
-        lists.extend(self.from_pools().map(|(list, entries)| (list, keys_of(entries))));
+        lists.extend(self.pool_entries().map(|(list, entries)| (list, keys_of(entries))));
         lists.push(("indexes", keys_of(&self.indexes)));
         lists.push(("namespaces", keys_of(&self.namespaces)));
         lists.push(("objectNames", keys_of(&self.object_names)));
@@ -199,7 +199,7 @@ impl MetaData {
 
     /// Every object that a value is read from: the field of the list that says so, the index of the
     /// entry in it, and the object.
-    pub fn objects(&self) -> Vec<(&'static str, usize, &str)> {
+    pub fn source_objects(&self) -> Vec<(&'static str, usize, &str)> {
         let mut objects: Vec<(&'static str, usize, &str)> = Vec::new();
         for (index, entry) in self.object_names.iter().enumerate() {
             objects.push(("objectNames", index, &entry.object));

@@ -382,7 +382,7 @@ impl_link!(Bond, "bonds");
 impl_link!(Vlan, "vlans");
 
 /// Whether a text is six pairs of hexadecimal digits with colons or dashes.
-pub fn is_mac(address: &str) -> bool {
+pub fn is_mac_address(address: &str) -> bool {
     address.len() == 17
         && address.bytes().enumerate().all(|(index, byte)| match index % 3 {
             2 => byte == b':' || byte == b'-',

@@ -13,14 +13,14 @@ const GROUP: &str = "ipam.metal3.io";
 
 /// What names a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source<'a> {
+pub enum PoolSource<'a> {
     /// An annotation of an object, which is known only once there is a machine.
     Annotation(&'a ObjectAnnotation),
     /// The template itself.
     Named { name: &'a str, kind: &'a str, group: &'a str },
 }
 
-impl<'a> Source<'a> {
+impl<'a> PoolSource<'a> {
     /// An IPPool by its name; none if that is empty.
     pub fn from_ip_pool_name(name: &'a str) -> Option<Self> {
         if name.is_empty() {
@@ -62,8 +62,8 @@ impl<'a> Source<'a> {
 
 impl StaticNetwork {
     /// The pool that the network's address is leased from.
-    pub fn source(&self) -> Option<Source<'_>> {
-        Source::first_given(
+    pub fn source(&self) -> Option<PoolSource<'_>> {
+        PoolSource::first_given(
             self.from_pool_annotation.as_ref(),
             self.from_pool_ref.as_ref(),
             &self.ip_address_from_ip_pool,
@@ -73,11 +73,11 @@ impl StaticNetwork {
 
 impl Gateway {
     /// The pool whose gateway it is; none if the address itself is given.
-    pub fn source(&self) -> Option<Source<'_>> {
+    pub fn source(&self) -> Option<PoolSource<'_>> {
         if !self.string.is_empty() {
             return None;
         }
-        Source::first_given(
+        PoolSource::first_given(
             self.from_pool_annotation.as_ref(),
             self.from_pool_ref.as_ref(),
             &self.from_ip_pool,
@@ -87,14 +87,14 @@ impl Gateway {
 
 impl Services {
     /// The pool whose DNS servers are added.
-    pub fn source(&self) -> Option<Source<'_>> {
-        Source::from_ip_pool_name(&self.dns_from_ip_pool)
+    pub fn source(&self) -> Option<PoolSource<'_>> {
+        PoolSource::from_ip_pool_name(&self.dns_from_ip_pool)
     }
 }
 
 impl Links {
     /// Every link with its index in its own list: bonds, ethernets, then vlans.
-    pub fn all(&self) -> Vec<(usize, Link<'_>)> {
+    pub fn list_links(&self) -> Vec<(usize, Link<'_>)> {
         let bonds = self.bonds.iter().map(Bond::link).enumerate();
         let ethernets = self.ethernets.iter().map(Ethernet::link).enumerate();
         let vlans = self.vlans.iter().map(Vlan::link).enumerate();
@@ -104,12 +104,12 @@ impl Links {
 
 /// What networks of every type have.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Network<'a> {
+pub struct AnyNetwork<'a> {
     /// The field of `networks` that has it: ipv4, ipv6, ipv4DHCP, ipv6DHCP or ipv6SLAAC.
     pub list: &'static str,
     is_v4: bool,
     /// Its index in that list.
-    pub at: usize,
+    pub index: usize,
     pub id: &'a str,
     /// The id of the link that it is on.
     pub link: &'a str,
@@ -118,7 +118,7 @@ pub struct Network<'a> {
     pub leased: Option<&'a StaticNetwork>,
 }
 
-impl Network<'_> {
+impl AnyNetwork<'_> {
     pub fn is_v4(&self) -> bool {
         self.is_v4
     }
@@ -126,14 +126,14 @@ impl Network<'_> {
 
 impl Networks {
     /// Every network: ipv4, ipv6, ipv4DHCP, ipv6DHCP, then ipv6SLAAC.
-    pub fn all(&self) -> Vec<Network<'_>> {
+    pub fn list_networks(&self) -> Vec<AnyNetwork<'_>> {
         let mut all_networks = Vec::new();
         for (list, is_v4, networks) in [("ipv4", true, &self.ipv4), ("ipv6", false, &self.ipv6)] {
-            for (at, network) in networks.iter().enumerate() {
-                all_networks.push(Network {
+            for (index, network) in networks.iter().enumerate() {
+                all_networks.push(AnyNetwork {
                     list,
                     is_v4,
-                    at,
+                    index,
                     id: &network.id,
                     link: &network.link,
                     routes: &network.routes,
@@ -146,11 +146,11 @@ impl Networks {
             ("ipv6DHCP", false, &self.ipv6_dhcp),
             ("ipv6SLAAC", false, &self.ipv6_slaac),
         ] {
-            for (at, network) in networks.iter().enumerate() {
-                all_networks.push(Network {
+            for (index, network) in networks.iter().enumerate() {
+                all_networks.push(AnyNetwork {
                     list,
                     is_v4,
-                    at,
+                    index,
                     id: &network.id,
                     link: &network.link,
                     routes: &network.routes,
@@ -164,17 +164,17 @@ impl Networks {
 
 impl Metal3DataTemplate {
     /// Every mention of a pool: in metaData, then in networks with their routes, then in services.
-    pub fn sources(&self) -> Vec<Source<'_>> {
+    pub fn pool_sources(&self) -> Vec<PoolSource<'_>> {
         let mut sources = Vec::new();
         if let Some(meta_data) = &self.spec.meta_data {
-            for (_, entries) in meta_data.from_pools() {
+            for (_, entries) in meta_data.pool_entries() {
                 sources.extend(
-                    entries.iter().filter_map(|entry| Source::from_ip_pool_name(&entry.name)),
+                    entries.iter().filter_map(|entry| PoolSource::from_ip_pool_name(&entry.name)),
                 );
             }
         }
         if let Some(network_data) = &self.spec.network_data {
-            for network in network_data.networks.all() {
+            for network in network_data.networks.list_networks() {
                 sources.extend(network.leased.and_then(StaticNetwork::source));
                 for route in network.routes {
                     sources.extend(route.gateway.source());
@@ -189,9 +189,9 @@ impl Metal3DataTemplate {
     /// The names of the pools that the template refers to, each once, in the order in which they
     /// are first mentioned. A pool that an annotation should name is left out if these annotations
     /// do not name it.
-    pub fn pools<'a>(&'a self, annotations: &'a BTreeMap<String, String>) -> Vec<&'a str> {
+    pub fn pool_names<'a>(&'a self, annotations: &'a BTreeMap<String, String>) -> Vec<&'a str> {
         let mut pools: Vec<&str> = Vec::new();
-        for source in self.sources() {
+        for source in self.pool_sources() {
             if let Some(name) = source.name(annotations)
                 && !pools.contains(&name)
             {

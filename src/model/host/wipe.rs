@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::driver::EXEC;
+use super::super::driver::PROGRAM_PREFIX;
 use super::super::infra_env::InfraEnv;
 use super::super::time::Time;
 use super::BareMetalHost;
@@ -12,7 +12,7 @@ use super::BareMetalHost;
 pub use super::super::annotations::WIPE;
 
 /// The value of the annotation by which nobody wipes a host, whatever its `InfraEnv` says.
-pub const NOBODY: &str = "none";
+pub const NO_WIPE: &str = "none";
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -50,8 +50,11 @@ pub struct WipeHold {
 
 /// The program that wipes a host, as `exec:NAME`; none if nobody does. The host's own annotation
 /// counts before that of its `InfraEnv`.
-pub fn wiper<'a>(host: &'a BareMetalHost, infra_env: Option<&'a InfraEnv>) -> Option<&'a str> {
+pub fn wipe_program<'a>(
+    host: &'a BareMetalHost,
+    infra_env: Option<&'a InfraEnv>,
+) -> Option<&'a str> {
     let by_host = host.metadata.annotation(WIPE);
     let wiper = by_host.or_else(|| infra_env?.metadata.annotation(WIPE))?;
-    if wiper.starts_with(EXEC) { Some(wiper) } else { None }
+    if wiper.starts_with(PROGRAM_PREFIX) { Some(wiper) } else { None }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::shown;
+use super::print_value;
 use super::tree::{Filter, Operand, Operator, Path, Piece, Selector, Slice};
 
 /// The values where paths begin.
@@ -53,7 +53,8 @@ pub fn write_pieces(
         match piece {
             Piece::Text(literal) => printed.push_str(literal),
             Piece::Path(path) => {
-                let values: Vec<String> = select(path, scope)?.into_iter().map(shown).collect();
+                let values: Vec<String> =
+                    select(path, scope)?.into_iter().map(print_value).collect();
                 printed.push_str(&values.join(" "));
             }
             Piece::Range { path, body } => {
@@ -237,6 +238,6 @@ fn compare(left: &Value, right: &Value) -> Option<Ordering> {
         (Value::Null, Value::Null) => Some(Ordering::Equal),
         (Value::Null, _) | (_, Value::Null) => None,
         (Value::Number(left), Value::Number(right)) => left.as_f64().partial_cmp(&right.as_f64()),
-        _ => Some(shown(left).cmp(&shown(right))),
+        _ => Some(print_value(left).cmp(&print_value(right))),
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::model::agent::{Agent, ClusterReference, HostState, Progress, Role};
 use crate::model::cluster::Cluster;
-use crate::model::condition::{Condition, ConditionReason, set_unprobed};
+use crate::model::condition::{Condition, ConditionReason, set_condition_without_probe};
 use crate::model::event_reason::EventReason;
 use crate::model::infra_env::InfraEnv;
 use crate::model::meta::Key;
@@ -49,8 +49,8 @@ pub fn sync_spec(state: &mut State, agent_id: AgentId, tick: &Tick) {
     if agent.metadata.deletion_timestamp.is_some() {
         return remove_deleted_agent(state, agent_id, tick);
     }
-    let binding = match (agent.bound_to(), agent.wanted()) {
-        (None, None) => match agent.infra_env().and_then(|key| state.infra_envs.by_key(&key)) {
+    let binding = match (agent.bound_cluster(), agent.requested_cluster()) {
+        (None, None) => match agent.infra_env_key().and_then(|key| state.infra_envs.by_key(&key)) {
             Some(_) => Ok(()),
             None => Err(backend_error(MISSING_INFRA_ENV)),
         },
@@ -80,17 +80,17 @@ pub fn sync_spec(state: &mut State, agent_id: AgentId, tick: &Tick) {
         }
     };
     state.agents.update(agent_id, |agent| {
-        set_unprobed(&mut agent.status.conditions, condition, tick.now);
+        set_condition_without_probe(&mut agent.status.conditions, condition, tick.now);
     });
 }
 
 /// What the spec of a host asks for that is invalid, or that its machine cannot give.
 fn find_spec_problem(agent: &Agent) -> Option<String> {
     let spec = &agent.spec;
-    if !agent.state().takes_wishes() {
+    if !agent.state().can_change_settings() {
         return None;
     }
-    if let Some(problem) = rules::agents::input(agent) {
+    if let Some(problem) = rules::agents::find_input_problem(agent) {
         return Some(problem);
     }
     if !spec.hostname.is_empty()
@@ -104,8 +104,8 @@ fn find_spec_problem(agent: &Agent) -> Option<String> {
     let disk_names = [&spec.installation_disk_id, &spec.installation_disk_path];
     let disk_name = disk_names.into_iter().find(|name| !name.is_empty())?;
     let inventory = agent.status.inventory.as_ref()?;
-    let bound = agent.bound_to().map(|_| (agent.role(), false));
-    if eligible_disks(inventory, bound).into_iter().any(|disk| disk.is_called(disk_name)) {
+    let bound = agent.bound_cluster().map(|_| (agent.role(), false));
+    if eligible_disks(inventory, bound).into_iter().any(|disk| disk.is_named(disk_name)) {
         return None;
     }
     Some("Requested installation disk is not part of the host's valid disks".into())
@@ -122,7 +122,7 @@ fn arbiter_refusal(agent: &Agent) -> Option<String> {
 
 /// Why a host cannot be bound to the cluster that is wanted, or cannot leave its own for it.
 pub fn bind_refusal(state: &State, agent: &Agent, wanted: &Key) -> Option<SpecError> {
-    let is_bound = agent.bound_to().is_some();
+    let is_bound = agent.bound_cluster().is_some();
     if is_bound && let Some(refusal) = unbind_refusal(state, agent) {
         return Some(input_error(refusal));
     }
@@ -139,17 +139,18 @@ pub fn bind_refusal(state: &State, agent: &Agent, wanted: &Key) -> Option<SpecEr
 /// assisted-service's.
 fn cluster_refusal(state: &State, agent: &Agent, wanted: &Key) -> Option<SpecError> {
     let hostname = agent.hostname();
-    let Some(cluster) = clusters::at(state, wanted) else {
+    let Some(cluster) = clusters::find_cluster(state, wanted) else {
         let Key { namespace, name } = wanted;
         return Some(backend_error(format!(
             "failed to get clusterDeployment with name {name} in namespace {namespace}: there is \
              none of that name"
         )));
     };
-    let Some(infra_env) = agent.infra_env().and_then(|key| state.infra_envs.by_key(&key)) else {
+    let Some(infra_env) = agent.infra_env_key().and_then(|key| state.infra_envs.by_key(&key))
+    else {
         return Some(backend_error(MISSING_INFRA_ENV));
     };
-    if let Some(infra_env_cluster) = infra_env.cluster()
+    if let Some(infra_env_cluster) = infra_env.cluster_key()
         && infra_env_cluster != *wanted
     {
         let infra_env = &infra_env.metadata.name;
@@ -163,11 +164,11 @@ fn cluster_refusal(state: &State, agent: &Agent, wanted: &Key) -> Option<SpecErr
     if let Some(refusal) = arbiter_refusal(agent) {
         return Some(input_error(refusal));
     }
-    if let Some(why) = kept(state, agent) {
+    if let Some(why) = why_kept_back(state, agent) {
         return Some(backend_error(format!("Host {hostname} {why}")));
     }
     let name = &cluster.name;
-    if cluster.installed() && agent.spec.role == Role::Master {
+    if cluster.is_installed() && agent.spec.role == Role::Master {
         return Some(input_error(format!(
             "Host {hostname} is to be a master, and hosts join cluster {name}, which is installed, \
              as workers"
@@ -191,12 +192,12 @@ pub fn architecture_mismatch(infra_env: &InfraEnv, required: Option<&str>) -> Op
 }
 
 /// Why no cluster gets a host, whichever it is: a clause that continues "Host NAME".
-pub fn kept(state: &State, agent: &Agent) -> Option<String> {
+pub fn why_kept_back(state: &State, agent: &Agent) -> Option<String> {
     if agent.is_duplicate() {
         return Some(format!("is the same machine as Agent {}", agent.status.duplicate_of));
     }
-    let host = agent.bmh().and_then(|key| state.hosts.by_key(&key))?;
-    if let Some(why) = host.held() {
+    let host = agent.host_key().and_then(|key| state.hosts.by_key(&key))?;
+    if let Some(why) = host.hold_reason() {
         return Some(format!("is held: {why}"));
     }
     if let Some(cluster) = cluster_that_may_run(state, agent) {
@@ -205,7 +206,7 @@ pub fn kept(state: &State, agent: &Agent) -> Option<String> {
     // A cluster that was left running keeps its machine, though the machine's Agent is another one
     // by now.
     let keeper = host.cluster()?;
-    if agent.bound_to().is_some_and(|cluster| cluster.name == keeper) {
+    if agent.bound_cluster().is_some_and(|cluster| cluster.name == keeper) {
         return None;
     }
     Some(format!("is kept by cluster {keeper}"))
@@ -214,7 +215,7 @@ pub fn kept(state: &State, agent: &Agent) -> Option<String> {
 /// Binds a host that was picked for a cluster.
 pub fn bind_picked_agent(state: &mut State, agent_id: AgentId, cluster: &Key, tick: &Tick) {
     state.agents.update(agent_id, |agent| {
-        agent.spec.cluster_deployment_name = Some(ClusterReference::to(cluster));
+        agent.spec.cluster_deployment_name = Some(ClusterReference::from_key(cluster));
     });
     // No refusal is lost: only hosts that can be bound are picked.
     drop(bind_agent(state, agent_id, cluster, tick));
@@ -230,7 +231,7 @@ fn bind_agent(
     if let Some(refusal) = bind_refusal(state, agent, wanted) {
         return Err(refusal);
     }
-    let is_installed = clusters::at(state, wanted).is_some_and(Cluster::installed);
+    let is_installed = clusters::find_cluster(state, wanted).is_some_and(Cluster::is_installed);
     let is_found_by_controller = agent.status.found;
     leases::grant_agent(state, agent_id, wanted);
     state.agents.update(agent_id, |agent| {

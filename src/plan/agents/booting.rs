@@ -11,7 +11,7 @@ use super::{IN_PROGRESS, enter_state};
 
 /// Updates the hosts of a job that has reported the image from which they are to be booted, or none
 /// once they have been booted.
-pub fn boots(state: &mut State, job: &Job, image: Option<&str>, tick: &Tick) {
+pub fn update_booting_hosts(state: &mut State, job: &Job, image: Option<&str>, tick: &Tick) {
     for (agent_id, host_state, is_driven) in find_hosts_to_boot(state, job) {
         match (host_state, image) {
             (HostState::PreparingForInstallation, Some(_)) if is_driven => {
@@ -44,7 +44,7 @@ pub fn boots(state: &mut State, job: &Job, image: Option<&str>, tick: &Tick) {
 fn find_hosts_to_boot(state: &State, job: &Job) -> Vec<(AgentId, HostState, bool)> {
     let mut hosts = Vec::new();
     for (agent_id, agent) in state.agents.iter() {
-        let is_of_cluster = agent.bound_to().is_some_and(|cluster| cluster.name == job.object);
+        let is_of_cluster = agent.bound_cluster().is_some_and(|cluster| cluster.name == job.object);
         if is_of_cluster && agent.status.progress.current_stage.is_empty() {
             hosts.push((agent_id, agent.state(), is_driven(agent, job)));
         }
@@ -54,7 +54,7 @@ fn find_hosts_to_boot(state: &State, job: &Job) -> Vec<(AgentId, HostState, bool
 
 /// Whether the job boots a host by its controller.
 fn is_driven(agent: &Agent, job: &Job) -> bool {
-    agent.bmh().is_some_and(|host_key| job.hosts.contains(&host_key.to_string()))
+    agent.host_key().is_some_and(|host_key| job.hosts.contains(&host_key.to_string()))
 }
 
 /// Whether a host that waited for somebody to boot it has been booted, as its report shows.

@@ -3,15 +3,17 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::agent::needs::Needs;
+use crate::model::agent::needs::HostNeeds;
 use crate::model::agent::{Agent, Role, Validation};
 use crate::model::event_reason::EventReason;
 use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
-use crate::rules::validations::{Around, GATES_UNBOUND, holds_up, is_met, validate};
+use crate::rules::validations::{
+    ClusterContext, GATES_UNBOUND, blocks_installation, is_met, validate_host,
+};
 
-use super::clusters::{hosts_of, needs_of_cluster};
+use super::clusters::{agents_of_cluster, needs_of_cluster};
 use super::record_event;
 
 /// The checks of what is in a host, whatever it is for.
@@ -34,7 +36,7 @@ pub fn check_agent(state: &mut State, agent_id: AgentId, tick: &Tick) {
     let Some(agent) = state.agents.get(agent_id) else { return };
     let results = run_checks(state, agent_id, agent, tick.now);
     // The results of a host that is being installed, or was, stay as they are.
-    let is_settled = agent.state().is_over() || agent.state().is_installing();
+    let is_settled = agent.state().has_ended_installation() || agent.state().is_installing();
     if is_settled || agent.status.validations_info == results {
         return;
     }
@@ -70,23 +72,29 @@ fn run_checks(
     agent: &Agent,
     now: Time,
 ) -> BTreeMap<String, Vec<Validation>> {
-    let cluster = agent.bound_to().and_then(|key| state.clusters.get(state.cluster(&key.name)?));
-    let Some(cluster) = cluster else { return validate(agent, Role::Worker, None, now) };
+    let cluster =
+        agent.bound_cluster().and_then(|key| state.clusters.get(state.find_cluster(&key.name)?));
+    let Some(cluster) = cluster else { return validate_host(agent, Role::Worker, None, now) };
     let needs = needs_of_cluster(state, cluster);
-    let other_agents: Vec<&Agent> = hosts_of(state, cluster)
+    let other_agents: Vec<&Agent> = agents_of_cluster(state, cluster)
         .into_iter()
         .filter(|other_id| *other_id != agent_id)
         .filter_map(|other_id| state.agents.get(other_id))
         .collect();
     let role = role_to_check(agent, &needs);
-    validate(agent, role, Some(&Around { needs: &needs, others: &other_agents }), now)
+    validate_host(
+        agent,
+        role,
+        Some(&ClusterContext { needs: &needs, other_agents: &other_agents }),
+        now,
+    )
 }
 
 /// The role that a host has to be good enough for. A host whose role is not decided yet is checked
 /// as a worker.
-fn role_to_check(agent: &Agent, needs: &Needs) -> Role {
+fn role_to_check(agent: &Agent, needs: &HostNeeds) -> Role {
     match agent.role() {
-        _ if needs.is_sno() => Role::Master,
+        _ if needs.is_single_node() => Role::Master,
         Role::AutoAssign => Role::Worker,
         role => role,
     }
@@ -114,7 +122,7 @@ pub fn unmet_input(agent: &Agent) -> String {
 
 /// All that keeps a bound host from being installed; empty for nothing.
 pub fn unmet_before_installation(agent: &Agent) -> String {
-    join_messages(agent.validations().filter(|result| holds_up(result)))
+    join_messages(agent.validations().filter(|result| blocks_installation(result)))
 }
 
 fn join_unmet(agent: &Agent, ids: &[&str]) -> String {

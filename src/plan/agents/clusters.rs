@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::model::agent::needs::Needs;
+use crate::model::agent::needs::HostNeeds;
 use crate::model::agent::{Agent, HostState, Role};
 use crate::model::cluster::{
     Cluster, INSUFFICIENT_AGENTS, Phase, UNAPPROVED_AGENTS, UNSYNCED_AGENTS,
@@ -16,7 +16,7 @@ use crate::model::meta::Key;
 use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 use crate::render::install_config;
-use crate::rules::validations::ignored;
+use crate::rules::validations::ignored_validations;
 
 use super::{conditions, record_event, roles};
 
@@ -67,8 +67,8 @@ pub fn cluster_stage(state: &State, cluster: &Cluster) -> ClusterStage {
 }
 
 /// The cluster that a reference means: of its name, in its own namespace or that of its pool.
-pub fn at<'a>(state: &'a State, key: &Key) -> Option<&'a Cluster> {
-    let cluster = state.clusters.get(state.cluster(&key.name)?)?;
+pub fn find_cluster<'a>(state: &'a State, key: &Key) -> Option<&'a Cluster> {
+    let cluster = state.clusters.get(state.find_cluster(&key.name)?)?;
     let pool_namespace = cluster.pool.as_ref().map(|pool| &pool.namespace);
     let is_meant = cluster.namespace == key.namespace || pool_namespace == Some(&key.namespace);
     is_meant.then_some(cluster)
@@ -76,17 +76,17 @@ pub fn at<'a>(state: &'a State, key: &Key) -> Option<&'a Cluster> {
 
 /// What a cluster needs of its hosts, as far as its install-config, its platform and its release
 /// image say. The body of the cluster has to be loaded.
-pub fn needs_of_cluster(state: &State, cluster: &Cluster) -> Needs {
-    let template = cluster.install_config().and_then(|key| state.templates.get(&key));
-    let document = template.and_then(|template| install_config::document(template).ok());
+pub fn needs_of_cluster(state: &State, cluster: &Cluster) -> HostNeeds {
+    let template = cluster.install_config_secret().and_then(|key| state.templates.get(&key));
+    let document = template.and_then(|template| install_config::template_document(template).ok());
     let mut needs = document.map(needs_of_install_config).unwrap_or_default();
-    needs.day2 = cluster.installed();
+    needs.day2 = cluster.is_installed();
     needs.version = release_version(state, cluster);
     if let Some(body) = &cluster.body {
         if needs.platform.is_empty() {
             body.spec.platform.name().clone_into(&mut needs.platform);
         }
-        needs.ignored = ignored(&body.metadata.annotations);
+        needs.ignored = ignored_validations(&body.metadata.annotations);
     }
     needs.user_managed |= needs.platform == "none";
     needs
@@ -103,14 +103,14 @@ fn release_version(state: &State, cluster: &Cluster) -> Option<(u64, u64)> {
 }
 
 /// What an install-config needs of hosts.
-pub fn needs_of_install_config(document: &Value) -> Needs {
+pub fn needs_of_install_config(document: &Value) -> HostNeeds {
     let compute_pools = document["compute"].as_array();
     let platforms = document["platform"].as_object();
     let platform =
         platforms.and_then(|platforms| platforms.keys().next().cloned()).unwrap_or_default();
     let settings = &document["platform"][&platform];
     let networks = document["networking"]["machineNetwork"].as_array().into_iter().flatten();
-    Needs {
+    HostNeeds {
         masters: replicas(&document["controlPlane"]).filter(|masters| *masters > 0),
         workers: compute_pools.map(|pools| pools.iter().filter_map(replicas).sum()),
         machine_networks: networks
@@ -119,7 +119,7 @@ pub fn needs_of_install_config(document: &Value) -> Needs {
         has_vips: has_entries(&settings["apiVIPs"]) || has_entries(&settings["apiVIP"]),
         user_managed: platform == "none",
         platform,
-        ..Needs::default()
+        ..HostNeeds::default()
     }
 }
 
@@ -142,8 +142,8 @@ fn has_entries(value: &Value) -> bool {
 
 /// The architecture that the install-config of a cluster is for, normalized.
 pub fn cluster_architecture(state: &State, cluster: &Cluster) -> Option<String> {
-    let template = cluster.install_config().and_then(|key| state.templates.get(&key))?;
-    architecture_of_install_config(install_config::document(template).ok()?)
+    let template = cluster.install_config_secret().and_then(|key| state.templates.get(&key))?;
+    architecture_of_install_config(install_config::template_document(template).ok()?)
 }
 
 /// The architecture that an install-config is for, normalized.
@@ -161,10 +161,10 @@ pub fn normalize_architecture(architecture: &str) -> String {
 }
 
 /// The ids of the Agents that are bound to a cluster.
-pub fn hosts_of(state: &State, cluster: &Cluster) -> Vec<AgentId> {
+pub fn agents_of_cluster(state: &State, cluster: &Cluster) -> Vec<AgentId> {
     let mut agent_ids = Vec::new();
     for (agent_id, agent) in state.agents.iter() {
-        if agent.bound_to().is_some_and(|bound_to| bound_to.name == cluster.name) {
+        if agent.bound_cluster().is_some_and(|bound_to| bound_to.name == cluster.name) {
             agent_ids.push(agent_id);
         }
     }
@@ -174,9 +174,9 @@ pub fn hosts_of(state: &State, cluster: &Cluster) -> Vec<AgentId> {
 /// Gives roles to the hosts of clusters that are not installed yet, and to those that join clusters
 /// which are.
 pub fn assign_roles(state: &mut State, tick: &Tick) {
-    let mut clusters: Vec<(Vec<AgentId>, Needs)> = Vec::new();
+    let mut clusters: Vec<(Vec<AgentId>, HostNeeds)> = Vec::new();
     for cluster in state.clusters.rows() {
-        let agent_ids = hosts_of(state, cluster);
+        let agent_ids = agents_of_cluster(state, cluster);
         let stage = cluster_stage(state, cluster);
         let takes_hosts = matches!(stage, ClusterStage::Open | ClusterStage::Installed);
         if takes_hosts && !agent_ids.is_empty() {
@@ -188,7 +188,12 @@ pub fn assign_roles(state: &mut State, tick: &Tick) {
     }
 }
 
-fn assign_roles_of_cluster(state: &mut State, agent_ids: &[AgentId], needs: &Needs, tick: &Tick) {
+fn assign_roles_of_cluster(
+    state: &mut State,
+    agent_ids: &[AgentId],
+    needs: &HostNeeds,
+    tick: &Tick,
+) {
     let agents: Vec<&Agent> =
         agent_ids.iter().filter_map(|agent_id| state.agents.get(*agent_id)).collect();
     let assigned_roles = roles::assign(&agents, needs);
@@ -200,7 +205,7 @@ fn assign_roles_of_cluster(state: &mut State, agent_ids: &[AgentId], needs: &Nee
     for (agent_id, role) in agent_ids.iter().zip(assigned_roles) {
         let Some(agent) = state.agents.get(*agent_id) else { continue };
         // A host that is installed keeps its role.
-        if needs.day2 && agent.state().is_over() {
+        if needs.day2 && agent.state().has_ended_installation() {
             continue;
         }
         // The masters meet at the first of them, which installs the others.
@@ -218,8 +223,8 @@ fn assign_roles_of_cluster(state: &mut State, agent_ids: &[AgentId], needs: &Nee
 }
 
 /// Which hosts a cluster still needs before its installation can begin; none: it has all.
-pub fn lacks(state: &State, cluster: &Cluster) -> Option<Shortage> {
-    let agent_ids = hosts_of(state, cluster);
+pub fn find_shortage(state: &State, cluster: &Cluster) -> Option<Shortage> {
+    let agent_ids = agents_of_cluster(state, cluster);
     let agents: Vec<&Agent> =
         agent_ids.into_iter().filter_map(|agent_id| state.agents.get(agent_id)).collect();
     let needs = needs_of_cluster(state, cluster);
@@ -258,7 +263,7 @@ fn shortage_without_counts(
     cluster: &Cluster,
     agents: &[&Agent],
 ) -> Option<Shortage> {
-    let why = match cluster.install_config() {
+    let why = match cluster.install_config_secret() {
         None if cluster.driver == Driver::Fake
             && agents.is_empty()
             && !is_awaiting_hosts(state, cluster) =>
@@ -275,8 +280,9 @@ fn shortage_without_counts(
 
 /// Whether hosts are wanted in a cluster that are not bound yet.
 fn is_awaiting_hosts(state: &State, cluster: &Cluster) -> bool {
-    let mut unbound_agents = state.agents.rows().filter(|agent| agent.bound_to().is_none());
-    unbound_agents.any(|agent| agent.wanted().is_some_and(|wanted| wanted.name == cluster.name))
+    let mut unbound_agents = state.agents.rows().filter(|agent| agent.bound_cluster().is_none());
+    unbound_agents
+        .any(|agent| agent.requested_cluster().is_some_and(|wanted| wanted.name == cluster.name))
 }
 
 fn count_ready(agents: &[&Agent], role: Role) -> u64 {

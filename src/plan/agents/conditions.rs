@@ -4,7 +4,7 @@
 use crate::model::agent::inventory::Inventory;
 use crate::model::agent::{Agent, HostState};
 use crate::model::condition::{Condition, ConditionReason, ConditionType};
-use crate::rules::validations::{GATES_UNBOUND, holds_up, is_met};
+use crate::rules::validations::{GATES_UNBOUND, blocks_installation, is_met};
 
 /// Whether what the spec wishes for was done.
 pub const SPEC_SYNCED: ConditionType = ConditionType::SpecSynced;
@@ -165,7 +165,7 @@ fn unknown_status(kind: ConditionType, state: HostState) -> Condition {
 
 /// Whether the installation of a host is over, well or badly.
 fn has_stopped(state: HostState) -> bool {
-    state.is_over() || state == HostState::PreparingFailed
+    state.has_ended_installation() || state == HostState::PreparingFailed
 }
 
 fn validated(agent: &Agent) -> Condition {
@@ -205,7 +205,7 @@ fn join_unmet_validations(agent: &Agent) -> String {
 
 /// Whether a host has been checked, which needs a valid inventory.
 fn is_checked(agent: &Agent) -> bool {
-    let has_inventory = agent.status.inventory.as_ref().is_some_and(Inventory::is_valid);
+    let has_inventory = agent.status.inventory.as_ref().is_some_and(Inventory::is_complete);
     has_inventory && agent.validations().next().is_some()
 }
 
@@ -215,7 +215,7 @@ fn is_failing(agent: &Agent) -> bool {
     agent.validations().any(|validation| match validation.id.as_str() {
         "connected" | "media-connected" => false,
         id if is_free => GATES_UNBOUND.contains(&id) && !is_met(validation),
-        _ => holds_up(validation),
+        _ => blocks_installation(validation),
     })
 }
 

@@ -15,14 +15,14 @@ pub fn update_inventory(state: &mut State, agent_id: AgentId) {
     if !agent.status.found {
         return;
     }
-    let Some(host) = agent.bmh().and_then(|key| state.hosts.by_key(&key)) else { return };
+    let Some(host) = agent.host_key().and_then(|key| state.hosts.by_key(&key)) else { return };
     let answered_at = if host.status.error_count == 0 { host.status.last_updated } else { None };
     let hardware = host.status.hardware.as_ref();
     let inventory = hardware.map(|hardware| to_inventory(hardware, host));
     let uuid = hardware.map(|hardware| hardware.system_uuid.clone()).unwrap_or_default();
     let is_taken = state.agents.rows().any(|other_agent| {
         other_agent.status.host_id.eq_ignore_ascii_case(&uuid)
-            && other_agent.infra_env() == agent.infra_env()
+            && other_agent.infra_env_key() == agent.infra_env_key()
     });
     let needs_id = agent.status.host_id.is_empty() && !uuid.is_empty() && !is_taken;
     state.agents.update(agent_id, |agent| {
@@ -33,9 +33,9 @@ pub fn update_inventory(state: &mut State, agent_id: AgentId) {
         status.last_contact_time = status.last_contact_time.max(answered_at);
         if let Some(mut inventory) = inventory {
             if let Some(previous) = &status.inventory {
-                inventory.judged_as(previous);
+                inventory.keep_verdicts(previous);
             }
-            agent.found(inventory, &uuid);
+            agent.set_inventory(inventory, &uuid);
         }
     });
 }
@@ -118,11 +118,11 @@ fn to_disk(disk: &hardware::Disk) -> Disk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::agent::{Agent, BMH, INFRA_ENV};
+    use crate::model::agent::{Agent, HOST_LABEL, INFRA_ENV_LABEL};
     use crate::model::infra_env::InfraEnv;
     use crate::model::meta::Meta;
     use crate::model::tick::Tick;
-    use crate::plan::agents::advance;
+    use crate::plan::agents::advance_agents;
 
     fn meta(name: &str) -> Meta {
         Meta { name: name.into(), ..Meta::default() }
@@ -146,15 +146,15 @@ mod tests {
         host.status.hardware = Some(Hardware { storage, ..Hardware::default() });
         state.hosts.load(host);
         let mut agent = Agent { metadata: meta("n1"), ..Agent::default() };
-        agent.metadata.labels.insert(INFRA_ENV.into(), "rack".into());
-        agent.metadata.labels.insert(BMH.into(), "n1".into());
+        agent.metadata.labels.insert(INFRA_ENV_LABEL.into(), "rack".into());
+        agent.metadata.labels.insert(HOST_LABEL.into(), "n1".into());
         agent.status.found = true;
         let agent_id = state.agents.load(agent);
         let tick = Tick::default();
-        advance(&mut state, &tick);
-        advance(&mut state, &tick);
+        advance_agents(&mut state, &tick);
+        advance_agents(&mut state, &tick);
         let settled = state.changes_made();
-        advance(&mut state, &tick);
+        advance_agents(&mut state, &tick);
         assert_eq!(state.changes_made(), settled);
         let inventory = state.agents.get(agent_id).unwrap().status.inventory.clone().unwrap();
         let eligible: Vec<bool> =

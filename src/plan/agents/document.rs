@@ -6,11 +6,13 @@ use serde_json::{Value, json};
 use crate::model::agent::Agent;
 use crate::model::ip_lease::IpLease;
 use crate::model::nmstate_config::NMStateConfig;
-use crate::render::agent_config::{Node, agent_config, network_of, nodes_config, of_leases};
+use crate::render::agent_config::{
+    Node, agent_config, nmstate_for_agent, nmstate_of_leases, nodes_config,
+};
 
 /// agent-config.yaml of a cluster. The network of each host is that of its `NMStateConfig`, or else
 /// that of its leases. `ntp` is the list of servers of time.
-pub fn document(
+pub fn agent_config_document(
     cluster: &str,
     hosts: &[(Agent, Vec<IpLease>)],
     configs: &[NMStateConfig],
@@ -21,7 +23,7 @@ pub fn document(
 
 /// nodes-config.yaml of hosts that join a cluster, and a list of what each of them is known by: its
 /// `name` and its `addresses`.
-pub fn nodes_document(
+pub fn nodes_config_document(
     hosts: &[(Agent, Vec<IpLease>)],
     configs: &[NMStateConfig],
 ) -> Result<(Value, Value), String> {
@@ -41,9 +43,9 @@ fn make_nodes<'a>(
 ) -> Result<Vec<Node<'a>>, String> {
     let mut nodes = Vec::new();
     for (agent, leases) in hosts {
-        let mut nmstate = network_of(agent, configs)?;
+        let mut nmstate = nmstate_for_agent(agent, configs)?;
         if nmstate.is_none() && !leases.is_empty() {
-            nmstate = of_leases(agent, leases);
+            nmstate = nmstate_of_leases(agent, leases);
         }
         nodes.push(Node { agent, role: agent.role(), nmstate });
     }

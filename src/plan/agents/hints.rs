@@ -16,7 +16,7 @@ pub fn find_disk<'a>(inventory: &'a Inventory, hints: &Value) -> Option<&'a Disk
 fn fits(disk: &Disk, name: &str, value: &Value) -> bool {
     let wanted = value.as_str().unwrap_or_default();
     match name {
-        "deviceName" => disk.is_called(wanted),
+        "deviceName" => disk.is_named(wanted),
         "hctl" => disk.hctl == wanted,
         "model" => contains_ignoring_case(&disk.model, wanted),
         "vendor" => contains_ignoring_case(&disk.vendor, wanted),

@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::agent::INFRA_ENV;
-use crate::model::condition::{self, Condition, ConditionReason, set_unprobed};
+use crate::model::agent::INFRA_ENV_LABEL;
+use crate::model::condition::{self, Condition, ConditionReason, set_condition_without_probe};
 use crate::model::event_reason::EventReason;
 use crate::model::infra_env::{IMAGE_CREATED, InfraEnv, LabelSelector};
 use crate::model::kinds::Kind;
 use crate::model::state::{InfraEnvId, State};
 use crate::model::tick::Tick;
-use crate::plan::say;
+use crate::plan::record_event;
 
 use super::clusters::{self, cluster_architecture, normalize_architecture};
 
@@ -25,17 +25,17 @@ pub fn update_infra_envs(state: &mut State, tick: &Tick) {
         let condition = image_condition(state, infra_env);
         state.infra_envs.update(infra_env_id, |infra_env| {
             let name = infra_env.metadata.name.clone();
-            let match_labels = BTreeMap::from([(INFRA_ENV.to_owned(), name)]);
+            let match_labels = BTreeMap::from([(INFRA_ENV_LABEL.to_owned(), name)]);
             infra_env.status.agent_label_selector =
                 LabelSelector { match_labels, ..LabelSelector::default() };
             if let Some(condition) = condition {
-                set_unprobed(&mut infra_env.status.conditions, condition, tick.now);
+                set_condition_without_probe(&mut infra_env.status.conditions, condition, tick.now);
             }
         });
         if is_new {
             let object = (Kind::InfraEnv.name(), key);
             let message = "Registered infra env".to_owned();
-            say(state, tick, EventReason::InfraEnvRegistered, object, message);
+            record_event(state, tick, EventReason::InfraEnvRegistered, object, message);
         }
     }
 }
@@ -43,8 +43,8 @@ pub fn update_infra_envs(state: &mut State, tick: &Tick) {
 /// `ImageCreated`, where something about the cluster of an InfraEnv keeps it from having an image,
 /// or has just stopped to do so. Otherwise the condition stays as it is.
 fn image_condition(state: &State, infra_env: &InfraEnv) -> Option<Condition> {
-    if let Some(cluster_key) = infra_env.cluster() {
-        let Some(cluster) = clusters::at(state, &cluster_key) else {
+    if let Some(cluster_key) = infra_env.cluster_key() {
+        let Some(cluster) = clusters::find_cluster(state, &cluster_key) else {
             let name = &cluster_key.name;
             let namespace = &cluster_key.namespace;
             let message = format!("ClusterDeployment is missing: {name} in namespace {namespace}");
@@ -64,7 +64,7 @@ fn image_condition(state: &State, infra_env: &InfraEnv) -> Option<Condition> {
             return Some(Condition::new(IMAGE_CREATED, "False", reason, message));
         }
     }
-    let condition = condition::find(&infra_env.status.conditions, IMAGE_CREATED)?;
+    let condition = condition::find_condition(&infra_env.status.conditions, IMAGE_CREATED)?;
     if condition.status != "Unknown" {
         return None;
     }

@@ -8,16 +8,16 @@ use crate::model::driver::Driver;
 use crate::model::event_reason::EventReason;
 use crate::model::host::Image;
 use crate::model::ip_lease::IpLease;
-use crate::model::job::{CANCELLED, Failure, Outcome, Verb};
+use crate::model::job::{CANCELLED, FailureKind, JobOutcome, Verb};
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::state::{AgentId, ClusterId, HostId, State};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 use crate::plan::cluster_jobs::{JobPlan, start_planned_job};
-use crate::plan::{CLUSTER, claim_of_host, clusters_hosts, leases, say, vips};
+use crate::plan::{CLUSTER, clusters_hosts, host_claim_name, leases, record_event, vips};
 
-use super::clusters::{self, hosts_of};
+use super::clusters::{self, agents_of_cluster};
 use super::{IN_PROGRESS, READY_TO_INSTALL, conditions, enter_state};
 
 /// How long a host waits after it failed to join.
@@ -38,14 +38,14 @@ fn is_joining(agent: &Agent) -> bool {
 
 /// The hosts of a cluster that a job works on to let them join it.
 fn find_joining(state: &State, cluster: &Cluster) -> Vec<AgentId> {
-    let mut agent_ids = hosts_of(state, cluster);
+    let mut agent_ids = agents_of_cluster(state, cluster);
     agent_ids.retain(|agent_id| state.agents.get(*agent_id).is_some_and(is_joining));
     agent_ids
 }
 
 /// Lets hosts join a cluster that is installed: all that are ready together, and those that failed
 /// one by one, after longer and longer delays.
-pub fn advance(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
+pub fn advance_joins(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     let Some(cluster) = state.clusters.get(cluster_id) else { return };
     let agent_ids = find_joining(state, cluster);
     let Some((_, job)) = state.live_job(&cluster.name) else {
@@ -76,10 +76,10 @@ fn begin_join(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
         return;
     }
     let cluster = cluster.clone();
-    let waiting_ids = without_addresses(state, &cluster, &agent_ids, tick);
+    let waiting_ids = claim_host_addresses(state, &cluster, &agent_ids, tick);
     agent_ids.retain(|agent_id| !waiting_ids.contains(agent_id));
     let driven_hosts = find_driven_hosts(state, &cluster, &agent_ids);
-    if agent_ids.is_empty() || clusters_hosts::are_busy(state, &driven_hosts) {
+    if agent_ids.is_empty() || clusters_hosts::are_hosts_busy(state, &driven_hosts) {
         return;
     }
     for agent_id in agent_ids {
@@ -92,7 +92,7 @@ fn begin_join(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     start_planned_job(state, cluster_id, plan, tick);
     for host in driven_hosts {
         let Some(host_id) = find_host(state, &host) else { continue };
-        state.hosts.update(host_id, |host| clusters_hosts::switch_on(host, &cluster.name));
+        state.hosts.update(host_id, |host| clusters_hosts::switch_on_host(host, &cluster.name));
     }
 }
 
@@ -100,10 +100,10 @@ fn begin_join(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
 fn can_be_joined(cluster: &Cluster) -> bool {
     let is_running = match cluster.power {
         Power::Unsupported => true,
-        Power::Running | Power::Unset => cluster.wants() == Power::Running,
+        Power::Running | Power::Unset => cluster.wanted_power() == Power::Running,
         _ => false,
     };
-    let is_in_use = cluster.installed() && cluster.deleting.is_none() && !cluster.paused;
+    let is_in_use = cluster.is_installed() && cluster.deleting.is_none() && !cluster.paused;
     is_running && is_in_use && cluster.driver != Driver::Missing
 }
 
@@ -112,7 +112,7 @@ fn can_be_joined(cluster: &Cluster) -> bool {
 fn find_ready(state: &State, cluster: &Cluster, tick: &Tick) -> Vec<AgentId> {
     let mut ready_ids = Vec::new();
     let mut next_retry: Option<(Time, AgentId)> = None;
-    for agent_id in hosts_of(state, cluster) {
+    for agent_id in agents_of_cluster(state, cluster) {
         let Some(agent) = state.agents.get(agent_id) else { continue };
         if !may_join(agent) {
             continue;
@@ -150,12 +150,12 @@ fn join_retry_at(agent: &Agent) -> Option<Time> {
 }
 
 /// When the first of the hosts that failed is tried again.
-pub fn due(state: &State) -> Option<Time> {
+pub fn next_join_retry(state: &State) -> Option<Time> {
     let mut first_retry: Option<Time> = None;
     for agent in state.agents.rows() {
         let Some(retry_at) = join_retry_at(agent) else { continue };
-        let Some(cluster_key) = agent.bound_to() else { continue };
-        let Some(cluster) = clusters::at(state, &cluster_key) else { continue };
+        let Some(cluster_key) = agent.bound_cluster() else { continue };
+        let Some(cluster) = clusters::find_cluster(state, &cluster_key) else { continue };
         if can_be_joined(cluster) && state.live_job(&cluster.name).is_none() {
             first_retry = Some(first_retry.map_or(retry_at, |first| first.min(retry_at)));
         }
@@ -165,7 +165,7 @@ pub fn due(state: &State) -> Option<Time> {
 
 /// Of some hosts of a cluster, those that have not got all addresses yet which the cluster's pool
 /// gives to hosts. The addresses are claimed for them here.
-pub fn without_addresses(
+pub fn claim_host_addresses(
     state: &mut State,
     cluster: &Cluster,
     agent_ids: &[AgentId],
@@ -176,7 +176,7 @@ pub fn without_addresses(
     }
     let pool = cluster.pool.as_deref().and_then(|key| state.pools.by_key(key));
     let Some(pool) = pool.cloned() else { return Vec::new() };
-    let ip_pools = pool.nodes_from();
+    let ip_pools = pool.node_address_pools();
     let mut waiting_ids = Vec::new();
     for agent_id in agent_ids {
         let Some(agent) = state.agents.get(*agent_id) else { continue };
@@ -185,7 +185,7 @@ pub fn without_addresses(
             let lease = find_lease(state, &pool, ip_pool, &cluster.name, &agent_name);
             let has_address = lease.map(|lease| lease.address.is_some());
             if has_address.is_none() {
-                let claim = claim_of_host(&cluster.name, &agent_name, &ip_pools, ip_pool);
+                let claim = host_claim_name(&cluster.name, &agent_name, &ip_pools, ip_pool);
                 lease_or_adopt(state, &pool, ip_pool, (cluster, &agent_name, claim), tick);
             }
             if has_address != Some(true) && !waiting_ids.contains(agent_id) {
@@ -222,8 +222,8 @@ fn lease_or_adopt(
 ) {
     let key = Key::new(&*pool.metadata.namespace, &*claim);
     let Some(lease_id) = state.ip_leases.find(&key) else {
-        let request = vips::Request { cluster: &cluster.name, agent: Some(agent), claim };
-        let lease = vips::waiting(pool, ip_pool, request, tick);
+        let request = vips::AddressRequest { cluster: &cluster.name, agent: Some(agent), claim };
+        let lease = vips::waiting_lease(pool, ip_pool, request, tick);
         return leases::grant_address(state, lease);
     };
     state.ip_leases.update(lease_id, |lease| {
@@ -245,11 +245,11 @@ fn find_driven_hosts(state: &State, cluster: &Cluster, agent_ids: &[AgentId]) ->
     }
     let mut driven_hosts = Vec::new();
     for agent_id in agent_ids {
-        let host_key = state.agents.get(*agent_id).and_then(Agent::bmh);
+        let host_key = state.agents.get(*agent_id).and_then(Agent::host_key);
         let host = host_key.as_ref().and_then(|key| state.hosts.by_key(key));
         if let Some(host) = host
             && !host.is_left_alone()
-            && host.boots_images()
+            && host.can_boot_images()
         {
             driven_hosts.push(host.key().to_string());
         }
@@ -280,15 +280,15 @@ fn join_driver(cluster: &Cluster) -> Driver {
 }
 
 /// Updates the hosts of a cluster when the job ends that lets them join it.
-pub fn over(state: &mut State, cluster_id: ClusterId, outcome: &Outcome, tick: &Tick) {
+pub fn finish_join(state: &mut State, cluster_id: ClusterId, outcome: &JobOutcome, tick: &Tick) {
     match outcome {
-        Outcome::Failed { message, how } => {
-            let can_retry = *how != Failure::Hopeless;
+        JobOutcome::Failed { message, how } => {
+            let can_retry = *how != FailureKind::Hopeless;
             let unheard_hosts = find_unheard_hosts(state, cluster_id, tick);
             fail_join(state, cluster_id, message, can_retry, tick);
             mark_drives_unknown(state, &unheard_hosts);
         }
-        Outcome::BrokeOff { message, later } => {
+        JobOutcome::BrokeOff { message, later } => {
             let unheard_hosts = find_unheard_hosts(state, cluster_id, tick);
             fail_join(state, cluster_id, message, true, tick);
             if !later {
@@ -348,7 +348,7 @@ pub fn cancel_join(state: &mut State, agent: &Agent, tick: &Tick) {
     if !is_joining(agent) {
         return;
     }
-    let Some(cluster_key) = agent.bound_to() else { return };
+    let Some(cluster_key) = agent.bound_cluster() else { return };
     let Some((job_id, job)) = state.live_job(&cluster_key.name) else { return };
     if job.verb != Verb::AddNodes {
         return;
@@ -359,11 +359,11 @@ pub fn cancel_join(state: &mut State, agent: &Agent, tick: &Tick) {
         job.outcome = Some(CANCELLED.into());
     });
     mark_drives_unknown(state, &hosts);
-    let cluster_id = state.cluster(&cluster_key.name);
+    let cluster_id = state.find_cluster(&cluster_key.name);
     let cluster = cluster_id.and_then(|cluster_id| state.clusters.get(cluster_id));
     let object = (CLUSTER, cluster.map_or(cluster_key, Cluster::key));
     let message = format!("add-nodes cancelled: host {} leaves", agent.hostname());
-    say(state, tick, EventReason::JobCancelled, object, message);
+    record_event(state, tick, EventReason::JobCancelled, object, message);
 }
 
 /// Records that an image may be in the drives of hosts, so that their controllers are told to eject

@@ -6,10 +6,12 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use crate::model::agent::inventory::{Disk, Inventory};
-use crate::model::agent::{Agent, CLUSTER_NAMESPACE, INVENTORY, INVENTORY_VERSION, is_own_label};
-use crate::model::host::{AGENT_LABEL, BareMetalHost, NODE_LABEL};
-use crate::model::infra_env::{INHERITED, InfraEnv, PROPAGATE};
-use crate::rules::label_value;
+use crate::model::agent::{
+    Agent, CLUSTER_NAMESPACE_LABEL, INVENTORY_LABEL_PREFIX, INVENTORY_VERSION, is_own_label,
+};
+use crate::model::host::{AGENT_LABEL_PREFIX, BareMetalHost, NODE_LABEL_PREFIX};
+use crate::model::infra_env::{INHERITED_LABELS, InfraEnv, PROPAGATED_LABELS};
+use crate::rules::is_label_value;
 
 /// Flags of processors that can run virtual machines.
 const VIRTUALIZE: [&str; 2] = ["vmx", "svm"];
@@ -34,8 +36,8 @@ fn inventory_labels(inventory: &Inventory) -> BTreeMap<String, String> {
     ];
     let mut labels = BTreeMap::new();
     for (name, value) in values {
-        if !value.is_empty() && label_value(&value) {
-            labels.insert(format!("{INVENTORY}{name}"), value);
+        if !value.is_empty() && is_label_value(&value) {
+            labels.insert(format!("{INVENTORY_LABEL_PREFIX}{name}"), value);
         }
     }
     labels
@@ -48,14 +50,14 @@ fn is_solid_state(disk: &Disk) -> bool {
 /// Replaces the labels of an Agent's inventory by those of the inventory that it has now.
 pub fn apply_inventory_labels(agent: &mut Agent, inventory: &Inventory) {
     let metadata = &mut agent.metadata;
-    metadata.labels.retain(|name, _| !name.starts_with(INVENTORY));
+    metadata.labels.retain(|name, _| !name.starts_with(INVENTORY_LABEL_PREFIX));
     metadata.labels.extend(inventory_labels(inventory));
     metadata.annotations.insert(INVENTORY_VERSION.into(), VERSION.into());
 }
 
 /// Labels an Agent with the namespace of its cluster, which is empty if it has none.
 pub fn set_cluster_namespace(agent: &mut Agent, namespace: String) {
-    agent.metadata.labels.insert(CLUSTER_NAMESPACE.into(), namespace);
+    agent.metadata.labels.insert(CLUSTER_NAMESPACE_LABEL.into(), namespace);
 }
 
 /// What remains of a value without the characters that a label cannot have.
@@ -67,9 +69,9 @@ fn to_label_value(value: &str) -> String {
 /// Gives an Agent and its node the labels that annotations of its `BareMetalHost` ask for.
 pub fn apply_host_labels(host: &BareMetalHost, agent: &mut Agent) {
     for (name, value) in host.annotations() {
-        if let Some(key) = name.strip_prefix(NODE_LABEL) {
+        if let Some(key) = name.strip_prefix(NODE_LABEL_PREFIX) {
             agent.spec.node_labels.insert(key.to_owned(), value.clone());
-        } else if let Some(key) = name.strip_prefix(AGENT_LABEL)
+        } else if let Some(key) = name.strip_prefix(AGENT_LABEL_PREFIX)
             && !is_own_label(key)
         {
             agent.metadata.labels.insert(key.to_owned(), value.clone());
@@ -82,11 +84,11 @@ pub fn apply_host_labels(host: &BareMetalHost, agent: &mut Agent) {
 /// not the one that was handed on, which an annotation of the Agent remembers.
 pub fn inherit_node_labels(infra_env: &InfraEnv, agent: &mut Agent) {
     let source = &infra_env.metadata;
-    let wanted: Vec<(&str, &String)> = split_list(source.annotation(PROPAGATE))
+    let wanted: Vec<(&str, &String)> = split_list(source.annotation(PROPAGATED_LABELS))
         .filter_map(|key| Some((key, source.labels.get(key)?)))
         .collect();
     let node_labels = &mut agent.spec.node_labels;
-    for entry in split_list(agent.metadata.annotation(INHERITED)) {
+    for entry in split_list(agent.metadata.annotation(INHERITED_LABELS)) {
         // Assisted-service remembers keys without values: then the value of today is taken for it.
         let (key, remembered) = if let Some((key, value)) = entry.split_once('=') {
             (key, Some(value))
@@ -109,9 +111,9 @@ pub fn inherit_node_labels(infra_env: &InfraEnv, agent: &mut Agent) {
     }
     let annotations = &mut agent.metadata.annotations;
     if inherited.is_empty() {
-        annotations.remove(INHERITED);
+        annotations.remove(INHERITED_LABELS);
     } else {
-        annotations.insert(INHERITED.to_owned(), inherited.join(","));
+        annotations.insert(INHERITED_LABELS.to_owned(), inherited.join(","));
     }
 }
 
@@ -157,7 +159,9 @@ mod tests {
         inventory.system_vendor.manufacturer = "x".repeat(64);
         let labels: Vec<String> = inventory_labels(&inventory)
             .iter()
-            .map(|(key, value)| format!("{}={value}", key.trim_start_matches(INVENTORY)))
+            .map(|(key, value)| {
+                format!("{}={value}", key.trim_start_matches(INVENTORY_LABEL_PREFIX))
+            })
             .collect();
         assert_eq!(
             labels,
@@ -174,14 +178,14 @@ mod tests {
     fn infra_env(rack: &str, propagate: &str) -> InfraEnv {
         let mut infra_env = InfraEnv::default();
         infra_env.metadata.labels.insert("rack".into(), rack.into());
-        infra_env.metadata.annotations.insert(PROPAGATE.into(), propagate.into());
+        infra_env.metadata.annotations.insert(PROPAGATED_LABELS.into(), propagate.into());
         infra_env
     }
 
     /// The label of the node, and what is remembered of it.
     fn rack(agent: &Agent) -> (Option<&str>, Option<&str>) {
         let label = agent.spec.node_labels.get("rack").map(String::as_str);
-        (label, agent.metadata.annotation(INHERITED))
+        (label, agent.metadata.annotation(INHERITED_LABELS))
     }
 
     #[test]
@@ -202,10 +206,10 @@ mod tests {
             assert_eq!(rack(&agent), (Some("8"), None));
         }
         // As assisted-service remembers it.
-        agent.metadata.annotations.insert(INHERITED.into(), "rack".into());
+        agent.metadata.annotations.insert(INHERITED_LABELS.into(), "rack".into());
         inherit_node_labels(&infra_env("8", "rack"), &mut agent);
         assert_eq!(rack(&agent), (Some("8"), Some("rack=8")));
-        agent.metadata.annotations.insert(INHERITED.into(), "rack".into());
+        agent.metadata.annotations.insert(INHERITED_LABELS.into(), "rack".into());
         inherit_node_labels(&infra_env("8", ""), &mut agent);
         assert_eq!(rack(&agent), (None, None));
     }

@@ -4,7 +4,9 @@
 use crate::model::agent::{
     Agent, ClusterReference, DAY2_POOL, DeprovisionInfo, HostState, SKIP_CLEANUP,
 };
-use crate::model::condition::{Condition, ConditionReason, ConditionType, set_unprobed};
+use crate::model::condition::{
+    Condition, ConditionReason, ConditionType, set_condition_without_probe,
+};
 use crate::model::event::Event;
 use crate::model::event_reason::EventReason;
 use crate::model::infra_env::InfraEnv;
@@ -12,13 +14,13 @@ use crate::model::state::{AgentId, ClusterId, State};
 use crate::model::tick::Tick;
 use crate::plan::leases;
 
-use super::clusters::{self, hosts_of};
-use super::{PASS, about, joining, record_event, returning};
+use super::clusters::{self, agents_of_cluster};
+use super::{PASS_ACTOR, agent_event, joining, record_event, returning};
 
 /// Why a host may not leave its cluster.
 pub fn unbind_refusal(state: &State, agent: &Agent) -> Option<String> {
     let name = agent.hostname();
-    let Some(cluster_key) = agent.bound_to() else {
+    let Some(cluster_key) = agent.bound_cluster() else {
         return Some(format!("Host {name} is already unbound"));
     };
     if matches!(agent.state(), HostState::Resetting | HostState::ResettingPendingUserAction) {
@@ -27,8 +29,8 @@ pub fn unbind_refusal(state: &State, agent: &Agent) -> Option<String> {
     if agent.state().is_installing() && !agent.is_day2() {
         return Some(format!("Cannot unbind Host {name} while it is in the middle of installing."));
     }
-    let infra_env = agent.infra_env().and_then(|key| state.infra_envs.by_key(&key))?;
-    if infra_env.cluster().as_ref() != Some(&cluster_key) {
+    let infra_env = agent.infra_env_key().and_then(|key| state.infra_envs.by_key(&key))?;
+    if infra_env.cluster_key().as_ref() != Some(&cluster_key) {
         return None;
     }
     let infra_env = &infra_env.metadata.name;
@@ -39,12 +41,13 @@ pub fn unbind_refusal(state: &State, agent: &Agent) -> Option<String> {
 /// Takes a host out of its cluster and sends it on its way back.
 pub fn leave_cluster(state: &mut State, agent_id: AgentId, tick: &Tick) {
     let Some(agent) = state.agents.get(agent_id).cloned() else { return };
-    let Some(cluster) = agent.bound_to() else { return };
+    let Some(cluster) = agent.bound_cluster() else { return };
     let hostname = agent.hostname().to_owned();
     let message = format!("Host {hostname}: Successfully unbound from cluster");
     // The host is in no cluster from here on, so the event is not shown for the one that it left.
-    let event = about(&agent, EventReason::HostUnbindSucceeded, false, message, PASS, tick);
-    state.event(Event { cluster: None, ..event });
+    let event =
+        agent_event(&agent, EventReason::HostUnbindSucceeded, false, message, PASS_ACTOR, tick);
+    state.record_event(Event { cluster: None, ..event });
     joining::cancel_join(state, &agent, tick);
     let was_used = returning::was_used(state, &agent);
     let deprovision_info = DeprovisionInfo {
@@ -53,9 +56,9 @@ pub fn leave_cluster(state: &mut State, agent_id: AgentId, tick: &Tick) {
         node_name: hostname,
         message: "Waiting for host to unbind to do spoke cleanup".into(),
     };
-    let other_wanted = agent.wanted().filter(|wanted| *wanted != cluster);
+    let other_wanted = agent.requested_cluster().filter(|wanted| *wanted != cluster);
     state.agents.update(agent_id, |agent| {
-        agent.spec.cluster_deployment_name = other_wanted.as_ref().map(ClusterReference::to);
+        agent.spec.cluster_deployment_name = other_wanted.as_ref().map(ClusterReference::from_key);
         if agent.is_day2() && agent.spec.machine_config_pool == DAY2_POOL {
             agent.spec.machine_config_pool.clear();
         }
@@ -63,7 +66,7 @@ pub fn leave_cluster(state: &mut State, agent_id: AgentId, tick: &Tick) {
         agent.status.deprovision_info = was_used.then_some(deprovision_info);
     });
     // A host that is still wanted in the cluster keeps its addresses until it is bound again.
-    if !was_used && agent.wanted().as_ref() != Some(&cluster) {
+    if !was_used && agent.requested_cluster().as_ref() != Some(&cluster) {
         leases::return_addresses_of_host(state, &agent, &cluster.name);
     }
     returning::begin_return(state, agent_id, &agent, was_used, tick);
@@ -73,10 +76,10 @@ pub fn leave_cluster(state: &mut State, agent_id: AgentId, tick: &Tick) {
 /// belongs to the cluster are deleted with it; Agents of a cluster that is left running retire.
 pub fn release_agents_of_cluster(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     let Some(cluster) = state.clusters.get(cluster_id).cloned() else { return };
-    for agent_id in hosts_of(state, &cluster) {
+    for agent_id in agents_of_cluster(state, &cluster) {
         let Some(agent) = state.agents.get(agent_id).cloned() else { continue };
-        let infra_env = agent.infra_env().and_then(|key| state.infra_envs.by_key(&key));
-        let infra_env_cluster = infra_env.and_then(InfraEnv::cluster);
+        let infra_env = agent.infra_env_key().and_then(|key| state.infra_envs.by_key(&key));
+        let infra_env_cluster = infra_env.and_then(InfraEnv::cluster_key);
         if infra_env_cluster.is_some_and(|key| key.name == cluster.name) {
             let message = format!(
                 "Host {}: deregistered, its InfraEnv was of cluster {}",
@@ -87,7 +90,7 @@ pub fn release_agents_of_cluster(state: &mut State, cluster_id: ClusterId, tick:
             returning::release_machine(state, &agent, None, tick);
             state.agents.remove(agent_id);
         } else if cluster.preserve && cluster.started_at.is_some() {
-            returning::retire(state, agent_id, &cluster.name, tick);
+            returning::retire_host(state, agent_id, &cluster.name, tick);
         } else {
             leave_cluster(state, agent_id, tick);
         }
@@ -96,7 +99,7 @@ pub fn release_agents_of_cluster(state: &mut State, cluster_id: ClusterId, tick:
     let wanted_agent_ids: Vec<AgentId> = state
         .agents
         .iter()
-        .filter(|(_, agent)| agent.wanted().is_some_and(|key| key.name == cluster.name))
+        .filter(|(_, agent)| agent.requested_cluster().is_some_and(|key| key.name == cluster.name))
         .map(|(agent_id, _)| agent_id)
         .collect();
     for agent_id in wanted_agent_ids {
@@ -115,15 +118,15 @@ pub fn remove_deleted_agent(state: &mut State, agent_id: AgentId, tick: &Tick) {
         let reason = ConditionReason::CleanupFailed;
         let condition = Condition::new(ConditionType::Cleanup, "False", reason, message);
         state.agents.update(agent_id, |agent| {
-            set_unprobed(&mut agent.status.conditions, condition, tick.now);
+            set_condition_without_probe(&mut agent.status.conditions, condition, tick.now);
         });
         return;
     }
     let agent = agent.clone();
-    if agent.state() == HostState::DisabledUnbound || agent.bound_to().is_some() {
+    if agent.state() == HostState::DisabledUnbound || agent.bound_cluster().is_some() {
         returning::release_machine(state, &agent, None, tick);
     }
-    if let Some(cluster) = agent.bound_to() {
+    if let Some(cluster) = agent.bound_cluster() {
         leases::return_addresses_of_host(state, &agent, &cluster.name);
     }
     let message = format!("Host {}: deregistered", agent.hostname());
@@ -145,9 +148,9 @@ fn node_left_behind(state: &State, agent: &Agent) -> Option<String> {
     if !matches!(agent.state(), HostState::Installed | HostState::AddedToExistingCluster) {
         return None;
     }
-    let cluster_key = agent.bound_to()?;
-    let cluster = clusters::at(state, &cluster_key)?;
-    if cluster.deleting.is_some() || agent.metadata.annotated_at_all(SKIP_CLEANUP) {
+    let cluster_key = agent.bound_cluster()?;
+    let cluster = clusters::find_cluster(state, &cluster_key)?;
+    if cluster.deleting.is_some() || agent.metadata.has_annotation(SKIP_CLEANUP) {
         return None;
     }
     let name = &agent.metadata.name;

@@ -1,15 +1,17 @@
 //! Which machine a host is, and what follows from that for its Agent: approval, labels, and what
 //! the annotations of its `BareMetalHost` wish for. It never changes the state of a host.
 
-use crate::model::agent::{Agent, BMH, ClusterReference, INFRA_ENV, Role};
-use crate::model::condition::{self, Condition, ConditionReason, ConditionType, set_unprobed};
+use crate::model::agent::{Agent, ClusterReference, HOST_LABEL, INFRA_ENV_LABEL, Role};
+use crate::model::condition::{
+    self, Condition, ConditionReason, ConditionType, set_condition_without_probe,
+};
 use crate::model::event_reason::EventReason;
-use crate::model::host::{BareMetalHost, CLUSTER_REFERENCE, ROLE};
+use crate::model::host::{BareMetalHost, CLUSTER_REFERENCE, ROLE_ANNOTATION};
 use crate::model::infra_env::InfraEnv;
 use crate::model::kinds::Kind;
 use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
-use crate::plan::{leases, warn};
+use crate::plan::{leases, record_warning};
 
 use super::{controller_inventory, hints, labels, record_event};
 
@@ -28,11 +30,11 @@ pub fn recognize_machine(state: &mut State, agent_id: AgentId, tick: &Tick) {
     controller_inventory::update_inventory(state, agent_id);
     link_to_host(state, agent_id);
     let Some(agent) = state.agents.get(agent_id) else { return };
-    let infra_env = agent.infra_env().and_then(|key| state.infra_envs.by_key(&key)).cloned();
-    let host = agent.bmh().and_then(|key| state.hosts.by_key(&key)).cloned();
+    let infra_env = agent.infra_env_key().and_then(|key| state.infra_envs.by_key(&key)).cloned();
+    let host = agent.host_key().and_then(|key| state.hosts.by_key(&key)).cloned();
     let before = agent.clone();
     let mut after = agent.clone();
-    after.spec.approved |= approved_by(state, agent).is_some();
+    after.spec.approved |= why_approved(state, agent).is_some();
     if let Some(inventory) = &before.status.inventory {
         labels::apply_inventory_labels(&mut after, inventory);
     }
@@ -55,15 +57,15 @@ pub fn recognize_machine(state: &mut State, agent_id: AgentId, tick: &Tick) {
 }
 
 /// Why a host is approved whatever its spec says; none: its spec decides.
-pub fn approved_by(state: &State, agent: &Agent) -> Option<String> {
-    let infra_env = agent.infra_env().and_then(|key| state.infra_envs.by_key(&key));
+pub fn why_approved(state: &State, agent: &Agent) -> Option<String> {
+    let infra_env = agent.infra_env_key().and_then(|key| state.infra_envs.by_key(&key));
     if let Some(infra_env) = infra_env
-        && infra_env.approves()
+        && infra_env.approves_agents()
     {
         let name = &infra_env.metadata.name;
         return Some(format!("InfraEnv {name} approves all of its hosts (agentApproval)"));
     }
-    let host = agent.bmh().and_then(|key| state.hosts.by_key(&key))?;
+    let host = agent.host_key().and_then(|key| state.hosts.by_key(&key))?;
     let name = &host.metadata.name;
     Some(format!("BareMetalHost {name} is driven by poolctl, and approved with that"))
 }
@@ -73,7 +75,7 @@ fn grant_machine(state: &mut State, host: &BareMetalHost, agent: &Agent) {
     if host.spec.consumer_ref.is_some() {
         return;
     }
-    let Some(cluster_key) = agent.bound_to() else { return };
+    let Some(cluster_key) = agent.bound_cluster() else { return };
     let Some(host_id) = state.hosts.find(&host.key()) else { return };
     leases::grant_host(state, host_id, &cluster_key);
 }
@@ -81,31 +83,31 @@ fn grant_machine(state: &mut State, host: &BareMetalHost, agent: &Agent) {
 /// Links an Agent to the `BareMetalHost` that is its machine, by a label.
 fn link_to_host(state: &mut State, agent_id: AgentId) {
     let Some(agent) = state.agents.get(agent_id) else { return };
-    if let Some(host_key) = agent.bmh() {
+    if let Some(host_key) = agent.host_key() {
         if state.hosts.by_key(&host_key).is_some() {
             return;
         }
         // That BareMetalHost was deleted. Another one may stand for the same machine.
         state.agents.update(agent_id, |agent| {
-            agent.metadata.labels.remove(BMH);
+            agent.metadata.labels.remove(HOST_LABEL);
         });
     }
     let Some(agent) = state.agents.get(agent_id) else { return };
     let Some(host) = find_host_of_machine(state, agent) else { return };
     let name = host.metadata.name.clone();
     state.agents.update(agent_id, |agent| {
-        agent.metadata.labels.insert(BMH.into(), name);
+        agent.metadata.labels.insert(HOST_LABEL.into(), name);
     });
 }
 
 /// The `BareMetalHost` of an Agent's InfraEnv that boots from one of the Agent's interfaces.
 fn find_host_of_machine<'a>(state: &'a State, agent: &Agent) -> Option<&'a BareMetalHost> {
     let inventory = agent.status.inventory.as_ref()?;
-    let infra_env_key = agent.infra_env()?;
+    let infra_env_key = agent.infra_env_key()?;
     state.hosts.rows().find(|host| {
         let metadata = &host.metadata;
         metadata.namespace == infra_env_key.namespace
-            && metadata.labels.get(INFRA_ENV) == Some(&infra_env_key.name)
+            && metadata.labels.get(INFRA_ENV_LABEL) == Some(&infra_env_key.name)
             && inventory.macs().any(|mac| mac.eq_ignore_ascii_case(&host.spec.boot_mac_address))
     })
 }
@@ -114,7 +116,7 @@ fn find_host_of_machine<'a>(state: &'a State, agent: &Agent) -> Option<&'a BareM
 /// Agent.
 fn follow_annotations(host: &BareMetalHost, infra_env: Option<&InfraEnv>, agent: &mut Agent) {
     let spec = &mut agent.spec;
-    match host.metadata.annotation(ROLE) {
+    match host.metadata.annotation(ROLE_ANNOTATION) {
         Some("master") => spec.role = Role::Master,
         Some("worker") => spec.role = Role::Worker,
         Some("auto-assign") => spec.role = Role::AutoAssign,
@@ -158,7 +160,7 @@ fn check_cluster_reference(
     tick: &Tick,
 ) {
     let Some(host_id) = state.hosts.find(&host.key()) else { return };
-    let is_reported = condition::find(&host.status.conditions, REFERENCE).is_some();
+    let is_reported = condition::find_condition(&host.status.conditions, REFERENCE).is_some();
     let Some(cluster) = conflicting_cluster(host, infra_env) else {
         if is_reported {
             state.hosts.update(host_id, |host| {
@@ -173,11 +175,11 @@ fn check_cluster_reference(
     let reason = ConditionReason::InfraEnvHasCluster;
     let condition = Condition::new(REFERENCE, "False", reason, message.as_str());
     state.hosts.update(host_id, |host| {
-        set_unprobed(&mut host.status.conditions, condition, tick.now);
+        set_condition_without_probe(&mut host.status.conditions, condition, tick.now);
     });
     if !is_reported {
         let object = (Kind::BareMetalHost.name(), host.key());
-        warn(state, tick, EventReason::ClusterReferenceRefused, object, message);
+        record_warning(state, tick, EventReason::ClusterReferenceRefused, object, message);
     }
 }
 
@@ -185,6 +187,6 @@ fn check_cluster_reference(
 /// another.
 fn conflicting_cluster(host: &BareMetalHost, infra_env: Option<&InfraEnv>) -> Option<String> {
     let reference = host.metadata.annotation(CLUSTER_REFERENCE)?;
-    let cluster = infra_env.and_then(InfraEnv::cluster)?.to_string();
+    let cluster = infra_env.and_then(InfraEnv::cluster_key)?.to_string();
     (reference != cluster).then_some(cluster)
 }

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::model::agent::needs::Needs;
+use crate::model::agent::needs::HostNeeds;
 use crate::model::agent::{Agent, HostState, Role, Validation};
 use crate::model::host::CLUSTER_REFERENCE;
 use crate::model::infra_env::LabelSelector;
@@ -11,7 +11,9 @@ use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
-use crate::rules::validations::{Around, holds_up, ignored, lacks, validate};
+use crate::rules::validations::{
+    ClusterContext, blocks_installation, ignored_validations, missing_requirements, validate_host,
+};
 
 use super::clusters::{architecture_of_install_config, needs_of_install_config};
 use super::{binding, roles};
@@ -21,7 +23,7 @@ const MAX_NAMED: usize = 3;
 
 /// The Agents that a new cluster gets, masters first; none for a pool that asks for none. `base` is
 /// the install-config of the cluster. The error says what is short and why other hosts do not do.
-pub fn hosts(
+pub fn pick_hosts(
     state: &State,
     pool: &ClusterPool,
     base: &Value,
@@ -32,7 +34,7 @@ pub fn hosts(
     let selector: LabelSelector = serde_json::from_value(Value::Object(selector))
         .map_err(|error| format!("agentSelector: {error}"))?;
     let mut needs = needs_of_install_config(base);
-    needs.ignored = ignored(&pool.spec.annotations);
+    needs.ignored = ignored_validations(&pool.spec.annotations);
     let architecture = architecture_of_install_config(base);
     let (free, taken) = list_agents(state, pool, &selector);
     let mut picker = Picker { state, needs: &needs, architecture, tick, free, picked: Vec::new() };
@@ -60,13 +62,15 @@ fn list_agents<'a>(
         if metadata.namespace != pool.metadata.namespace || !selector.matches(&metadata.labels) {
             continue;
         }
-        match not_free(state, agent) {
+        match why_not_free(state, agent) {
             None => free.push((agent_id, agent)),
             Some(why) => taken.push(format!("{}: {why}", agent.hostname())),
         }
     }
     // Hosts that can have one role only come first, so that the others are left for either role.
-    free.sort_by_cached_key(|(_, agent)| (agent.spec.role == Role::AutoAssign, roles::rank(agent)));
+    free.sort_by_cached_key(|(_, agent)| {
+        (agent.spec.role == Role::AutoAssign, roles::usage_order(agent))
+    });
     (free, taken)
 }
 
@@ -95,8 +99,8 @@ fn describe_selector(selector: &LabelSelector) -> String {
 }
 
 /// Why no cluster can have a host now; none: it is free.
-pub fn not_free(state: &State, agent: &Agent) -> Option<String> {
-    if let Some(cluster) = agent.bound_to().or(agent.wanted()) {
+pub fn why_not_free(state: &State, agent: &Agent) -> Option<String> {
+    if let Some(cluster) = agent.bound_cluster().or(agent.requested_cluster()) {
         return Some(format!("has cluster {}", cluster.name));
     }
     if agent.metadata.deletion_timestamp.is_some() {
@@ -108,21 +112,22 @@ pub fn not_free(state: &State, agent: &Agent) -> Option<String> {
     if !agent.spec.approved {
         return Some("is not approved".into());
     }
-    let Some(infra_env) = agent.infra_env().and_then(|key| state.infra_envs.by_key(&key)) else {
+    let Some(infra_env) = agent.infra_env_key().and_then(|key| state.infra_envs.by_key(&key))
+    else {
         return Some("has no InfraEnv: the one that its label names is not there".into());
     };
-    if let Some(host) = agent.bmh().and_then(|key| state.hosts.by_key(&key)) {
+    if let Some(host) = agent.host_key().and_then(|key| state.hosts.by_key(&key)) {
         if host.status.error_count > 0 {
             return Some(format!("does not answer: {}", host.status.error_message));
         }
-        if host.metadata.annotated_at_all(CLUSTER_REFERENCE) {
+        if host.metadata.has_annotation(CLUSTER_REFERENCE) {
             return Some("has its cluster by what its BareMetalHost is annotated with".into());
         }
     }
-    if infra_env.cluster().is_some() {
+    if infra_env.cluster_key().is_some() {
         return Some("is of an InfraEnv with a cluster".into());
     }
-    binding::kept(state, agent)
+    binding::why_kept_back(state, agent)
 }
 
 /// Too few hosts for a role.
@@ -153,7 +158,7 @@ impl RoleShortage {
 /// Picks hosts for one cluster.
 struct Picker<'a> {
     state: &'a State,
-    needs: &'a Needs,
+    needs: &'a HostNeeds,
     architecture: Option<String>,
     tick: &'a Tick,
     /// The hosts that may still be picked, in the order in which they are tried.
@@ -186,7 +191,7 @@ impl Picker<'_> {
     /// Why a free host is not good enough beside those that are picked already: it fails a check
     /// that would keep it from being installed, once it is bound.
     fn find_problem(&self, agent: &Agent, role: Role) -> Option<String> {
-        let infra_env = agent.infra_env().and_then(|key| self.state.infra_envs.by_key(&key))?;
+        let infra_env = agent.infra_env_key().and_then(|key| self.state.infra_envs.by_key(&key))?;
         let mismatch = binding::architecture_mismatch(infra_env, self.architecture.as_deref());
         if mismatch.is_some() {
             return mismatch;
@@ -196,15 +201,15 @@ impl Picker<'_> {
         }
         let inventory = agent.status.inventory.as_ref()?;
         let other_agents: Vec<&Agent> = self.picked.iter().map(|(_, agent)| *agent).collect();
-        let context = Around { needs: self.needs, others: &other_agents };
-        let results = validate(agent, role, Some(&context), self.tick.now);
+        let context = ClusterContext { needs: self.needs, other_agents: &other_agents };
+        let results = validate_host(agent, role, Some(&context), self.tick.now);
         let failures: Vec<&Validation> = results
             .values()
             .flatten()
-            .filter(|result| result.status == "failure" && holds_up(result))
+            .filter(|result| result.status == "failure" && blocks_installation(result))
             .collect();
         // What the machine lacks is said in fewer words than the checks have.
-        let mut problems = lacks(inventory, role, self.needs.is_sno());
+        let mut problems = missing_requirements(inventory, role, self.needs.is_single_node());
         problems.retain(|(id, _)| failures.iter().any(|failure| failure.id == *id));
         if problems.is_empty() {
             return failures.first().map(|failure| failure.message.clone());
@@ -215,7 +220,7 @@ impl Picker<'_> {
 }
 
 /// Binds the hosts that were picked to the cluster that they were picked for.
-pub fn take(state: &mut State, hosts: &[AgentId], cluster: &Key, tick: &Tick) {
+pub fn bind_picked_hosts(state: &mut State, hosts: &[AgentId], cluster: &Key, tick: &Tick) {
     for agent_id in hosts {
         binding::bind_picked_agent(state, *agent_id, cluster, tick);
     }

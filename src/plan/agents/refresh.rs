@@ -3,7 +3,7 @@
 
 use crate::model::agent::inventory::Inventory;
 use crate::model::agent::{Agent, HostState, Progress, SKIP_CLEANUP};
-use crate::model::condition::set_unprobed;
+use crate::model::condition::set_condition_without_probe;
 use crate::model::driver::Driver;
 use crate::model::event_reason::EventReason;
 use crate::model::state::{AgentId, State};
@@ -56,12 +56,12 @@ pub fn advance_state(state: &mut State, agent_id: AgentId, tick: &Tick) {
 fn update_deprovision_info(state: &mut State, agent_id: AgentId) {
     let Some(agent) = state.agents.get(agent_id) else { return };
     let Some(info) = &agent.status.deprovision_info else { return };
-    let is_skipped = agent.metadata.annotated_at_all(SKIP_CLEANUP);
+    let is_skipped = agent.metadata.has_annotation(SKIP_CLEANUP);
     let may_wait = agent.state().is_returning() || !is_skipped;
     if may_wait && cluster_that_may_run(state, agent).is_some() {
         return;
     }
-    let is_over = is_skipped || state.cluster(&info.cluster_name).is_none();
+    let is_over = is_skipped || state.find_cluster(&info.cluster_name).is_none();
     let cluster = info.cluster_name.clone();
     let node = &info.node_name;
     let message = format!("Node {node} is in cluster {cluster} still: oc delete node {node}");
@@ -81,13 +81,13 @@ fn advance_binding(state: &mut State, agent_id: AgentId, tick: &Tick) {
     if !agent.is_late(REGISTRATION_TIMEOUT, tick) {
         return;
     }
-    let Some(cluster) = agent.bound_to() else { return };
+    let Some(cluster) = agent.bound_cluster() else { return };
     let wanted = agent.spec.cluster_deployment_name.clone();
     let hostname = agent.hostname();
     let message = format!(
         "Failed to bind host {hostname} to cluster {}: it did not register again within {}",
         cluster.name,
-        REGISTRATION_TIMEOUT.short()
+        REGISTRATION_TIMEOUT.to_short_text()
     );
     record_event(state, agent_id, EventReason::HostBindFailed, true, message, tick);
     leave_cluster(state, agent_id, tick);
@@ -107,9 +107,9 @@ fn why_disconnected(state: &State, agent: &Agent, tick: &Tick) -> Option<&'stati
 /// management controller, the controller.
 fn is_silent(state: &State, agent: &Agent, tick: &Tick) -> bool {
     if !agent.status.found {
-        return !tick.jumped && agent.is_silent(tick.now);
+        return !tick.clock_jumped && agent.is_silent(tick.now);
     }
-    let host = agent.bmh().and_then(|key| state.hosts.by_key(&key));
+    let host = agent.host_key().and_then(|key| state.hosts.by_key(&key));
     host.is_none_or(|host| host.status.error_count > 0)
 }
 
@@ -128,7 +128,7 @@ fn advance_unbound(state: &mut State, agent_id: AgentId, tick: &Tick) {
     let was_checked =
         matches!(host_state, HostState::KnownUnbound | HostState::InsufficientUnbound);
     let (next, info) = match &agent.status.inventory {
-        Some(inventory) if inventory.is_valid() => {
+        Some(inventory) if inventory.is_complete() => {
             let unmet = checks::unmet_gates(agent);
             if unmet.is_empty() {
                 let hold = returning::describe_hold(state, agent);
@@ -149,8 +149,8 @@ fn advance_unbound(state: &mut State, agent_id: AgentId, tick: &Tick) {
 
 fn advance_bound(state: &mut State, agent_id: AgentId, tick: &Tick) {
     let Some(agent) = state.agents.get(agent_id) else { return };
-    let Some(cluster_key) = agent.bound_to() else { return };
-    let Some(cluster) = clusters::at(state, &cluster_key) else {
+    let Some(cluster_key) = agent.bound_cluster() else { return };
+    let Some(cluster) = clusters::find_cluster(state, &cluster_key) else {
         // The cluster is gone although nobody was seen to delete it. It may come back, so what the
         // spec wishes for stays.
         let wanted = agent.spec.cluster_deployment_name.clone();
@@ -162,7 +162,7 @@ fn advance_bound(state: &mut State, agent_id: AgentId, tick: &Tick) {
     let is_day2 = agent.is_day2();
     match cluster_stage(state, cluster) {
         ClusterStage::Installed
-            if is_day2 && !host_state.is_installing() && !host_state.is_over() =>
+            if is_day2 && !host_state.is_installing() && !host_state.has_ended_installation() =>
         {
             advance_checked(state, agent_id, tick);
         }
@@ -171,7 +171,7 @@ fn advance_bound(state: &mut State, agent_id: AgentId, tick: &Tick) {
             enter_state(state, agent_id, HostState::Installed, "Done", tick);
         }
         ClusterStage::Installing if host_state.is_installing() => {
-            let is_sno = needs_of_cluster(state, cluster).is_sno();
+            let is_sno = needs_of_cluster(state, cluster).is_single_node();
             stages::check_stage_limit(state, agent_id, is_sno, tick);
             advance_installing(state, agent_id, host_state, tick);
         }
@@ -210,7 +210,7 @@ fn advance_installing(state: &mut State, agent_id: AgentId, host_state: HostStat
     let has_reported = !agent.status.progress.current_stage.is_empty();
     let is_in_progress = match host_state {
         HostState::Installing => {
-            let cluster = agent.bound_to().map(|cluster| cluster.name).unwrap_or_default();
+            let cluster = agent.bound_cluster().map(|cluster| cluster.name).unwrap_or_default();
             has_reported || state.live_job(&cluster).is_some_and(|(_, job)| job.begun)
         }
         HostState::PreparingForInstallation => has_reported,
@@ -257,7 +257,7 @@ fn advance_checked(state: &mut State, agent_id: AgentId, tick: &Tick) {
         let info = format!("Host is the same machine as Agent {}", agent.status.duplicate_of);
         return enter_state(state, agent_id, HostState::Insufficient, &info, tick);
     }
-    let has_inventory = agent.status.inventory.as_ref().is_some_and(Inventory::is_valid);
+    let has_inventory = agent.status.inventory.as_ref().is_some_and(Inventory::is_complete);
     let unmet_hardware = checks::unmet_hardware(agent);
     let unmet_input = checks::unmet_input(agent);
     let unmet_checks = checks::unmet_before_installation(agent);
@@ -282,7 +282,7 @@ pub fn update_conditions(state: &mut State, agent_id: AgentId, tick: &Tick) {
     check_agent(state, agent_id, tick);
     update_disks(state, agent_id);
     state.agents.update(agent_id, |agent| {
-        let namespace = agent.bound_to().map(|cluster| cluster.namespace).unwrap_or_default();
+        let namespace = agent.bound_cluster().map(|cluster| cluster.namespace).unwrap_or_default();
         labels::set_cluster_namespace(agent, namespace);
         let duplicate_condition = conditions::duplicate_condition(agent);
         if duplicate_condition.is_none() {
@@ -291,7 +291,7 @@ pub fn update_conditions(state: &mut State, agent_id: AgentId, tick: &Tick) {
         }
         for condition in conditions::agent_conditions(agent).into_iter().chain(duplicate_condition)
         {
-            set_unprobed(&mut agent.status.conditions, condition, tick.now);
+            set_condition_without_probe(&mut agent.status.conditions, condition, tick.now);
         }
     });
 }
@@ -300,9 +300,10 @@ pub fn update_conditions(state: &mut State, agent_id: AgentId, tick: &Tick) {
 /// begun, and judges for each disk whether an installation may go to it.
 fn update_disks(state: &mut State, agent_id: AgentId) {
     let Some(agent) = state.agents.get(agent_id) else { return };
-    let cluster = agent.bound_to().and_then(|key| state.clusters.get(state.cluster(&key.name)?));
-    let is_sno = cluster.is_some_and(|cluster| needs_of_cluster(state, cluster).is_sno());
-    let chosen_disk_id = if cluster.is_some() && agent.state().is_checked() {
+    let cluster =
+        agent.bound_cluster().and_then(|key| state.clusters.get(state.find_cluster(&key.name)?));
+    let is_sno = cluster.is_some_and(|cluster| needs_of_cluster(state, cluster).is_single_node());
+    let chosen_disk_id = if cluster.is_some() && agent.state().is_bound_and_checked() {
         roles::installation_disk(agent, agent.role(), is_sno)
     } else {
         None
@@ -319,7 +320,7 @@ fn update_disks(state: &mut State, agent_id: AgentId) {
         }
         let disks = agent.status.inventory.iter_mut().flat_map(|inventory| &mut inventory.disks);
         for (disk, problems) in disks.zip(problems_by_disk) {
-            disk.installation_eligibility.judge(problems);
+            disk.installation_eligibility.set_verdict(problems);
         }
     });
 }

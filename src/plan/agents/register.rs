@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::model::agent::inventory::Inventory;
-use crate::model::agent::report::Report;
-use crate::model::agent::{Agent, ClusterReference, DAY1, HostState, INFRA_ENV, OWNER, Progress};
+use crate::model::agent::report::AgentReport;
+use crate::model::agent::{
+    Agent, ClusterReference, DAY1_HOST, HostState, INFRA_ENV_LABEL, OWNER, Progress,
+};
 use crate::model::cluster::Cluster;
 use crate::model::event_reason::EventReason;
 use crate::model::infra_env::InfraEnv;
@@ -17,7 +19,7 @@ use crate::model::tick::Tick;
 
 use super::clusters::{self, ClusterStage, ONLY_OPEN_CLUSTERS, cluster_stage};
 use super::stages::{REBOOTING, record_stage};
-use super::{AWAITS_INVENTORY, READY_TO_INSTALL, about, enter_state, owner_reference};
+use super::{AWAITS_INVENTORY, READY_TO_INSTALL, agent_event, enter_state, owner_reference};
 
 /// The most hosts of an InfraEnv that nobody has approved.
 const MAX_UNAPPROVED: usize = 1000;
@@ -28,7 +30,7 @@ const CHECK_IN_INTERVAL_IF_DISCONNECTED: u64 = 120;
 
 /// Records that a host has booted the discovery image. The error says why that is not accepted in
 /// the state that the host is in.
-pub fn register(state: &mut State, agent_id: AgentId, tick: &Tick) -> Result<(), String> {
+pub fn register_host(state: &mut State, agent_id: AgentId, tick: &Tick) -> Result<(), String> {
     let Some(agent) = state.agents.get(agent_id).cloned() else { return Ok(()) };
     let (next, info) = state_after_boot(&agent)?;
     state.agents.update(agent_id, |agent| {
@@ -41,19 +43,19 @@ pub fn register(state: &mut State, agent_id: AgentId, tick: &Tick) -> Result<(),
         }
     });
     if next == HostState::Discovering
-        && let Some(cluster_key) = agent.bound_to()
+        && let Some(cluster_key) = agent.bound_cluster()
     {
-        let cluster_id = state.cluster(&cluster_key.name);
+        let cluster_id = state.find_cluster(&cluster_key.name);
         let cluster = cluster_id.and_then(|cluster_id| state.clusters.get(cluster_id));
-        let is_installed = cluster.is_some_and(Cluster::installed);
+        let is_installed = cluster.is_some_and(Cluster::is_installed);
         state.agents.update(agent_id, |agent| agent.prepare_to_join(is_installed));
     }
     enter_state(state, agent_id, next, &info, tick);
     if let Some(agent) = state.agents.get(agent_id) {
         let message = format!("Host {}: Successfully registered", agent.hostname());
         let reason = EventReason::HostRegistrationSucceeded;
-        let event = about(agent, reason, false, message, &tick.actor, tick);
-        state.event(event);
+        let event = agent_event(agent, reason, false, message, &tick.actor, tick);
+        state.record_event(event);
     }
     Ok(())
 }
@@ -116,7 +118,9 @@ fn state_after_boot(agent: &Agent) -> Result<(HostState, String), String> {
         HostState::Disabled | HostState::DisabledUnbound => {
             Err(format!("Host is in {host_state} state: {info}"))
         }
-        _ if agent.bound_to().is_some() => Ok((HostState::Discovering, AWAITS_INVENTORY.into())),
+        _ if agent.bound_cluster().is_some() => {
+            Ok((HostState::Discovering, AWAITS_INVENTORY.into()))
+        }
         _ => Ok((HostState::DiscoveringUnbound, AWAITS_INVENTORY.into())),
     }
 }
@@ -134,7 +138,7 @@ fn describe_installation_disk(agent: &Agent) -> String {
 /// Makes the Agent of a host that its InfraEnv did not know, and that calls itself `id`. The error
 /// says why the InfraEnv takes no such host. `unapproved` is the number of its hosts that nobody
 /// has approved. The caller inserts the Agent.
-pub fn new(
+pub fn new_agent(
     state: &State,
     infra_env: &InfraEnv,
     id: &str,
@@ -150,7 +154,7 @@ pub fn new(
     }
     check_takes_new_hosts(state, infra_env)?;
     let mut labels = infra_env.spec.agent_labels.clone();
-    labels.insert(INFRA_ENV.into(), infra_env_name.clone());
+    labels.insert(INFRA_ENV_LABEL.into(), infra_env_name.clone());
     // The same machine in another InfraEnv may have the name already.
     let is_taken = state.agents.find(&Key::new(&*infra_env_metadata.namespace, id)).is_some();
     let name = if is_taken { format!("{infra_env_name}-{id}") } else { id.to_owned() };
@@ -167,7 +171,7 @@ pub fn new(
         ..Meta::default()
     };
     let mut agent = Agent { metadata, ..Agent::default() };
-    agent.status.kind = DAY1.into();
+    agent.status.kind = DAY1_HOST.into();
     id.clone_into(&mut agent.status.host_id);
     bind_to_cluster_of_infra_env(state, &mut agent, infra_env);
     Ok(agent)
@@ -177,8 +181,8 @@ fn check_takes_new_hosts(state: &State, infra_env: &InfraEnv) -> Result<(), Stri
     if infra_env.spec.image_type == "disconnected-iso" {
         return Err("Cannot register a host to an InfraEnv with disconnected-iso type".into());
     }
-    let Some(cluster_key) = infra_env.cluster() else { return Ok(()) };
-    let Some(cluster) = clusters::at(state, &cluster_key) else { return Ok(()) };
+    let Some(cluster_key) = infra_env.cluster_key() else { return Ok(()) };
+    let Some(cluster) = clusters::find_cluster(state, &cluster_key) else { return Ok(()) };
     match cluster_stage(state, cluster) {
         ClusterStage::Open => Ok(()),
         ClusterStage::Installed => {
@@ -190,14 +194,13 @@ fn check_takes_new_hosts(state: &State, infra_env: &InfraEnv) -> Result<(), Stri
 
 /// Binds a new host whose InfraEnv has a cluster to that, unless the same machine is bound already.
 fn bind_to_cluster_of_infra_env(state: &State, agent: &mut Agent, infra_env: &InfraEnv) {
-    let Some(cluster_key) = infra_env.cluster() else { return };
-    agent.spec.cluster_deployment_name = Some(ClusterReference::to(&cluster_key));
+    let Some(cluster_key) = infra_env.cluster_key() else { return };
+    agent.spec.cluster_deployment_name = Some(ClusterReference::from_key(&cluster_key));
     let id = &agent.status.host_id;
-    let is_bound_already = state
-        .agents
-        .rows()
-        .any(|other_agent| other_agent.status.host_id == *id && other_agent.bound_to().is_some());
-    if clusters::at(state, &cluster_key).is_none() || is_bound_already {
+    let is_bound_already = state.agents.rows().any(|other_agent| {
+        other_agent.status.host_id == *id && other_agent.bound_cluster().is_some()
+    });
+    if clusters::find_cluster(state, &cluster_key).is_none() || is_bound_already {
         return;
     }
     agent.bind(&cluster_key);
@@ -205,10 +208,10 @@ fn bind_to_cluster_of_infra_env(state: &State, agent: &mut Agent, infra_env: &In
 }
 
 /// Records a report of a host. The error says why the report is not accepted.
-pub fn report(
+pub fn accept_report(
     state: &mut State,
     agent_id: AgentId,
-    report: Report,
+    report: AgentReport,
     tick: &Tick,
 ) -> Result<(), String> {
     let Some(agent) = state.agents.get(agent_id) else { return Ok(()) };
@@ -227,8 +230,8 @@ pub fn report(
     if has_lost_media && let Some(agent) = state.agents.get(agent_id) {
         let message = format!("Host {hostname}: Unable to read from the discovery media");
         let reason = EventReason::HostMediaDisconnected;
-        let event = about(agent, reason, true, message, &tick.actor, tick);
-        state.event(event);
+        let event = agent_event(agent, reason, true, message, &tick.actor, tick);
+        state.record_event(event);
     }
     Ok(())
 }
@@ -242,7 +245,7 @@ fn check_inventory_is_accepted(
 ) -> Result<(), String> {
     let host_state = agent.state();
     let is_accepted = host_state.is_free()
-        || host_state.is_checked()
+        || host_state.is_bound_and_checked()
         || host_state == HostState::InstallingInProgress;
     if !is_accepted {
         return Err(format!(
@@ -251,12 +254,13 @@ fn check_inventory_is_accepted(
              disconnected-unbound insufficient-unbound installing-in-progress] states"
         ));
     }
-    if agent.bound_to().is_none() {
+    if agent.bound_cluster().is_none() {
         return Ok(());
     }
     let macs: Vec<String> = inventory.macs().map(str::to_lowercase).collect();
     for other_agent in state.agents.rows() {
-        let is_other_bound = other_agent.bound_to().is_some() && other_agent.key() != agent.key();
+        let is_other_bound =
+            other_agent.bound_cluster().is_some() && other_agent.key() != agent.key();
         if is_other_bound && other_agent.identities().any(|identity| macs.contains(&identity)) {
             return Err(format!(
                 "Host {} says that it has an address of host {}, which is bound",
@@ -268,14 +272,14 @@ fn check_inventory_is_accepted(
     Ok(())
 }
 
-fn record_report(agent: &mut Agent, report: Report, tick: &Tick) {
+fn record_report(agent: &mut Agent, report: AgentReport, tick: &Tick) {
     agent.status.last_contact_time = Some(tick.now);
     agent.status.media_disconnected = report.media_disconnected.unwrap_or(false);
     if let Some(mut inventory) = report.inventory {
         inventory.report_time = Some(tick.now);
         agent.status.found = false;
         let host_id = agent.status.host_id.clone();
-        agent.found(inventory, &host_id);
+        agent.set_inventory(inventory, &host_id);
     }
     let status = &mut agent.status;
     if let Some(ntp_sources) = report.ntp_sources {
@@ -296,7 +300,7 @@ fn record_report(agent: &mut Agent, report: Report, tick: &Tick) {
 /// What the agent on a host that has just checked in is to do: `next` (register, reboot or none),
 /// `after` how many seconds it checks in again, and the `peers` that it is to reach, which are the
 /// other hosts of its cluster with their addresses.
-pub fn after_check_in(state: &State, agent: &Agent) -> Value {
+pub fn check_in_answer(state: &State, agent: &Agent) -> Value {
     let host_state = agent.state();
     let next = match host_state {
         HostState::Binding | HostState::Unbinding => "register",
@@ -313,7 +317,8 @@ pub fn after_check_in(state: &State, agent: &Agent) -> Value {
     };
     let mut peers = Vec::new();
     for peer in state.agents.rows() {
-        let is_in_cluster = peer.bound_to().is_some() && peer.bound_to() == agent.bound_to();
+        let is_in_cluster =
+            peer.bound_cluster().is_some() && peer.bound_cluster() == agent.bound_cluster();
         if is_in_cluster && peer.key() != agent.key() {
             peers.push(json!({"agent": peer.metadata.name, "addresses": list_addresses(peer)}));
         }

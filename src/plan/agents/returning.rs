@@ -2,7 +2,7 @@
 //! somebody who boots them. It never decides that a host leaves its cluster.
 
 use crate::model::agent::{Agent, HostState};
-use crate::model::driver::EXEC;
+use crate::model::driver::PROGRAM_PREFIX;
 use crate::model::event_reason::EventReason;
 use crate::model::host::wipe::WIPE;
 use crate::model::host::{BOOT, BareMetalHost, HOLD, Image, REBOOT};
@@ -36,7 +36,7 @@ pub fn begin_return(
     if agent.status.found {
         enter_state(state, agent_id, HostState::DiscoveringUnbound, AWAITS_INVENTORY, tick);
     } else if boot_image.is_some() {
-        let host = agent.bmh().and_then(|key| state.hosts.by_key(&key));
+        let host = agent.host_key().and_then(|key| state.hosts.by_key(&key));
         let info = host.map(describe_boot).unwrap_or_default();
         enter_state(state, agent_id, HostState::Reclaiming, &info, tick);
     } else if was_used {
@@ -49,21 +49,21 @@ pub fn begin_return(
 /// The discovery image from which the controller of a host boots it again. None if nobody knows the
 /// image, if the host has no controller that can do it, or if no agent runs on the host.
 fn boot_image_url(state: &State, agent: &Agent) -> Option<String> {
-    let host = agent.bmh().and_then(|key| state.hosts.by_key(&key))?;
+    let host = agent.host_key().and_then(|key| state.hosts.by_key(&key))?;
     if agent.status.found || !can_boot(host) {
         return None;
     }
-    let infra_env = agent.infra_env().and_then(|key| state.infra_envs.by_key(&key))?;
-    infra_env.image().map(str::to_owned)
+    let infra_env = agent.infra_env_key().and_then(|key| state.infra_envs.by_key(&key))?;
+    infra_env.image_url().map(str::to_owned)
 }
 
 /// Gives the machine of a host back. If a cluster may have used it, its disks are wiped where that
 /// is asked for, and it is switched off or boots the image.
 pub fn release_machine(state: &mut State, agent: &Agent, boot_image: Option<&str>, tick: &Tick) {
-    let Some(host_id) = agent.bmh().and_then(|key| state.hosts.find(&key)) else { return };
+    let Some(host_id) = agent.host_key().and_then(|key| state.hosts.find(&key)) else { return };
     let was_used = was_used(state, agent) || agent.state() == HostState::DisabledUnbound;
     if was_used {
-        wiping::due(state, host_id, agent.infra_env().as_ref(), tick);
+        wiping::mark_for_wiping(state, host_id, agent.infra_env_key().as_ref(), tick);
     }
     leases::return_host(state, host_id);
     if was_used {
@@ -75,9 +75,9 @@ pub fn release_machine(state: &mut State, agent: &Agent, boot_image: Option<&str
 /// Agent is not enough: an installation that failed or was cancelled before the host reported any
 /// progress leaves the Agent as it was, and the machine switched on.
 pub fn was_used(state: &State, agent: &Agent) -> bool {
-    let host = agent.bmh().and_then(|key| state.hosts.by_key(&key));
+    let host = agent.host_key().and_then(|key| state.hosts.by_key(&key));
     let was_switched_on = host.is_some_and(|host| host.status.switched_on_for.is_some());
-    agent.state().is_used() || was_switched_on
+    agent.state().may_have_cluster_data() || was_switched_on
 }
 
 /// What the controller of a host that was a node is to do: boot it from the image, or else switch
@@ -97,14 +97,14 @@ fn prepare_used_host(host: &mut BareMetalHost, boot_image: Option<&str>, tick: &
     host.metadata.annotations.remove(REBOOT);
     host.metadata.annotations.remove(BOOT);
     // A host that was off some time ago may be on by now.
-    if host.power() == Some(false) && host.status.last_updated != Some(tick.now) {
+    if host.is_powered_on() == Some(false) && host.status.last_updated != Some(tick.now) {
         host.forget_power();
     }
 }
 
 /// Whether the controller of a host may boot it from an image.
 fn can_boot(host: &BareMetalHost) -> bool {
-    host.boots_images() && !host.is_left_alone() && !host.spec.disable_power_off
+    host.can_boot_images() && !host.is_left_alone() && !host.spec.disable_power_off
 }
 
 /// The state info of a host that its controller boots from the discovery image.
@@ -117,15 +117,17 @@ fn describe_boot(host: &BareMetalHost) -> String {
 /// The state info of a host that somebody has to boot from the discovery image. `since` is empty,
 /// or a clause that says for how long.
 fn describe_boot_by_hand(state: &State, agent: &Agent, since: &str) -> String {
-    let infra_env_key = agent.infra_env();
+    let infra_env_key = agent.infra_env_key();
     let infra_env = infra_env_key.as_ref().and_then(|key| state.infra_envs.by_key(key));
     let name = infra_env_key.as_ref().map(|key| key.name.as_str()).unwrap_or_default();
-    let image = match infra_env.and_then(InfraEnv::image) {
+    let image = match infra_env.and_then(InfraEnv::image_url) {
         Some(url) => url.to_owned(),
         None => format!("poolctl infraenv iso {name}"),
     };
     let wiper = infra_env.and_then(|infra_env| infra_env.metadata.annotation(WIPE));
-    let wipe = match wiper.filter(|wiper| wiper.starts_with(EXEC) && agent.bmh().is_none()) {
+    let wipe = match wiper
+        .filter(|wiper| wiper.starts_with(PROGRAM_PREFIX) && agent.host_key().is_none())
+    {
         Some(wiper) => format!("; wipe its disks first, {wiper} does it for BareMetalHosts alone"),
         None => String::new(),
     };
@@ -138,7 +140,7 @@ fn describe_boot_by_hand(state: &State, agent: &Agent, since: &str) -> String {
 /// again in time is somebody's to boot.
 pub fn follow_reclaim(state: &mut State, agent_id: AgentId, tick: &Tick) {
     let Some(agent) = state.agents.get(agent_id) else { return };
-    let host = agent.bmh().and_then(|key| state.hosts.by_key(&key));
+    let host = agent.host_key().and_then(|key| state.hosts.by_key(&key));
     let host_state = agent.state();
     // Wiping disks has no limit of time.
     if let Some(host) = host
@@ -149,7 +151,7 @@ pub fn follow_reclaim(state: &mut State, agent_id: AgentId, tick: &Tick) {
     }
     let wiped_at = host.and_then(|host| host.status.wipe.as_ref()).map(|wipe| wipe.since);
     let since = agent.status.state_since.max(wiped_at);
-    if !tick.jumped && since.is_some_and(|since| tick.now.since(since) > RETURN_TIMEOUT) {
+    if !tick.clock_jumped && since.is_some_and(|since| tick.now.since(since) > RETURN_TIMEOUT) {
         return give_up_reclaim(state, agent_id, tick);
     }
     let Some(host) = host else { return };
@@ -174,7 +176,7 @@ pub fn follow_reclaim(state: &mut State, agent_id: AgentId, tick: &Tick) {
 fn give_up_reclaim(state: &mut State, agent_id: AgentId, tick: &Tick) {
     let Some(agent) = state.agents.get(agent_id) else { return };
     let hostname = agent.hostname();
-    let limit = RETURN_TIMEOUT.short();
+    let limit = RETURN_TIMEOUT.to_short_text();
     let message = format!("Host {hostname}: did not register again within {limit}");
     record_event(state, agent_id, EventReason::HostReclaimFailed, true, message, tick);
     state.agents.update(agent_id, Agent::forget_cluster);
@@ -193,14 +195,14 @@ fn is_booted_from_image(state: &State, host: &BareMetalHost) -> bool {
 /// Follows a host that waits for somebody to boot it. An event says once that it waits for too
 /// long.
 pub fn follow_boot_by_hand(state: &mut State, agent_id: AgentId, tick: &Tick) {
-    if tick.jumped {
+    if tick.clock_jumped {
         return;
     }
     let Some(agent) = state.agents.get(agent_id) else { return };
     if !agent.is_late(RETURN_TIMEOUT, tick) {
         return await_boot_by_hand(state, agent_id, "", tick);
     }
-    let since = format!(", for more than {}", RETURN_TIMEOUT.short());
+    let since = format!(", for more than {}", RETURN_TIMEOUT.to_short_text());
     let info = describe_boot_by_hand(state, agent, &since);
     let message = format!("Host {}: {info}", agent.hostname());
     let is_noted = agent.status.overdue_noted_at >= agent.status.state_since;
@@ -221,7 +223,7 @@ pub fn await_boot_by_hand(state: &mut State, agent_id: AgentId, since: &str, tic
 
 /// Retires a host whose cluster is left running: no cluster gets it until somebody deletes its
 /// Agent.
-pub fn retire(state: &mut State, agent_id: AgentId, cluster: &str, tick: &Tick) {
+pub fn retire_host(state: &mut State, agent_id: AgentId, cluster: &str, tick: &Tick) {
     let Some(agent) = state.agents.get(agent_id) else { return };
     let message = format!("Host {}: retired, it goes on in cluster {cluster}", agent.hostname());
     let info = format!(
@@ -241,12 +243,12 @@ pub fn not_seen_off(cluster: &str) -> String {
 
 /// Why a host that is free is not picked, and what lets it be picked again.
 pub fn describe_hold(state: &State, agent: &Agent) -> Option<String> {
-    let host = agent.bmh().and_then(|key| state.hosts.by_key(&key))?;
-    let Some(why) = host.held() else {
+    let host = agent.host_key().and_then(|key| state.hosts.by_key(&key))?;
+    let Some(why) = host.hold_reason() else {
         let cluster = cluster_that_may_run(state, agent)?;
         return Some(format!("Host is held: {}", not_seen_off(cluster)));
     };
-    if !host.metadata.annotated_at_all(HOLD) {
+    if !host.metadata.has_annotation(HOLD) {
         return Some(format!("Host is held: {why}"));
     }
     let name = &host.metadata.name;

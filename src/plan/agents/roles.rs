@@ -5,9 +5,9 @@
 use std::collections::BTreeSet;
 
 use crate::model::agent::inventory::{Disk, Inventory};
-use crate::model::agent::needs::Needs;
+use crate::model::agent::needs::HostNeeds;
 use crate::model::agent::{Agent, Role};
-use crate::rules::validations::{eligible_disks, lacks};
+use crate::rules::validations::{eligible_disks, missing_requirements};
 
 /// The masters of a cluster whose install-config does not say how many it has.
 const DEFAULT_MASTERS: u64 = 3;
@@ -28,7 +28,7 @@ fn weight(inventory: &Inventory) -> Weight {
 }
 
 /// Where a host stands in the order in which machines are used up: by weight, then by name.
-pub fn rank(agent: &Agent) -> (Option<Weight>, String, String) {
+pub fn usage_order(agent: &Agent) -> (Option<Weight>, String, String) {
     let weight = valid_inventory(agent).map(weight);
     (weight, agent.hostname().to_owned(), agent.metadata.name.clone())
 }
@@ -36,11 +36,11 @@ pub fn rank(agent: &Agent) -> (Option<Weight>, String, String) {
 /// The role of each host of a cluster, in the order of the hosts. Unless there is only one node or
 /// the hosts join the cluster later, roles are assigned when all hosts that have none have
 /// reported.
-pub fn assign(hosts: &[&Agent], needs: &Needs) -> Vec<Role> {
+pub fn assign(hosts: &[&Agent], needs: &HostNeeds) -> Vec<Role> {
     let mut roles: Vec<Role> = hosts.iter().map(|host| host.spec.role).collect();
     let is_any_unknown =
         hosts.iter().any(|host| is_auto_assigned(host) && valid_inventory(host).is_none());
-    if is_any_unknown && !needs.day2 && !needs.is_sno() {
+    if is_any_unknown && !needs.day2 && !needs.is_single_node() {
         return roles;
     }
     let masters = roles.iter().filter(|role| matches!(role, Role::Master | Role::Bootstrap));
@@ -49,7 +49,7 @@ pub fn assign(hosts: &[&Agent], needs: &Needs) -> Vec<Role> {
     let mut candidates = Vec::new();
     for (index, host) in hosts.iter().enumerate() {
         if is_auto_assigned(host) && can_be_master(host, needs) {
-            candidates.push((rank(host), index));
+            candidates.push((usage_order(host), index));
         }
     }
     candidates.sort_unstable();
@@ -69,19 +69,19 @@ fn is_auto_assigned(agent: &Agent) -> bool {
 
 /// Whether the machine of a host is good enough for a master. The only node of a cluster is its
 /// master in any case: its failed checks then say what it lacks.
-fn can_be_master(agent: &Agent, needs: &Needs) -> bool {
-    if needs.is_sno() {
+fn can_be_master(agent: &Agent, needs: &HostNeeds) -> bool {
+    if needs.is_single_node() {
         return true;
     }
     let Some(inventory) = valid_inventory(agent) else { return false };
-    let missing = lacks(inventory, Role::Master, false);
+    let missing = missing_requirements(inventory, Role::Master, false);
     missing
         .iter()
         .all(|(id, _)| needs.ignored.as_ref().is_some_and(|ignored| ignored.contains(*id)))
 }
 
 fn valid_inventory(agent: &Agent) -> Option<&Inventory> {
-    agent.status.inventory.as_ref().filter(|inventory| inventory.is_valid())
+    agent.status.inventory.as_ref().filter(|inventory| inventory.is_complete())
 }
 
 /// The id of the disk on which a host is to be installed: the one that its spec asks for, else the
@@ -92,7 +92,7 @@ pub fn installation_disk(agent: &Agent, role: Role, is_sno: bool) -> Option<Stri
     let requested_disks = [&agent.spec.installation_disk_id, &agent.spec.installation_disk_path];
     let previous_id = &agent.status.installation_disk_id;
     let disk = if let Some(name) = requested_disks.into_iter().find(|name| !name.is_empty()) {
-        disks.into_iter().find(|disk| disk.is_called(name))
+        disks.into_iter().find(|disk| disk.is_named(name))
     } else if let Some(disk) = disks.iter().find(|disk| disk.id == *previous_id) {
         Some(*disk)
     } else {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     /// The first letters of the roles of all hosts.
-    fn roles(hosts: &[Agent], needs: &Needs) -> String {
+    fn roles(hosts: &[Agent], needs: &HostNeeds) -> String {
         let hosts: Vec<&Agent> = hosts.iter().collect();
         let roles = assign(&hosts, needs);
         roles.iter().filter_map(|role| role.name().chars().next()).collect()
@@ -159,15 +159,15 @@ mod tests {
             .map(|(inventory, name)| host(name, inventory))
             .collect();
         hosts.push(host("f", Some(with_gpu)));
-        assert_eq!(roles(&hosts, &Needs::default()), "wwmmmw");
-        let two = Needs { masters: Some(2), ..Needs::default() };
+        assert_eq!(roles(&hosts, &HostNeeds::default()), "wwmmmw");
+        let two = HostNeeds { masters: Some(2), ..HostNeeds::default() };
         assert_eq!(roles(&hosts, &two), "wwwmmw");
         hosts[0].spec.role = Role::Master;
         assert_eq!(roles(&hosts, &two), "mwwwmw");
-        assert_eq!(roles(&hosts, &Needs { day2: true, ..two.clone() }), "mwwwww");
+        assert_eq!(roles(&hosts, &HostNeeds { day2: true, ..two.clone() }), "mwwwww");
         hosts[1].status.inventory = None;
         assert_eq!(roles(&hosts, &two), "maaaaa");
-        let sno = Needs { masters: Some(1), ..Needs::default() };
+        let sno = HostNeeds { masters: Some(1), ..HostNeeds::default() };
         assert_eq!(roles(&[host("a", Some(machine(4, 8)))], &sno), "m");
     }
 

@@ -71,10 +71,10 @@ pub fn check_stage_limit(state: &mut State, agent_id: AgentId, is_sno: bool, tic
     let stage = progress.current_stage.clone();
     let limit = stage_limit(&stage, is_sno);
     let is_over = progress.stage_start_time.is_some_and(|start| tick.now.since(start) > limit);
-    if tick.jumped || !is_over || stage == "Done" || progress.stage_timed_out {
+    if tick.clock_jumped || !is_over || stage == "Done" || progress.stage_timed_out {
         return;
     }
-    let progress_info = format!("timed out after {}", limit.short());
+    let progress_info = format!("timed out after {}", limit.to_short_text());
     let hostname = agent.hostname();
     let message = format!("Host {hostname}: installation stage {stage} {progress_info}");
     state.agents.update(agent_id, |agent| {
@@ -85,7 +85,7 @@ pub fn check_stage_limit(state: &mut State, agent_id: AgentId, is_sno: bool, tic
     if stage == REBOOTING {
         let info = format!(
             "Host has not come up from its disk within {}: boot it from its installation disk",
-            limit.short()
+            limit.to_short_text()
         );
         enter_state(state, agent_id, HostState::InstallingPendingUserAction, &info, tick);
     }

@@ -26,7 +26,10 @@ pub struct NetworkCard {
 
 /// The configuration that names a MAC address of a host, with the names that the host has for its
 /// interfaces. Two configurations for one host are an error.
-pub fn network_of(agent: &Agent, configs: &[NMStateConfig]) -> Result<Option<Value>, String> {
+pub fn nmstate_for_agent(
+    agent: &Agent,
+    configs: &[NMStateConfig],
+) -> Result<Option<Value>, String> {
     let Some(inventory) = &agent.status.inventory else { return Ok(None) };
     let mut matching = configs.iter().filter(|config| config.is_for(inventory.macs()));
     let Some(config) = matching.next() else { return Ok(None) };
@@ -73,7 +76,7 @@ fn rename_interfaces(value: &mut Value, names: &BTreeMap<&str, &str>) {
 }
 
 /// The network of a host whose addresses were leased for it: all of them belong to its first card.
-pub fn of_leases(agent: &Agent, leases: &[IpLease]) -> Option<Value> {
+pub fn nmstate_of_leases(agent: &Agent, leases: &[IpLease]) -> Option<Value> {
     let card = cards(agent.status.inventory.as_ref()?).into_iter().next()?;
     let mut nmstate = json!({"interfaces": [{
         "name": card.name, "type": "ethernet", "state": "up", "mac-address": card.mac,

@@ -14,7 +14,7 @@ use self::cluster::Cluster;
 static NULL: Value = Value::Null;
 
 /// Every problem of an install-config and the agent-config beside it, as `FILE: PATH: WHY`.
-pub fn problems(install_config: &Value, agent_config: &Value) -> Vec<String> {
+pub fn find_problems(install_config: &Value, agent_config: &Value) -> Vec<String> {
     let mut report = Report { file: "install-config.yaml", problems: Vec::new() };
     let cluster = Cluster::read(install_config, &mut report);
     report.file = "agent-config.yaml";
@@ -96,7 +96,7 @@ fn is_in_any(networks: &[Subnet], address: Addr) -> bool {
 fn outside_of(networks: &[Subnet]) -> String {
     let networks: Vec<String> = networks
         .iter()
-        .map(|network| format!("{}/{}", network.first(), network.prefix_length()))
+        .map(|network| format!("{}/{}", network.first_address(), network.prefix_length()))
         .collect();
     format!("IP expected to be in one of the machine networks: {}", networks.join(","))
 }

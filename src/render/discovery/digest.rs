@@ -9,7 +9,7 @@ use crate::model::nmstate_config::NMStateConfig;
 
 /// A SHA-256 of what an image is made of. `configs` are all NMStateConfigs; those that the
 /// `InfraEnv` selects count.
-pub fn made_of(infra_env: &InfraEnv, configs: &[NMStateConfig]) -> String {
+pub fn hash_image_sources(infra_env: &InfraEnv, configs: &[NMStateConfig]) -> String {
     let mut spec = infra_env.spec.clone();
     // These have an effect on hosts that are known already, so they are not in the image.
     (spec.agent_labels, spec.agent_approval) = Default::default();
@@ -39,18 +39,18 @@ mod tests {
         let mut config = NMStateConfig::default();
         config.metadata.labels.insert("rack".into(), "7".into());
         let unlabelled = NMStateConfig::default();
-        let empty = made_of(&infra_env, &[]);
-        assert_eq!(made_of(&infra_env, &[config.clone(), unlabelled.clone()]), empty);
+        let empty = hash_image_sources(&infra_env, &[]);
+        assert_eq!(hash_image_sources(&infra_env, &[config.clone(), unlabelled.clone()]), empty);
         infra_env.spec.agent_approval = Some(AgentApproval { auto_approve: true });
         infra_env.metadata.labels.insert("a".into(), "b".into());
         infra_env.spec.nm_state_config_label_selector.match_labels = config.metadata.labels.clone();
-        assert_eq!(made_of(&infra_env, std::slice::from_ref(&unlabelled)), empty);
-        let with_config = made_of(&infra_env, &[unlabelled.clone(), config.clone()]);
+        assert_eq!(hash_image_sources(&infra_env, std::slice::from_ref(&unlabelled)), empty);
+        let with_config = hash_image_sources(&infra_env, &[unlabelled.clone(), config.clone()]);
         assert_ne!(with_config, empty);
-        assert_eq!(made_of(&infra_env, &[config.clone(), unlabelled]), with_config);
+        assert_eq!(hash_image_sources(&infra_env, &[config.clone(), unlabelled]), with_config);
         config.spec.config = json!({"interfaces": []});
-        assert_ne!(made_of(&infra_env, &[config]), with_config);
+        assert_ne!(hash_image_sources(&infra_env, &[config]), with_config);
         infra_env.spec.additional_ntp_sources.push("ntp.lab".into());
-        assert_ne!(made_of(&infra_env, &[]), empty);
+        assert_ne!(hash_image_sources(&infra_env, &[]), empty);
     }
 }

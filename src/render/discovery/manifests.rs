@@ -8,7 +8,7 @@ use crate::model::kinds::Kind;
 
 /// The files of its folder `cluster-manifests`, by name. No networks are among them: for those the
 /// installer would need nmstatectl, and a script of poolctl sets them up.
-pub fn manifests(infra_env: &InfraEnv, pull_secret: &str) -> [(&'static str, String); 2] {
+pub fn render_manifests(infra_env: &InfraEnv, pull_secret: &str) -> [(&'static str, String); 2] {
     let spec = &infra_env.spec;
     let metadata = &infra_env.metadata;
     // The installer accepts no other name for this architecture.
@@ -51,7 +51,7 @@ mod tests {
         infra_env.spec.cpu_architecture = "arm64".into();
         infra_env.spec.network_discovery_delay_seconds = Some(60);
         infra_env.spec.agent_labels.insert("rack".into(), "7".into());
-        let [(_, infra_env), (_, secret)] = manifests(&infra_env, "{}");
+        let [(_, infra_env), (_, secret)] = render_manifests(&infra_env, "{}");
         let infra_env: Value = serde_json::from_str(&infra_env).unwrap();
         let secret: Value = serde_json::from_str(&secret).unwrap();
         let expected = json!({"pullSecretRef": {"name": "pull"}, "cpuArchitecture": "aarch64"});

@@ -5,29 +5,29 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ipnet::IpNet;
 use serde_json::{Map, Value, json};
 
-use crate::model::data_template::Network;
+use crate::model::data_template::AnyNetwork;
 use crate::model::data_template::network::{
-    Bond, Link, Links, MacAddress, Route, Services, Vlan, is_mac,
+    Bond, Link, Links, MacAddress, Route, Services, Vlan, is_mac_address,
 };
 
-use super::{Facts, Leased};
+use super::{LeasedAddress, TemplateContext};
 
 const NO_POOL: &str = "fromPoolRef needs to contain a reference to an IPPool";
 
 /// Renders the networkData of a machine. It is null if the template has none.
-pub fn network_data(facts: &Facts<'_>) -> Result<Value, String> {
+pub fn render_network_data(facts: &TemplateContext<'_>) -> Result<Value, String> {
     let Some(data) = &facts.template.spec.network_data else { return Ok(Value::Null) };
     let links = render_links(facts, &data.links)?;
     let services = render_services(facts, &data.services)?;
     let mut networks = Vec::new();
-    for network in data.networks.all() {
+    for network in data.networks.list_networks() {
         networks.push(render_network(facts, &network)?);
     }
     Ok(json!({"links": links, "networks": networks, "services": services}))
 }
 
 /// Bonds, then ethernets, then VLANs.
-fn render_links(facts: &Facts<'_>, links: &Links) -> Result<Vec<Value>, String> {
+fn render_links(facts: &TemplateContext<'_>, links: &Links) -> Result<Vec<Value>, String> {
     let mut rendered = Vec::new();
     for bond in &links.bonds {
         rendered.push(render_bond(facts, bond)?);
@@ -45,7 +45,7 @@ fn render_links(facts: &Facts<'_>, links: &Links) -> Result<Vec<Value>, String> 
 
 /// The fields that all kinds of links have.
 fn render_link(
-    facts: &Facts<'_>,
+    facts: &TemplateContext<'_>,
     link: Link<'_>,
     mac_key: &str,
 ) -> Result<Map<String, Value>, String> {
@@ -62,7 +62,10 @@ fn render_link(
 }
 
 /// An address is written out, or taken from an interface or an annotation, in this order.
-fn resolve_mac_address(facts: &Facts<'_>, mac_address: &MacAddress) -> Result<String, String> {
+fn resolve_mac_address(
+    facts: &TemplateContext<'_>,
+    mac_address: &MacAddress,
+) -> Result<String, String> {
     let resolved = if !mac_address.string.is_empty() {
         mac_address.string.as_str()
     } else if !mac_address.from_host_interface.is_empty() {
@@ -72,13 +75,13 @@ fn resolve_mac_address(facts: &Facts<'_>, mac_address: &MacAddress) -> Result<St
     } else {
         ""
     };
-    if !is_mac(resolved) {
+    if !is_mac_address(resolved) {
         return Err(format!("bad MAC address: {resolved}"));
     }
     Ok(resolved.to_owned())
 }
 
-fn render_bond(facts: &Facts<'_>, bond: &Bond) -> Result<Value, String> {
+fn render_bond(facts: &TemplateContext<'_>, bond: &Bond) -> Result<Value, String> {
     if let Some(why) = bond.illegal_parameters() {
         return Err(why);
     }
@@ -94,7 +97,7 @@ fn render_bond(facts: &Facts<'_>, bond: &Bond) -> Result<Value, String> {
     Ok(fields.into())
 }
 
-fn render_vlan(facts: &Facts<'_>, vlan: &Vlan) -> Result<Value, String> {
+fn render_vlan(facts: &TemplateContext<'_>, vlan: &Vlan) -> Result<Value, String> {
     let Some(number) = vlan.number else {
         let id = &vlan.id;
         let why = format!("renderNetworkLinks: VLAN link \"{id}\" is missing required VlanID");
@@ -107,7 +110,7 @@ fn render_vlan(facts: &Facts<'_>, vlan: &Vlan) -> Result<Value, String> {
     Ok(fields.into())
 }
 
-fn render_network(facts: &Facts<'_>, network: &Network<'_>) -> Result<Value, String> {
+fn render_network(facts: &TemplateContext<'_>, network: &AnyNetwork<'_>) -> Result<Value, String> {
     let is_v4 = network.is_v4();
     let network_type = match network.list {
         "ipv4DHCP" => "ipv4_dhcp",
@@ -134,7 +137,7 @@ fn render_network(facts: &Facts<'_>, network: &Network<'_>) -> Result<Value, Str
 }
 
 /// Refuses an address of the other family: no machine could use it.
-fn check_family(lease: &Leased, network: &Network<'_>) -> Result<(), String> {
+fn check_family(lease: &LeasedAddress, network: &AnyNetwork<'_>) -> Result<(), String> {
     let address = &lease.address;
     let id = network.id;
     if network.is_v4() && address.parse::<Ipv4Addr>().is_err() {
@@ -146,7 +149,7 @@ fn check_family(lease: &Leased, network: &Network<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn render_route(facts: &Facts<'_>, route: &Route, is_v4: bool) -> Result<Value, String> {
+fn render_route(facts: &TemplateContext<'_>, route: &Route, is_v4: bool) -> Result<Value, String> {
     let gateway = match route.gateway.source() {
         Some(source) => facts.lease(source)?.gateway.as_str(),
         None => route.gateway.string.as_str(),
@@ -160,7 +163,7 @@ fn render_route(facts: &Facts<'_>, route: &Route, is_v4: bool) -> Result<Value, 
 }
 
 /// The DNS servers of the template, then those of the pool that it refers to.
-fn render_services(facts: &Facts<'_>, services: &Services) -> Result<Vec<Value>, String> {
+fn render_services(facts: &TemplateContext<'_>, services: &Services) -> Result<Vec<Value>, String> {
     let lease = services.source().map(|source| facts.lease(source)).transpose()?;
     let leased_servers = lease.into_iter().flat_map(|lease| &lease.dns);
     let servers = services.dns.iter().chain(leased_servers);

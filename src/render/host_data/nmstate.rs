@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 const MAIN_TABLE: u32 = 254;
 
 /// Renders interfaces, routes and DNS servers for nmstate. Without network data it is null.
-pub fn nmstate(network_data: &Value) -> Value {
+pub fn render_nmstate(network_data: &Value) -> Value {
     if network_data.is_null() {
         return Value::Null;
     }

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 
-use crate::model::data_template::Network;
+use crate::model::data_template::AnyNetwork;
 use crate::model::data_template::network::{
-    Links, MacAddress, NetworkData, ObjectAnnotation, Route, Services, is_mac,
+    Links, MacAddress, NetworkData, ObjectAnnotation, Route, Services, is_mac_address,
 };
 
 use super::{check_list_length, check_object_type, check_required_text};
@@ -36,7 +36,7 @@ fn check_links(links: &Links, problems: &mut Vec<String>) {
         check_list_length(&format!("spec.networkData.links.{list}"), length, problems);
     }
     let mut seen = BTreeSet::new();
-    for (index, link) in links.all() {
+    for (index, link) in links.list_links() {
         let path = format!("spec.networkData.links.{}[{index}]", link.list);
         check_required_text(&format!("{path}.id"), link.id, problems);
         if !seen.insert(link.id) {
@@ -99,7 +99,7 @@ fn is_interface_name(name: &str) -> bool {
 /// Checks that `id` is the id of another link than `own_id`. A template without any links refers to
 /// the links of the machine, which nobody knows here.
 fn check_reference(path: &str, id: &str, links: &Links, own_id: &str, problems: &mut Vec<String>) {
-    let link_ids: Vec<&str> = links.all().iter().map(|(_, link)| link.id).collect();
+    let link_ids: Vec<&str> = links.list_links().iter().map(|(_, link)| link.id).collect();
     if id.is_empty() {
         problems.push(format!("{path}: cannot be empty"));
     } else if id == own_id {
@@ -113,7 +113,7 @@ fn check_reference(path: &str, id: &str, links: &Links, own_id: &str, problems: 
 /// An address is written out, or taken from an interface or an annotation, in this order.
 fn check_mac_address(path: &str, mac_address: &MacAddress, problems: &mut Vec<String>) {
     if !mac_address.string.is_empty() {
-        if !is_mac(&mac_address.string) {
+        if !is_mac_address(&mac_address.string) {
             problems.push(format!("{path}.string: bad MAC address: {}", mac_address.string));
         }
     } else if mac_address.from_host_interface.is_empty() {
@@ -136,8 +136,8 @@ fn check_annotation(path: &str, annotation: &ObjectAnnotation, problems: &mut Ve
 
 fn check_networks(data: &NetworkData, problems: &mut Vec<String>) {
     let mut seen = BTreeSet::new();
-    for network in data.networks.all() {
-        let path = format!("spec.networkData.networks.{}[{}]", network.list, network.at);
+    for network in data.networks.list_networks() {
+        let path = format!("spec.networkData.networks.{}[{}]", network.list, network.index);
         check_required_text(&format!("{path}.id"), network.id, problems);
         if !seen.insert((network.list, network.id)) {
             problems.push(format!("{path}.id: another network has the id `{}` too", network.id));
@@ -158,7 +158,7 @@ fn check_networks(data: &NetworkData, problems: &mut Vec<String>) {
     }
 }
 
-fn check_route(path: &str, route: &Route, network: &Network<'_>, problems: &mut Vec<String>) {
+fn check_route(path: &str, route: &Route, network: &AnyNetwork<'_>, problems: &mut Vec<String>) {
     let is_v4 = network.is_v4();
     let longest_prefix = if is_v4 { 32 } else { 128 };
     if route.prefix > longest_prefix {

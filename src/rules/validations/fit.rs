@@ -11,7 +11,11 @@ use super::hardware::{
 
 /// The requirements of a role that a machine does not meet, each with the id of its validation. If
 /// there are none, the machine is good enough.
-pub fn lacks(inventory: &Inventory, role: Role, is_sno: bool) -> Vec<(&'static str, String)> {
+pub fn missing_requirements(
+    inventory: &Inventory,
+    role: Role,
+    is_sno: bool,
+) -> Vec<(&'static str, String)> {
     let minimum = Minimum::of_role(role, is_sno);
     let mut missing = Vec::new();
     let cores = inventory.cpu.count;
@@ -57,7 +61,7 @@ mod tests {
         let disk = Disk { size_bytes: 60 * GB, ..Disk::default() };
         let inventory = Inventory { disks: vec![disk], ..Inventory::default() };
         let expected = ["0 CPU cores < 4", "memory 0.00 GiB < 16.00 GiB", "disk 60 GB < 100 GB"];
-        let missing = lacks(&inventory, Role::Master, false);
+        let missing = missing_requirements(&inventory, Role::Master, false);
         assert_eq!(missing.into_iter().map(|(_, why)| why).collect::<Vec<_>>(), expected);
     }
 }

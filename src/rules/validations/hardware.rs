@@ -4,7 +4,8 @@ use crate::model::agent::inventory::{Disk, Inventory, Memory};
 use crate::model::agent::{Agent, Role, Validation};
 
 use super::{
-    Around, MISSING_INVENTORY, PENDING, ValidationContext, fail_if, hostname_problem, validation,
+    ClusterContext, MISSING_INVENTORY, PENDING, ValidationContext, fail_if, hostname_problem,
+    validation,
 };
 
 const GIB: u64 = 1 << 30;
@@ -53,7 +54,7 @@ pub(super) fn validate(context: &ValidationContext<'_>) -> Vec<Validation> {
     };
     let why_pending = match inventory {
         None => Some(MISSING_INVENTORY),
-        Some(inventory) if !inventory.is_valid() => Some("Inventory is truncated"),
+        Some(inventory) if !inventory.is_complete() => Some("Inventory is truncated"),
         Some(_) => None,
     };
     if let Some(why) = why_pending {
@@ -131,10 +132,10 @@ fn validate_inventory(context: &ValidationContext<'_>, inventory: &Inventory) ->
 fn validate_for_cluster(
     agent: &Agent,
     inventory: &Inventory,
-    cluster: &Around<'_>,
+    cluster: &ClusterContext<'_>,
 ) -> Vec<Validation> {
     let name = agent.hostname();
-    let has_twin = cluster.others.iter().any(|other_agent| other_agent.hostname() == name);
+    let has_twin = cluster.other_agents.iter().any(|other_agent| other_agent.hostname() == name);
     let twin_problem = has_twin.then(|| format!("Hostname {name} is not unique in cluster"));
     let platform = cluster.needs.platform.as_str();
     let mut validations = vec![
@@ -435,7 +436,7 @@ mod tests {
         let types = "Drive type is ODD, it must be one of HDD, SSD, Multipath, RAID, iSCSI, FC.";
         assert_eq!(problems[0], ["Disk has partitions", "Disk is removable", types]);
         let mut eligibility = inventory.disks[0].installation_eligibility.clone();
-        eligibility.judge(problems[0].clone());
+        eligibility.set_verdict(problems[0].clone());
         assert!(!eligibility.eligible);
         assert_eq!(eligibility.judged_reasons, [types]);
         assert!(problems[1].is_empty() && problems[3].is_empty());

@@ -53,7 +53,7 @@ const VALIDATION_IDS: [&str; 38] = [
 
 /// The ids of the validations that a cluster with these annotations ignores; none if it has no such
 /// annotation.
-pub fn ignored(annotations: &BTreeMap<String, String>) -> Option<BTreeSet<String>> {
+pub fn ignored_validations(annotations: &BTreeMap<String, String>) -> Option<BTreeSet<String>> {
     let list = annotations.get(IGNORED)?;
     Some(split_ids(list).map(str::to_owned).collect())
 }

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::address::{Addr, Stretch, Subnet};
+use crate::model::address::{Addr, IpRange, Subnet};
 use crate::model::agent::inventory::{Interface, Inventory, Route};
-use crate::model::agent::needs::Needs;
+use crate::model::agent::needs::HostNeeds;
 use crate::model::agent::{Agent, ImageReport, PeerReport, Role, Validation};
 
 use super::{
-    Around, FAILURE, MISSING_INVENTORY, PENDING, SUCCESS, ValidationContext, fail_if, validation,
+    ClusterContext, FAILURE, MISSING_INVENTORY, PENDING, SUCCESS, ValidationContext, fail_if,
+    validation,
 };
 
 /// Seconds that the clock of a host may be ahead.
@@ -77,7 +78,7 @@ fn validate_platform(context: &ValidationContext<'_>) -> Option<Validation> {
     let is_openstack = vendor.is_some_and(|vendor| vendor.product_name == "OpenStack Compute");
     let is_allowed = if is_openstack {
         let needs = context.cluster?.needs;
-        needs.user_managed || needs.day2 || needs.is_sno()
+        needs.user_managed || needs.day2 || needs.is_single_node()
     } else {
         true
     };
@@ -165,16 +166,16 @@ fn find_overlapping_subnets(inventory: &Inventory) -> Option<String> {
     let subnets = written.filter_map(|address| address.parse::<Subnet>().ok());
     // An agent may send very many. Once they are sorted, a network that overlaps any other one also
     // overlaps its neighbour.
-    let mut ranges: Vec<(bool, Stretch, u8)> = subnets
+    let mut ranges: Vec<(bool, IpRange, u8)> = subnets
         .filter(|subnet| !subnet.is_single())
-        .map(|subnet| (subnet.written().is_v4(), subnet.whole(), subnet.prefix_length()))
+        .map(|subnet| (subnet.written_address().is_v4(), subnet.to_range(), subnet.prefix_length()))
         .collect();
     ranges.sort_unstable();
     ranges.dedup();
     for (first, second) in ranges.iter().zip(ranges.iter().skip(1)) {
         let (_, range, length) = first;
         let (_, next_range, next_length) = second;
-        if range.meets(*next_range) {
+        if range.overlaps(*next_range) {
             return Some(format!(
                 "Address networks are overlapping: {}/{length}, {}/{next_length}",
                 range.start, next_range.start
@@ -199,7 +200,10 @@ fn parse_address(written: &str) -> Option<Addr> {
 }
 
 /// The validations that only a cluster can ask for.
-fn validate_for_cluster(context: &ValidationContext<'_>, cluster: &Around<'_>) -> Vec<Validation> {
+fn validate_for_cluster(
+    context: &ValidationContext<'_>,
+    cluster: &ClusterContext<'_>,
+) -> Vec<Validation> {
     let needs = cluster.needs;
     let networks = &needs.machine_networks;
     let may_be_anywhere = needs.user_managed || needs.day2;
@@ -221,7 +225,7 @@ fn validate_for_cluster(context: &ValidationContext<'_>, cluster: &Around<'_>) -
     let id = "no-ip-collisions-in-network";
     let success = "No IP collisions were detected";
     validations.push(validate_inventory(context, id, success, |inventory| {
-        find_collision(&context.agent.metadata.name, inventory, cluster.others)
+        find_collision(&context.agent.metadata.name, inventory, cluster.other_agents)
     }));
     validations.extend(validate_connectivity(context, cluster));
     validations
@@ -253,17 +257,20 @@ fn find_collision(name: &str, inventory: &Inventory, other_agents: &[&Agent]) ->
 
 /// Whether the host reaches the others of its cluster, and how fast. Left out while all others are
 /// found hosts: those answer nobody before they are installed.
-fn validate_connectivity(context: &ValidationContext<'_>, cluster: &Around<'_>) -> Vec<Validation> {
+fn validate_connectivity(
+    context: &ValidationContext<'_>,
+    cluster: &ClusterContext<'_>,
+) -> Vec<Validation> {
     let needs = cluster.needs;
-    if needs.is_sno() || needs.day2 {
+    if needs.is_single_node() || needs.day2 {
         return connectivity_validations(SUCCESS, "Host needs no connectivity to other hosts");
     }
-    if cluster.others.len() + 1 < QUORUM {
+    if cluster.other_agents.len() + 1 < QUORUM {
         let why = "Not enough hosts in cluster to calculate connectivity groups";
         return connectivity_validations(PENDING, why);
     }
     let other_agents: Vec<&Agent> =
-        cluster.others.iter().copied().filter(|agent| !agent.status.found).collect();
+        cluster.other_agents.iter().copied().filter(|agent| !agent.status.found).collect();
     if other_agents.is_empty() {
         return Vec::new();
     }
@@ -288,7 +295,7 @@ fn report_about<'a>(agent: &'a Agent, peer: &Agent) -> Option<&'a PeerReport> {
     agent.status.peers.iter().find(|report| report.agent == peer.metadata.name)
 }
 
-fn validate_majority(agent: &Agent, other_agents: &[&Agent], needs: &Needs) -> Validation {
+fn validate_majority(agent: &Agent, other_agents: &[&Agent], needs: &HostNeeds) -> Validation {
     let reports: Vec<&PeerReport> =
         other_agents.iter().filter_map(|peer| report_about(agent, peer)).collect();
     let reached_count = reports.iter().filter(|report| is_reached(report, needs)).count();
@@ -303,7 +310,7 @@ fn validate_majority(agent: &Agent, other_agents: &[&Agent], needs: &Needs) -> V
 }
 
 /// Whether a peer is reached at an address of the machine networks, or at any if there are none.
-fn is_reached(report: &PeerReport, needs: &Needs) -> bool {
+fn is_reached(report: &PeerReport, needs: &HostNeeds) -> bool {
     let networks = &needs.machine_networks;
     if needs.user_managed || networks.is_empty() {
         return !report.reached.is_empty();
@@ -420,10 +427,12 @@ mod tests {
     fn connectivity_of(peers: Vec<PeerReport>) -> String {
         let master = host("b", Role::Master, vec![]);
         let worker = host("c", Role::Worker, vec![]);
-        let needs =
-            Needs { machine_networks: vec!["10.0.0.0/24".parse().unwrap()], ..Needs::default() };
+        let needs = HostNeeds {
+            machine_networks: vec!["10.0.0.0/24".parse().unwrap()],
+            ..HostNeeds::default()
+        };
         let agent = host("a", Role::Master, peers);
-        let cluster = Around { needs: &needs, others: &[&master, &worker] };
+        let cluster = ClusterContext { needs: &needs, other_agents: &[&master, &worker] };
         let context = ValidationContext {
             agent: &agent,
             role: Role::Master,

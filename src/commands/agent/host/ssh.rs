@@ -63,7 +63,7 @@ pub fn check_proof(
             let hash = hash_secret(token);
             let is_admitted = state.infra_envs.by_key(infra_env_key).is_some_and(|infra_env| {
                 let mut tokens = infra_env.tokens.iter();
-                tokens.any(|token| token.hash == hash && token.is_good(tick.now))
+                tokens.any(|token| token.hash == hash && token.is_valid(tick.now))
             });
             if !is_admitted {
                 return Err(refuse_proof("the token is unknown, revoked or expired"));
@@ -105,13 +105,13 @@ impl Ssh {
         let mut lines = content.lines().map(str::trim).filter(|line| !line.is_empty());
         let key = lines.next().unwrap_or_default();
         let has_more_lines = lines.next().is_some();
-        if has_more_lines || key.is_empty() || !rules::infra_envs::is_key(key) {
+        if has_more_lines || key.is_empty() || !rules::infra_envs::is_ssh_key(key) {
             return Err(Refusal::usage("that is no file with one public key of SSH")
                 .advise("ssh-keygen -t ed25519 -f hosts, and give hosts.pub")
                 .into());
         }
         let mut words = vec![std::env::current_exe()?.display().to_string(), "--state".into()];
-        words.push(std::path::absolute(context.path()?)?.display().to_string());
+        words.push(std::path::absolute(context.state_path()?)?.display().to_string());
         words.extend(["agent".into(), "ssh".into()]);
         if let Some(name) = &self.infraenv {
             words.extend(["--infraenv".into(), parse_infra_env_key(context, name)?.to_string()]);
@@ -140,8 +140,8 @@ fn parse_infra_env_key(context: &Context, name: &str) -> Result<Key, Refusal> {
         Some((namespace, name)) => (namespace.to_owned(), name),
         None => (context.namespace()?, name),
     };
-    rules::name_of(Kind::Namespace, &namespace)?;
-    rules::name_of(Kind::InfraEnv, name)?;
+    rules::check_name(Kind::Namespace, &namespace)?;
+    rules::check_name(Kind::InfraEnv, name)?;
     Ok(Key::new(namespace, name))
 }
 
@@ -189,10 +189,10 @@ impl Verb for Ssh {
             return Err(Refusal::new(Exit::Denied, "this key is of another InfraEnv").into());
         }
         for (kind, name) in [(Kind::Namespace, namespace), (Kind::InfraEnv, name)] {
-            rules::name_of(kind, name)?;
+            rules::check_name(kind, name)?;
         }
         let infra_env_key = Key::new(namespace, name);
-        let store = context.look()?;
+        let store = context.open_existing_state()?;
         let reply = match request {
             "register" => {
                 let proof = match (message.secret, message.token) {
@@ -225,7 +225,7 @@ fn take_message(
     request: &str,
 ) -> Result<Value, Refusal> {
     let agent_key = store
-        .agent_of(infra_env_key, &message.host_id)?
+        .find_agent_of_host(infra_env_key, &message.host_id)?
         .ok_or_else(|| refuse_proof(WRONG_SECRET))?;
     let secret = message.secret.ok_or_else(|| refuse_proof(WRONG_SECRET))?;
     let hash = hash_secret(&secret);
@@ -236,7 +236,7 @@ fn take_message(
         }
         if request == "report" {
             let document = message.report.unwrap_or_default();
-            let report = report::read(&document.to_string()).map_err(Refusal::invalid)?;
+            let report = report::parse_report(&document.to_string()).map_err(Refusal::invalid)?;
             take_report(store, state, agent_id, report, tick)?;
         }
         state.agents.update(agent_id, |agent| {
@@ -245,6 +245,6 @@ fn take_message(
             agent.status.media_disconnected &= request == "report";
         });
         let agent = state.agents.get(agent_id);
-        Ok(agent.map(|agent| agents::after_check_in(state, agent)).unwrap_or_default())
+        Ok(agent.map(|agent| agents::check_in_answer(state, agent)).unwrap_or_default())
     })
 }

@@ -5,14 +5,16 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::drivers::discovery::{Build, COREOS_INSTALLER, OPENSHIFT_INSTALL, Unconfigured};
+use crate::drivers::discovery::{
+    COREOS_INSTALLER, DiscoveryImage, OPENSHIFT_INSTALL, UnconfiguredIgnition,
+};
 use crate::drivers::{programs, shelf};
 use crate::model::documents::{SecretValue, SettingsSpec};
 use crate::model::infra_env::InfraEnv;
 use crate::model::meta::{Key, Meta};
 use crate::model::nmstate_config::NMStateConfig;
 use crate::model::refusal::{Exit, Refusal};
-use crate::render::discovery::{Discovery, ignition, kernel_arguments, manifests};
+use crate::render::discovery::{Discovery, kernel_arguments, render_ignition, render_manifests};
 use crate::render::redact;
 use crate::store::{Store, copies};
 
@@ -39,25 +41,26 @@ impl Iso {
     pub(super) fn make_image(&self, sources: &ImageSources<'_>, out: &Path) -> anyhow::Result<()> {
         let ignition = self.make_ignition(sources)?;
         let Some(base_image) = &self.base else {
-            return Ok(copies::place(out, ignition.as_bytes(), true)?);
+            return Ok(copies::write_private_file(out, ignition.as_bytes(), true)?);
         };
         let program = sources.find_program(COREOS_INSTALLER)?;
         let work_folder = tempfile::tempdir()?;
         let ignition_file = work_folder.path().join("discovery.ign");
-        copies::place(&ignition_file, ignition.as_bytes(), false)?;
-        let build = Build {
+        copies::write_private_file(&ignition_file, ignition.as_bytes(), false)?;
+        let build = DiscoveryImage {
             program: &program,
             base_iso: &std::path::absolute(base_image)?,
             ignition: &ignition_file,
-            kargs: &kernel_arguments(sources.infra_env),
-            out,
+            kernel_arguments: &kernel_arguments(sources.infra_env),
+            output_path: out,
         };
         // Below isoDirectory every image has a folder of its own.
-        let own_folder = if self.out.is_none() { Some(copies::parent(out)) } else { None };
+        let own_folder = if self.out.is_none() { Some(copies::parent_folder(out)) } else { None };
         if let Some(folder) = own_folder {
-            shelf::folder(folder).map_err(|error| Refusal::unwritable(folder, &error))?;
+            shelf::create_image_folder(folder)
+                .map_err(|error| Refusal::unwritable(folder, &error))?;
         }
-        if let Err(why) = build.run(|| sources.is_interrupted()) {
+        if let Err(why) = build.make(|| sources.is_interrupted()) {
             if let Some(folder) = own_folder {
                 // Only an empty folder is removed.
                 drop(std::fs::remove_dir(folder));
@@ -85,7 +88,7 @@ impl Iso {
             config: self.agent_config(sources.token)?,
             base: &base,
         };
-        let document = ignition(&discovery).map_err(|why| sources.refuse_ignition(&why))?;
+        let document = render_ignition(&discovery).map_err(|why| sources.refuse_ignition(&why))?;
         Ok(document.to_string())
     }
 
@@ -105,14 +108,14 @@ impl ImageSources<'_> {
     fn pull_secret(&self) -> Result<SecretValue, Refusal> {
         let name = &*self.infra_env.spec.pull_secret_ref.name;
         let secret = Key::new(&*self.infra_env.metadata.namespace, name);
-        self.store.secret_value(&secret, PULL_SECRET_KEY)?.ok_or_else(|| {
+        self.store.read_secret_value(&secret, PULL_SECRET_KEY)?.ok_or_else(|| {
             Refusal::not_found(format!("secret `{name}` has no {PULL_SECRET_KEY}"))
                 .next(format!("poolctl secret create {name} --from-file={PULL_SECRET_KEY}=FILE"))
         })
     }
 
     fn find_program(&self, name: &str) -> Result<PathBuf, Refusal> {
-        programs::find(self.settings, name)
+        programs::find_program(self.settings, name)
             .map_err(|why| Refusal::invalid(why).next(EXPLAIN_PROGRAMS))
     }
 
@@ -120,17 +123,18 @@ impl ImageSources<'_> {
     fn unconfigured_ignition(&self, pull_secret: &str) -> Result<String, Refusal> {
         let program = self.find_program(OPENSHIFT_INSTALL)?;
         // Its messages are shown, and must not show these.
-        let mut secrets = redact::secrets_in(pull_secret, true);
+        let mut secrets = redact::find_secrets(pull_secret, true);
         if let Some(proxy) = &self.infra_env.spec.proxy {
             for url in [&proxy.http_proxy, &proxy.https_proxy] {
                 secrets.extend(redact::secrets_of_variable("PROXY", url));
             }
         }
-        let manifests = manifests(self.infra_env, pull_secret);
-        let run = Unconfigured { program: &program, manifests: &manifests, secrets: &secrets };
-        run.run(|| self.is_interrupted()).map_err(|why| {
+        let manifests = render_manifests(self.infra_env, pull_secret);
+        let run =
+            UnconfiguredIgnition { program: &program, manifests: &manifests, secrets: &secrets };
+        run.make(|| self.is_interrupted()).map_err(|why| {
             let Meta { name, namespace, .. } = &self.infra_env.metadata;
-            let namespace_option = self.context.in_namespace(namespace);
+            let namespace_option = self.context.namespace_option(namespace);
             Refusal::invalid("the Ignition was not begun")
                 .because(why)
                 .advise(format!("poolctl get infraenv {name} -o yaml{namespace_option}"))
@@ -139,7 +143,7 @@ impl ImageSources<'_> {
 
     fn refuse_ignition(&self, why: &str) -> Refusal {
         let Meta { name, namespace, .. } = &self.infra_env.metadata;
-        let namespace_option = self.context.in_namespace(namespace);
+        let namespace_option = self.context.namespace_option(namespace);
         Refusal::invalid("the Ignition was not made")
             .because(why)
             .advise(format!("poolctl edit infraenv {name}{namespace_option}"))
@@ -147,7 +151,7 @@ impl ImageSources<'_> {
 
     /// Whether a signal has asked to end; it is remembered in `caught`.
     fn is_interrupted(&self) -> bool {
-        let caught = self.context.world.interrupted();
+        let caught = self.context.world.take_signal();
         self.caught.set(caught.map(|caught| Exit::by_signal(caught.signal)).or(self.caught.get()));
         self.caught.get().is_some()
     }

@@ -4,7 +4,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::rules::infra_envs::is_key;
+use crate::rules::infra_envs::is_ssh_key;
 
 /// The bytes before the name of the cipher in a private key of OpenSSH.
 const MAGIC: &[u8] = b"openssh-key-v1\0";
@@ -46,7 +46,7 @@ pub fn match_known_hosts(content: &str, host: &str, port: u16) -> KnownHostsMatc
         // An authority whose certificates are believed is as good as a key.
         let line = line.strip_prefix("@cert-authority").map_or(line, str::trim_start);
         let Some((hosts, key)) = line.split_once([' ', '\t']) else { continue };
-        if hosts.starts_with('@') || key.trim().is_empty() || !is_key(key) {
+        if hosts.starts_with('@') || key.trim().is_empty() || !is_ssh_key(key) {
             continue;
         }
         if names.iter().any(|name| matches_host(hosts, name)) {

@@ -198,7 +198,8 @@ impl<'v> Host<'v> {
         for is_v4 in [true, false] {
             let addresses: Vec<Addr> =
                 self.static_addresses.iter().copied().filter(|ip| ip.is_v4() == is_v4).collect();
-            let is_family_used = networks.iter().any(|network| network.written().is_v4() == is_v4);
+            let is_family_used =
+                networks.iter().any(|network| network.written_address().is_v4() == is_v4);
             let is_fine = addresses.is_empty()
                 || addresses.iter().any(|address| is_in_any(networks, *address))
                 || self.has_dynamic_addresses(is_v4);

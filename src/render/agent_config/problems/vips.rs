@@ -113,9 +113,9 @@ impl<'v> Vips<'v> {
         }
         let families: Vec<bool> =
             values.iter().filter_map(parse_address).map(Addr::is_v4).collect();
-        let is_dual_stack = networks.iter().any(|network| network.written().is_v4())
-            && networks.iter().any(|network| !network.written().is_v4());
-        let primary_family = networks.first().map(|network| network.written().is_v4());
+        let is_dual_stack = networks.iter().any(|network| network.written_address().is_v4())
+            && networks.iter().any(|network| !network.written_address().is_v4());
+        let primary_family = networks.first().map(|network| network.written_address().is_v4());
         match (families.as_slice(), *values) {
             ([family], [value]) if is_dual_stack && Some(*family) != primary_family => {
                 let why = format!(
