@@ -14,7 +14,7 @@ use crate::model::refusal::Refusal;
 use crate::store::Store;
 
 use crate::commands::agent::confirm_leaving_cluster;
-use crate::commands::misfits;
+use crate::commands::customization_warnings;
 use crate::commands::{Context, Verb, scope};
 use crate::manifest::{self, ReadOptions};
 
@@ -80,7 +80,7 @@ impl Verb for Apply {
             };
             context.report_change(*kind, key, &result)?;
         }
-        misfits::warn_about_customizations(context, &passed.state, &changed);
+        customization_warnings::warn_about_customizations(context, &passed.state, &changed);
         Ok(context.report_pass(&passed)?)
     }
 }

@@ -24,7 +24,7 @@ use crate::render::{manifests, redact};
 use crate::{plan, rules, yaml};
 
 use crate::commands::pool::render::TrialRender;
-use crate::commands::{Context, Verb, misfits, scope, target};
+use crate::commands::{Context, Verb, customization_warnings, scope, target};
 use crate::manifest;
 
 #[derive(Args)]
@@ -64,7 +64,11 @@ impl Verb for Create {
             put_object(state, object, true, tick)
         })?;
         context.report_change(Kind::Customization, &key, "created")?;
-        misfits::warn_about_customizations(context, &passed.state, &[(Kind::Customization, key)]);
+        customization_warnings::warn_about_customizations(
+            context,
+            &passed.state,
+            &[(Kind::Customization, key)],
+        );
         Ok(context.report_pass(&passed)?)
     }
 }

@@ -4,7 +4,7 @@
 use clap::Args;
 use serde_json::Value;
 
-use crate::drivers::place::{JobFolder, JobState};
+use crate::drivers::job_folder::{JobFolder, JobState};
 use crate::drivers::{log, supervise};
 use crate::model::job::Job;
 use crate::model::kinds::Kind;

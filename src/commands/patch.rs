@@ -19,7 +19,7 @@ use crate::store::Store;
 use crate::yaml;
 
 use crate::commands::agent::confirm_leaving_cluster;
-use crate::commands::misfits;
+use crate::commands::customization_warnings;
 use crate::commands::{Context, Verb, scope, target};
 use crate::manifest;
 
@@ -128,7 +128,11 @@ pub fn change_object(
     for warning in &warnings {
         context.warn(warning);
     }
-    misfits::warn_about_customizations(context, &passed.state, &[(kind, object.key())]);
+    customization_warnings::warn_about_customizations(
+        context,
+        &passed.state,
+        &[(kind, object.key())],
+    );
     Ok(context.report_pass(&passed)?)
 }
 

@@ -15,9 +15,9 @@ use crate::model::order::{JobEnding, Verdict};
 
 use super::certificate_requests::{self, KnownHost};
 use super::files::read_regular_file;
+use super::job_folder::BOOT_IMAGE;
 use super::kube::{self, ClusterClient};
 use super::log::PROMPT;
-use super::place::BOOT_IMAGE;
 use super::process::Stopwatch;
 use super::task::{CompanionProgram, Stopped, Task};
 use super::{image, machines};

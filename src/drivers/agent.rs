@@ -17,7 +17,7 @@ use super::installer::{
     Installer, ending_before_creation, ending_of_failed_step, save_installation,
     write_install_config,
 };
-use super::place::BOOT_IMAGE;
+use super::job_folder::BOOT_IMAGE;
 use super::task::{Stopped, Task};
 use super::{add_nodes, credentials, kube, machines, power, release};
 

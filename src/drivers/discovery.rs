@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use super::image_folder;
 use super::process::{self, BackgroundProgram, PATH, Stopwatch};
 use super::scrub::Secrets;
-use super::shelf;
 
 /// The programs by the names that the Settings may have for them.
 pub const COREOS_INSTALLER: &str = "coreos-installer";
@@ -63,7 +63,7 @@ impl DiscoveryImage<'_> {
     }
 
     fn move_into_place(&self, image: &Path) -> io::Result<()> {
-        shelf::open_to_group(image)?;
+        image_folder::open_to_group(image)?;
         File::open(image)?.sync_all()?;
         fs::rename(image, self.output_path)
     }

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::shelf;
+use super::image_folder;
 use super::task::Task;
 
 /// An image that controllers can fetch until this value is dropped. Its address contains the job's
@@ -57,13 +57,13 @@ pub fn publish_image(
     let describe = |error: io::Error| format!("{}: {error}", folder.display());
     let image = find_image(work, kind).map_err(describe)?.ok_or("there is no image")?;
     let job_folder = folder.join(&task.order.job);
-    shelf::create_image_folder(&job_folder).map_err(describe)?;
+    image_folder::create_image_folder(&job_folder).map_err(describe)?;
     let name = format!("{kind}.iso");
     let published = PublishedImage {
         url: format!("{}/{}/{name}", url.trim_end_matches('/'), task.order.job),
         folder: job_folder.clone(),
     };
     fs::copy(image, job_folder.join(&name)).map_err(describe)?;
-    shelf::open_to_group(&job_folder.join(name)).map_err(describe)?;
+    image_folder::open_to_group(&job_folder.join(name)).map_err(describe)?;
     Ok(Some(published))
 }

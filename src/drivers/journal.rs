@@ -12,8 +12,8 @@ use crate::model::order::JobOrder;
 use crate::render::redact;
 
 use super::files::read_regular_file;
+use super::job_folder::JobFolder;
 use super::log::Log;
-use super::place::JobFolder;
 use super::process;
 use super::scrub::Secrets;
 use super::stream::Stream;

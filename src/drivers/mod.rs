@@ -22,20 +22,20 @@ mod fake;
 mod files;
 mod http;
 mod image;
+pub mod image_folder;
 mod installer;
 mod ipmi;
+pub mod job_folder;
 mod journal;
 mod kube;
 pub mod log;
 mod machines;
-pub mod place;
 mod power;
 pub mod process;
 pub mod programs;
 mod redfish;
 mod release;
 mod scrub;
-pub mod shelf;
 pub mod stream;
 pub mod supervise;
 mod task;
@@ -53,7 +53,7 @@ use crate::model::meta::{Steering, is_go_true};
 use crate::model::order::{JobEnding, Verdict};
 use crate::model::time::{Span, Time};
 
-use place::{JobFolder, JobState};
+use job_folder::{JobFolder, JobState};
 
 /// A live job, with what its driver needs to know about its cluster.
 pub struct LiveJob<'a> {

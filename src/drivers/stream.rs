@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::ioctl_fionbio;
 use rustix::process::setsid;
 
-use super::place::{JobFolder, Supervisor};
+use super::job_folder::{JobFolder, Supervisor};
 use super::process;
 use super::scrub::{Scrubber, Secrets};
 

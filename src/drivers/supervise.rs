@@ -14,7 +14,7 @@ use crate::model::job::Verb;
 use crate::model::order::{JobEnding, Verdict};
 
 use super::dispatch;
-use super::place::{JobFolder, Supervisor, process_start_ticks};
+use super::job_folder::{JobFolder, Supervisor, process_start_ticks};
 use super::process::{GRACE, Stopwatch};
 use super::task::{Stopped, Task};
 

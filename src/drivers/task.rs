@@ -15,9 +15,9 @@ use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::model::order::{JobEnding, JobOrder};
 
+use super::job_folder::JobFolder;
 use super::journal::{Journal, Output};
 use super::log::PROMPT;
-use super::place::JobFolder;
 use super::process::{self, BackgroundProgram, PATH, Stopwatch};
 
 /// The variable that tells programs which descriptor is the job's lock. Each of them inherits it,

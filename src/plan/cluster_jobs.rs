@@ -8,7 +8,7 @@ use crate::model::job::{Job, Verb};
 use crate::model::state::{ClusterId, State};
 use crate::model::tick::Tick;
 
-use super::{CLUSTER, clusters_hosts, record_event};
+use super::{CLUSTER, cluster_hosts, record_event};
 
 /// What a job does, and with what.
 pub struct JobPlan {
@@ -37,9 +37,9 @@ fn plan_job(state: &State, cluster: &Cluster, verb: Verb) -> JobPlan {
     let makes_or_destroys = matches!(verb, Verb::Provision | Verb::Deprovision);
     let is_of_power = matches!(verb, Verb::Start | Verb::Stop | Verb::Health);
     let hosts = match verb {
-        Verb::Provision if is_by_agents => clusters_hosts::image_booted_hosts(state, &cluster.name),
-        Verb::Deprovision if is_by_agents => clusters_hosts::controlled_hosts(state, &cluster.name),
-        _ if is_of_power => clusters_hosts::power_hosts(state, cluster),
+        Verb::Provision if is_by_agents => cluster_hosts::image_booted_hosts(state, &cluster.name),
+        Verb::Deprovision if is_by_agents => cluster_hosts::controlled_hosts(state, &cluster.name),
+        _ if is_of_power => cluster_hosts::power_hosts(state, cluster),
         _ => Vec::new(),
     };
     // Whichever driver installed a cluster, its hosts are started and stopped by that of the

@@ -24,12 +24,12 @@ use crate::render::install_config::Rendered;
 use crate::render::redact;
 
 use super::agents;
+use super::cluster_addresses;
 use super::customizations::write_customization_status;
 use super::dependencies::missing_dependencies;
 use super::inventory::{entries_with_taken_names, free_entries};
 use super::recipe::{cluster_name, render_install_config, unpatched_install_config};
 use super::version::pool_version;
-use super::vips;
 use super::{CLUSTER, CUSTOMIZATION, POOL, leases, record_event, record_warning};
 
 /// What is the same for every cluster that is made in one go.
@@ -201,8 +201,9 @@ fn prepare_parts(
     tick: &Tick,
 ) -> Result<Parts, Obstacle> {
     let Batch { pool, base, names, .. } = batch;
-    let (mut leases, base) = vips::choose_cluster_addresses(state, pool, name, base, *names, tick)
-        .map_err(Obstacle::no_addresses)?;
+    let (mut leases, base) =
+        cluster_addresses::choose_cluster_addresses(state, pool, name, base, *names, tick)
+            .map_err(Obstacle::no_addresses)?;
     let patches = customization.map(|customization| &customization.spec);
     let rendered =
         render_install_config(&base, name, patches, pool).map_err(Obstacle::BrokenConfiguration)?;
@@ -213,8 +214,15 @@ fn prepare_parts(
         .map_err(Obstacle::no_hosts)?;
     let picked = hosts.iter().filter_map(|agent_id| state.agents.get(*agent_id));
     let host_names: Vec<String> = picked.map(|agent| agent.metadata.name.clone()).collect();
-    vips::choose_host_addresses(state, pool, (name, &host_names), &mut leases, *names, tick)
-        .map_err(Obstacle::no_addresses)?;
+    cluster_addresses::choose_host_addresses(
+        state,
+        pool,
+        (name, &host_names),
+        &mut leases,
+        *names,
+        tick,
+    )
+    .map_err(Obstacle::no_addresses)?;
     Ok(Parts { rendered, leases, hosts })
 }
 

@@ -15,7 +15,7 @@ use crate::model::state::{HostId, JobId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 
-use super::{HOST, clusters_hosts, probes, record_event, record_warning, wiping};
+use super::{HOST, cluster_hosts, probes, record_event, record_warning, wiping};
 
 /// What a Secret with credentials needs to have.
 const CREDENTIALS: [&str; 2] = ["username", "password"];
@@ -105,7 +105,7 @@ fn is_driven_by_cluster(state: &State, host: &BareMetalHost) -> bool {
     let power = cluster.power;
     cluster.is_installed()
         && (power.is_waking() || power.is_stopping() || power.has_failed())
-        && !clusters_hosts::power_hosts(state, cluster).is_empty()
+        && !cluster_hosts::power_hosts(state, cluster).is_empty()
 }
 
 /// Whether anything may be done to a host, or asked.

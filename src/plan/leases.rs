@@ -10,7 +10,7 @@ use crate::model::lease::ClusterHolder;
 use crate::model::meta::Key;
 use crate::model::state::{AgentId, CustomizationId, HostId, IpLeaseId, State};
 
-use super::clusters_hosts::may_run_on_hosts_it_left;
+use super::cluster_hosts::may_run_on_hosts_it_left;
 
 /// Leases a customization to a cluster.
 pub fn grant_customization(

@@ -16,7 +16,7 @@ use crate::model::time::{Span, Time};
 
 use super::cluster_jobs::start_job;
 use super::{
-    CLUSTER, CUSTOMIZATION, agents, clusters_hosts, customizations, leases, pause, power,
+    CLUSTER, CUSTOMIZATION, agents, cluster_hosts, customizations, leases, pause, power,
     record_event, record_warning,
 };
 
@@ -58,7 +58,7 @@ fn needs_driver(state: &State, cluster: &Cluster) -> bool {
     if cluster.deleting.is_some() {
         return cluster.started_at.is_some() && !cluster.preserve;
     }
-    !cluster.is_installed() || clusters_hosts::power_hosts(state, cluster).is_empty()
+    !cluster.is_installed() || cluster_hosts::power_hosts(state, cluster).is_empty()
 }
 
 /// When a cluster whose last installation failed may be installed again: 1, 2, 4 ... minutes after
@@ -144,11 +144,11 @@ fn install(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     }
     if cluster.driver == Driver::Agent {
         let name = cluster.name.clone();
-        let hosts = clusters_hosts::controlled_hosts(state, &name);
-        if clusters_hosts::are_hosts_busy(state, &hosts) {
+        let hosts = cluster_hosts::controlled_hosts(state, &name);
+        if cluster_hosts::are_hosts_busy(state, &hosts) {
             return;
         }
-        clusters_hosts::switch_on_hosts(state, &name);
+        cluster_hosts::switch_on_hosts(state, &name);
     }
     start_job(state, cluster_id, Verb::Provision, tick);
     state.clusters.update(cluster_id, |cluster| {
@@ -289,8 +289,8 @@ fn deprovision(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
         return;
     }
     if cluster.driver == Driver::Agent {
-        let hosts = clusters_hosts::controlled_hosts(state, &cluster.name);
-        if clusters_hosts::are_hosts_busy(state, &hosts) {
+        let hosts = cluster_hosts::controlled_hosts(state, &cluster.name);
+        if cluster_hosts::are_hosts_busy(state, &hosts) {
             return;
         }
     }

@@ -6,8 +6,9 @@ mod addresses;
 pub mod agents;
 mod assign;
 pub mod buckets;
+mod cluster_addresses;
+mod cluster_hosts;
 mod cluster_jobs;
-mod clusters_hosts;
 mod create;
 mod customizations;
 mod deadline;
@@ -23,17 +24,17 @@ mod pause;
 mod power;
 mod probes;
 mod recipe;
+mod repair;
 mod reports;
 mod schedule;
 mod size;
 mod status;
 mod version;
-mod vips;
-mod whole;
 mod wiping;
 
 use std::rc::Rc;
 
+pub use cluster_addresses::host_claim_name;
 pub use deadline::{deadline, overdue_report};
 pub use expire::effective_lifetime;
 pub use hosts::secret_version;
@@ -42,12 +43,11 @@ pub use life::{FAILURES_WORTH_A_WARNING, next_attempt_at, waits_for_hosts_until}
 pub use pause::end_pause;
 pub use power::hibernates_at;
 pub use recipe::render_next_cluster;
+pub use repair::{free_customization, repair_links};
 pub use reports::{take_healths, take_job_reports};
 pub use schedule::schedule_of;
 pub use size::{BROKEN_CLUSTER, STALE_CLUSTER};
 pub use version::pool_version;
-pub use vips::host_claim_name;
-pub use whole::{free_customization, repair_links};
 
 use crate::model::cluster::Cluster;
 use crate::model::driver::Driver;

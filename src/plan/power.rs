@@ -14,7 +14,7 @@ use crate::model::time::{Span, Time};
 
 use super::buckets::{does_any_claim_wait, passed_over_at, sort_pool};
 use super::cluster_jobs::start_job;
-use super::{CLUSTER, clusters_hosts, record_event, record_warning};
+use super::{CLUSTER, cluster_hosts, record_event, record_warning};
 
 /// How long after a failed start or stop it is tried again.
 const RETRY: Span = Span::minutes(1);
@@ -114,7 +114,7 @@ fn is_powerless(state: &State, cluster: &Cluster) -> bool {
 
 /// Whether it is started and stopped by way of its hosts.
 fn is_driven_by_hosts(state: &State, cluster: &Cluster) -> bool {
-    !clusters_hosts::power_hosts(state, cluster).is_empty()
+    !cluster_hosts::power_hosts(state, cluster).is_empty()
 }
 
 /// Takes an installed cluster the next step towards the power that is wanted of it.
@@ -150,8 +150,8 @@ fn start_or_stop(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     let wanted = cluster.wanted_power();
     let is_on_its_way = (power.is_waking() && wanted == Power::Running)
         || (power.is_stopping() && wanted == Power::Hibernating);
-    let hosts = clusters_hosts::power_hosts(state, cluster);
-    let are_hosts_busy = clusters_hosts::are_hosts_busy(state, &hosts);
+    let hosts = cluster_hosts::power_hosts(state, cluster);
+    let are_hosts_busy = cluster_hosts::are_hosts_busy(state, &hosts);
     if is_on_its_way && power.is_waiting() {
         let is_due = next_health_check_at(state, cluster).is_none_or(|next| tick.now >= next);
         if is_asked_by_job(state, cluster) && is_due && !are_hosts_busy {
@@ -174,7 +174,7 @@ fn start_or_stop(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
         return;
     }
     let name = cluster.name.clone();
-    clusters_hosts::set_hosts_online(state, &name, verb == Verb::Start);
+    cluster_hosts::set_hosts_online(state, &name, verb == Verb::Start);
     start_job(state, cluster_id, verb, tick);
     set_power(state, cluster_id, next_power, None, tick);
 }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use crate::drivers::place::{self, JobFolder, JobState};
+use crate::drivers::job_folder::{self, JobFolder, JobState};
 use crate::drivers::{process, supervise};
 use crate::model::cluster::Cluster;
 use crate::model::documents::{Settings, SettingsSpec};
@@ -150,7 +150,7 @@ impl Door<'_> {
     /// As `end_job`, for jobs that ended in an earlier pass which did not get as far as this: their
     /// folders still have inputs.
     fn end_jobs_with_inputs(&self) -> Result<(), Refusal> {
-        for id in place::jobs_with_inputs(&self.jobs_folder()) {
+        for id in job_folder::jobs_with_inputs(&self.jobs_folder()) {
             // A folder that belongs to no job of the state is the operator's and stays.
             if self.store.find_job(&id)?.is_some_and(|job| job.ended.is_some()) {
                 self.end_job(&id);

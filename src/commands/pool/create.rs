@@ -22,7 +22,7 @@ use crate::model::time::Span;
 use crate::rules;
 use crate::store::NeededObject;
 
-use crate::commands::misfits;
+use crate::commands::customization_warnings;
 use crate::commands::{Context, Verb, suggest};
 use crate::manifest;
 
@@ -103,7 +103,7 @@ impl Verb for Create {
             Ok(())
         })?;
         context.report_change(Kind::ClusterPool, &key, "created")?;
-        misfits::warn_about_customizations(
+        customization_warnings::warn_about_customizations(
             context,
             &passed.state,
             &[(Kind::ClusterPool, key.clone())],

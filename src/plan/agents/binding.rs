@@ -9,7 +9,7 @@ use crate::model::infra_env::InfraEnv;
 use crate::model::meta::Key;
 use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
-use crate::plan::clusters_hosts::cluster_that_may_run;
+use crate::plan::cluster_hosts::cluster_that_may_run;
 use crate::plan::leases;
 use crate::rules;
 use crate::rules::validations::eligible_disks;

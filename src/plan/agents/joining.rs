@@ -15,7 +15,9 @@ use crate::model::state::{AgentId, ClusterId, HostId, State};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 use crate::plan::cluster_jobs::{JobPlan, start_planned_job};
-use crate::plan::{CLUSTER, clusters_hosts, host_claim_name, leases, record_event, vips};
+use crate::plan::{
+    CLUSTER, cluster_addresses, cluster_hosts, host_claim_name, leases, record_event,
+};
 
 use super::clusters::{self, agents_of_cluster};
 use super::{IN_PROGRESS, READY_TO_INSTALL, conditions, enter_state};
@@ -79,7 +81,7 @@ fn begin_join(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     let waiting_ids = claim_host_addresses(state, &cluster, &agent_ids, tick);
     agent_ids.retain(|agent_id| !waiting_ids.contains(agent_id));
     let driven_hosts = find_driven_hosts(state, &cluster, &agent_ids);
-    if agent_ids.is_empty() || clusters_hosts::are_hosts_busy(state, &driven_hosts) {
+    if agent_ids.is_empty() || cluster_hosts::are_hosts_busy(state, &driven_hosts) {
         return;
     }
     for agent_id in agent_ids {
@@ -92,7 +94,7 @@ fn begin_join(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     start_planned_job(state, cluster_id, plan, tick);
     for host in driven_hosts {
         let Some(host_id) = find_host(state, &host) else { continue };
-        state.hosts.update(host_id, |host| clusters_hosts::switch_on_host(host, &cluster.name));
+        state.hosts.update(host_id, |host| cluster_hosts::switch_on_host(host, &cluster.name));
     }
 }
 
@@ -222,8 +224,9 @@ fn lease_or_adopt(
 ) {
     let key = Key::new(&*pool.metadata.namespace, &*claim);
     let Some(lease_id) = state.ip_leases.find(&key) else {
-        let request = vips::AddressRequest { cluster: &cluster.name, agent: Some(agent), claim };
-        let lease = vips::waiting_lease(pool, ip_pool, request, tick);
+        let request =
+            cluster_addresses::AddressRequest { cluster: &cluster.name, agent: Some(agent), claim };
+        let lease = cluster_addresses::waiting_lease(pool, ip_pool, request, tick);
         return leases::grant_address(state, lease);
     };
     state.ip_leases.update(lease_id, |lease| {

@@ -9,7 +9,7 @@ use crate::model::event_reason::EventReason;
 use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Span;
-use crate::plan::clusters_hosts::cluster_that_may_run;
+use crate::plan::cluster_hosts::cluster_that_may_run;
 use crate::plan::leases;
 use crate::rules::validations::disk_problems;
 

@@ -11,7 +11,7 @@ use crate::model::job::Verb;
 use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Span;
-use crate::plan::clusters_hosts::cluster_that_may_run;
+use crate::plan::cluster_hosts::cluster_that_may_run;
 use crate::plan::{leases, wiping};
 
 use super::{AWAITS_INVENTORY, enter_state, record_event};

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::drivers::discovery::{
     COREOS_INSTALLER, DiscoveryImage, OPENSHIFT_INSTALL, UnconfiguredIgnition,
 };
-use crate::drivers::{programs, shelf};
+use crate::drivers::{image_folder, programs};
 use crate::model::documents::{SecretValue, SettingsSpec};
 use crate::model::infra_env::InfraEnv;
 use crate::model::meta::{Key, Meta};
@@ -57,7 +57,7 @@ impl Iso {
         // Below isoDirectory every image has a folder of its own.
         let own_folder = if self.out.is_none() { Some(copies::parent_folder(out)) } else { None };
         if let Some(folder) = own_folder {
-            shelf::create_image_folder(folder)
+            image_folder::create_image_folder(folder)
                 .map_err(|error| Refusal::unwritable(folder, &error))?;
         }
         if let Err(why) = build.make(|| sources.is_interrupted()) {
