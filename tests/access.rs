@@ -245,8 +245,8 @@ fn guests_see_how_many_clusters_pools_have() {
     let status = machine.ok("alice", "status");
     assert!(status.starts_with("default/lab ") && status.contains(" 2 claimed"), "{status}");
     assert!(status.contains("claim default/hers has cluster lab-"), "{status}");
-    assert!(status.contains("\n1 pools, 1 claims\n") && !status.contains("/his"), "{status}");
-    assert!(machine.ok("carol", "status").contains("\n1 pools, 0 claims\n"));
+    assert!(status.contains("\n1 pool, 1 claim\n") && !status.contains("/his"), "{status}");
+    assert!(machine.ok("carol", "status").contains("\n1 pool, 0 claims\n"));
 }
 
 #[test]

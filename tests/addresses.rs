@@ -358,13 +358,13 @@ fn clusters_have_the_addresses_of_their_api_and_ingress_from_pools() {
     assert!(conditions.contains("IPPool vips, api: Exhausted IP Pools"), "{conditions}");
     // They go with their cluster, and not before, also when the pool has been told otherwise.
     let release = format!("ip release {}-api-vips", names[0]);
-    sandbox.refused(4, &release, "and goes with it");
+    sandbox.refused(4, &release, "and is deleted with it");
     let claim = format!("ipclaim/{}-api-vips", names[0]);
     let patch = "{\"metadata\": {\"finalizers\": null, \"ownerReferences\": null}}";
     sandbox.ok(&["patch", &claim, "-p", patch]);
     let address = jsonpath(&sandbox, &claim, "{.status.address.name}");
     for object in [claim, format!("ipaddress/{}", address.trim())] {
-        sandbox.refused(4, &format!("delete {object} -y"), "and goes with it");
+        sandbox.refused(4, &format!("delete {object} -y"), "and is deleted with it");
     }
     sandbox.ok("annotate pool/lab poolctl.dev/vips-from- -q");
     sandbox.ok("pool scale lab --size 0 -q");

@@ -119,7 +119,11 @@ fn an_image_is_served_from_an_address_that_nobody_can_guess() {
     let ran = run_infraenv_iso(&lab, &["--with", "openshift-install", "--base", &base]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     let first_url = download_url(&lab);
-    assert!(ran.err.contains(&format!("it is fetched from {first_url}")), "{}", ran.err);
+    assert!(
+        ran.err.contains(&format!("management controllers fetch the image from {first_url}")),
+        "{}",
+        ran.err
+    );
     let path_in_images = first_url.strip_prefix("http://192.0.2.9/images/").unwrap();
     let image = lab.bin("images").join(path_in_images);
     let folder = image.parent().unwrap();
@@ -130,7 +134,7 @@ fn an_image_is_served_from_an_address_that_nobody_can_guess() {
     // While it is made, nobody else can read it either.
     assert_eq!(fs::read_to_string(lab.bin("modes")).unwrap(), "700\n600\n");
     let ran = run_infraenv_iso(&lab, &["--base", &base]);
-    let former = format!("the former one is still in {}", image.display());
+    let former = format!("the previous image is still in {}", image.display());
     assert!(
         ran.code == 0 && download_url(&lab) != first_url && ran.err.contains(&former),
         "{ran:?}"

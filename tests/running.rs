@@ -120,7 +120,7 @@ fn run_looks_for_its_command_before_it_claims() {
         let next = if name.contains('/') {
             format!("ls -ld '{name}'")
         } else {
-            "echo \"$PATH\" shows where it was looked for".to_owned()
+            "echo \"$PATH\" shows the folders that were searched".to_owned()
         };
         let message = format!(
             "error: `{name}` cannot be run; nothing was claimed\n  cause: {cause}\n  next: {next}\n"

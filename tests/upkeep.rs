@@ -6,7 +6,7 @@ use crate::sandbox::{Ran, Sandbox, create_customization, jsonpath};
 
 /// Where a restore says that it has kept the former state.
 fn path_of_kept_state(message: &str) -> String {
-    let line = message.lines().find_map(|line| line.strip_prefix("what was there is kept as "));
+    let line = message.lines().find_map(|line| line.strip_prefix("the replaced state is kept as "));
     line.unwrap_or_else(|| panic!("{message}")).to_owned()
 }
 
@@ -50,13 +50,17 @@ fn restore_is_refused_while_jobs_run_and_names_the_jobs_that_it_forgets() {
     sandbox.ok(&["pool", "scale", "lab", "--size", "2"]);
     let ran = sandbox.run(&["restore", &name, "-y"]);
     assert_eq!(ran.code, 4, "{}", ran.err);
-    assert!(ran.err.contains("1 jobs are running, provision of cluster"), "{}", ran.err);
+    assert!(
+        ran.err.contains("the state has 1 running job, such as provision of cluster"),
+        "{}",
+        ran.err
+    );
     sandbox.ok(&["reconcile", "--wait", "-q"]);
     // A folder that a job left, of which the backup knows nothing.
     std::fs::create_dir_all(sandbox.path().join("jobs/0123-left")).unwrap();
     let ran = sandbox.run(&["restore", &name, "-y", "--leases-since=hold"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    assert!(ran.err.contains("job `0123-left` was done after the backup"), "{}", ran.err);
+    assert!(ran.err.contains("job `0123-left` ran after the backup"), "{}", ran.err);
 }
 
 #[test]
@@ -193,7 +197,7 @@ fn doctor_finds_what_is_wrong_and_puts_it_right() {
         "Lease taken again for cluster lab-",
         "is assigned to it",
         "has mode 644",
-        "clusters/gone` belongs to nothing",
+        "clusters/gone` belongs to no object",
         "jobs/gone` belongs to no job",
         "clusters/open` has mode 777",
     ] {
@@ -252,12 +256,14 @@ fn doctor_finds_hosts_that_belong_to_nothing() {
     let ran = sandbox.run(&["doctor"]);
     assert_eq!(ran.code, 1, "{}", ran.out);
     for part in [
-        "agent `default/node-1` is bound to cluster `gone`, which is not there: poolctl agent unbind node-1",
-        "is of InfraEnv `rack`, which is not there: poolctl infraenv create rack --pull-secret",
-        "agent `default/node-3` is host `gone`, which is not there: poolctl label agent node-3 \
-         agent-install.openshift.io/bmh-",
-        "`default/node-1` and `default/node-2` are one machine, and both are bound",
-        "cluster `edge` is not taken for one that is installed on hosts, against its platform none",
+        "agent `default/node-1` is bound to cluster `gone`, which does not exist: \
+         poolctl agent unbind node-1",
+        "belongs to InfraEnv `rack`, which does not exist: \
+         poolctl infraenv create rack --pull-secret",
+        "agent `default/node-3` names host `gone`, which does not exist: \
+         poolctl label agent node-3 agent-install.openshift.io/bmh-",
+        "`default/node-1` and `default/node-2` are the same machine, and both are bound",
+        "cluster `edge` is not recorded as installed on hosts, which contradicts its platform none",
     ] {
         assert!(ran.out.contains(part), "{part}: {}", ran.out);
     }

@@ -55,19 +55,19 @@ impl Context {
             self.is_owner(guest).map_err(|refusal| {
                 let account = self.world.account_name();
                 refusal
-                    .because("a state that cannot be read does not say who its admins are")
+                    .because("the state cannot be read, so its admins are not known")
                     .advise(format!("sudo -u {account} env -u SUDO_UID poolctl {command} ..."))
             })?;
             return Err(self.denied(&format!("`poolctl {command}` is for the account's owner")));
         }
         if self.globals.state.is_some() {
-            return Err(self.denied("--state chooses the state, which is the account's"));
+            return Err(self.denied("--state cannot be used behind sudo"));
         }
         if let Some(name) = self.world.first_own_variable() {
-            return Err(Refusal::new(Exit::Denied, format!("{name} is set, behind sudo"))
-                .because("the state is another account's, and so is how it is used")
+            return Err(Refusal::new(Exit::Denied, format!("{name} must not be set behind sudo"))
+                .because("the state belongs to another account, whose environment applies")
                 .advise(format!(
-                    "env -u {name} ...; if the account is yours, env -u SUDO_UID ..."
+                    "env -u {name} ...; or env -u SUDO_UID ..., if the account is yours"
                 )));
         }
         Ok(())
@@ -97,9 +97,7 @@ impl Context {
                 "you are {guest}, and the state belongs to {account} and to its admins \
                  (poolctl explain settings.spec.admins)"
             ))
-            .advise(
-                "poolctl status, get, claim, extend, release, kubeconfig, credentials are yours",
-            )
+            .advise("use poolctl status, get, claim, extend, release, kubeconfig or credentials")
     }
 
     /// Refuses a deed that a guest may not do with an object.

@@ -93,7 +93,7 @@ impl Verb for Bind {
             let agent = passed.state.agents.by_key(agent_key);
             let is_bound =
                 agent.is_some_and(|agent| agent.bound_cluster().as_ref() == Some(&cluster_key));
-            let verb = if is_bound { "bound" } else { "is to be bound" };
+            let verb = if is_bound { "bound" } else { "will be bound" };
             let agent_state = agent.map(|agent| agent.state().name()).unwrap_or_default();
             let result = format!("{verb} to cluster/{} ({agent_state})", cluster_key.name);
             context.report_change(Kind::Agent, agent_key, &result)?;
@@ -200,15 +200,9 @@ fn request_binding(
     after.metadata.generation += 1;
     rules::check_object(&Object::Agent(Box::new(after.clone())))?;
     let message =
-        format!("Host {}: is to be bound to cluster {}", after.hostname(), cluster_key.name);
-    let event = agents::agent_event(
-        &after,
-        EventReason::HostBindRequested,
-        false,
-        message,
-        &tick.actor,
-        tick,
-    );
+        format!("Host {}: binding to cluster {} requested", after.hostname(), cluster_key.name);
+    let event =
+        agents::agent_event(&after, EventReason::HostBindRequested, false, message, &tick.actor, tick);
     state.agents.update(agent_id, |agent| *agent = after);
     state.record_event(event);
     Ok(())
@@ -222,7 +216,7 @@ fn refuse_other_cluster(state: &State, agent: &Agent, cluster_key: &Key) -> Resu
     if other_cluster == *cluster_key {
         return Ok(());
     }
-    let verb = if agent.bound_cluster().is_some() { "is already bound" } else { "is to be bound" };
+    let verb = if agent.bound_cluster().is_some() { "is already bound" } else { "will be bound" };
     let actor = agent.metadata.annotation(BOUND_BY);
     let by_actor = actor.map(|actor| format!(", by {actor}")).unwrap_or_default();
     let refusal = Refusal::conflict(format!(
@@ -375,16 +369,10 @@ fn request_unbinding(
         }
         return Err(Refusal::conflict(why));
     }
-    let message = format!("Host {}: is to be unbound", agent.hostname());
-    let event = agents::agent_event(
-        agent,
-        EventReason::HostUnbindRequested,
-        false,
-        message,
-        &tick.actor,
-        tick,
-    );
-    state.record_event(event);
+    let message = format!("Host {}: unbinding requested", agent.hostname());
+    let record_event =
+        agents::agent_event(agent, EventReason::HostUnbindRequested, false, message, &tick.actor, tick);
+    state.record_event(record_event);
     state.agents.update(agent_id, |agent| {
         agent.spec.cluster_deployment_name = None;
         agent.metadata.annotations.remove(BOUND_BY);

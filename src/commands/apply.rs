@@ -115,9 +115,7 @@ pub fn leave_out_settings(mut manifests: manifest::Manifests) -> manifest::Manif
     let count_before = manifests.objects.len();
     manifests.objects.retain(|object| object.kind() != Kind::Settings);
     if manifests.objects.len() < count_before {
-        manifests
-            .warnings
-            .push("Settings are applied only when they are the only object; skipped".into());
+        manifests.warnings.push("the Settings are skipped; they must be applied alone".into());
     }
     manifests
 }

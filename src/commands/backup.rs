@@ -19,7 +19,7 @@ use crate::store::{
     path_for_replaced_state, read_backup, try_pass_lock,
 };
 
-use crate::commands::{Context, Verb};
+use crate::commands::{Context, Verb, count_of};
 
 /// The option as it is written into a command to type next.
 const HOLD_OPTION: &str = " --leases-since=hold";
@@ -33,7 +33,7 @@ pub struct Backup {
 
 impl Verb for Backup {
     const NAME: &'static str = "backup";
-    const ABOUT: &'static str = "Copy the whole state, secrets too, while other commands go on";
+    const ABOUT: &'static str = "Copy the whole state with its secrets; commands may run meanwhile";
     const EXAMPLE: &'static str = "poolctl backup \"$HOME/poolctl-backup.db\"";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
@@ -53,7 +53,7 @@ fn describe_result(result: &str, file: &Path) -> Answer {
 /// What happens to leases that the backup does not have.
 #[derive(Clone, Copy, ValueEnum)]
 enum LeasesSince {
-    /// Hold them in the restored state until somebody gives them back
+    /// Hold them in the restored state until they are given back
     Hold,
 }
 
@@ -69,7 +69,7 @@ pub struct Restore {
 
 impl Verb for Restore {
     const NAME: &'static str = "restore";
-    const ABOUT: &'static str = "Put a backup in place of the state";
+    const ABOUT: &'static str = "Replace the state by a backup";
     const EXAMPLE: &'static str = "poolctl backup \"$HOME/b.db\" && poolctl --state \"$HOME/other.db\" restore \"$HOME/b.db\"";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
@@ -82,7 +82,10 @@ impl Verb for Restore {
             RestoreTarget::Usable(store) => {
                 let cluster_count = store.list_names(Kind::ClusterDeployment)?.len();
                 context.confirm(
-                    &format!("the state with {cluster_count} clusters would be replaced"),
+                    &format!(
+                        "the state with {} would be replaced",
+                        count_of(cluster_count, "cluster")
+                    ),
                     &command,
                 )?;
             }
@@ -113,7 +116,7 @@ impl Verb for Restore {
         for Key { name, .. } in clusters.iter().filter(|key| !known_clusters.contains(&key.name)) {
             copies::move_cluster_copies(&state_path, name, &kept_copy);
             context.warn(&format!(
-                "the backup does not know cluster `{name}`: what it has made is left running"
+                "the backup does not know cluster `{name}`: what it created keeps running"
             ));
         }
         for held_lease in held_leases {
@@ -156,8 +159,8 @@ impl Restore {
         let losses = edits::find_losses(&now, &backup);
         let gone_clusters = edits::find_gone_clusters(&now, &backup);
         if self.leases_since.is_none() && !losses.is_empty() {
-            let problem = "leases were made after the backup: restoring it would give away what is \
-                           in use";
+            let problem = "leases were made after the backup: a restore would lease what is in use \
+                           to others";
             let mut refusal = Refusal::conflict(problem);
             refusal.causes = losses.iter().map(|loss| leases::describe(loss, &now)).collect();
             return Err(refusal.next(format!("{}{HOLD_OPTION} -y", self.command())));
@@ -174,7 +177,7 @@ fn warn_of_unknown_leases(context: &Context, why: &str, copy: &Store) -> Result<
     ));
     context.hint(
         "before the next pass, compare `poolctl get cluster,claim,ipaddress,host,agent -A` with \
-         what is in use, and keep the rest: poolctl ip reserve, host hold, pool pause",
+         what is in use; protect what is missing: poolctl ip reserve, host hold, pool pause",
     );
     Ok(())
 }
@@ -196,7 +199,7 @@ fn make_room(
         }
         RestoreTarget::Broken(_) => move_state_aside(state_path, kept_copy)?,
     }
-    context.hint(&format!("what was there is kept as {}", kept_copy.display()));
+    context.hint(&format!("the replaced state is kept as {}", kept_copy.display()));
     Ok((Store::open_or_create(state_path)?, clusters))
 }
 
@@ -204,13 +207,13 @@ fn refuse_live_jobs(store: &Store) -> Result<(), Refusal> {
     let live_jobs = store.live_jobs()?;
     let Some(job) = live_jobs.first() else { return Ok(()) };
     let problem = format!(
-        "{} jobs are running, {} of cluster `{}` among them",
-        live_jobs.len(),
+        "the state has {}, such as {} of cluster `{}`",
+        count_of(live_jobs.len(), "running job"),
         job.verb.name(),
         job.object
     );
     Err(Refusal::conflict(problem)
-        .because("what they do would be forgotten")
+        .because("a restore would forget what these jobs do")
         .next("poolctl reconcile --wait"))
 }
 
@@ -220,7 +223,7 @@ fn warn_of_unknown_jobs(context: &Context, state_path: &Path, known_jobs: &[Stri
         let job_id = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if !known_jobs.contains(&job_id) {
             context.warn(&format!(
-                "job `{job_id}` was done after the backup; its folder is {}",
+                "job `{job_id}` ran after the backup; its folder is {}",
                 folder.display()
             ));
         }

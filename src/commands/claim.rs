@@ -271,7 +271,7 @@ pub fn wait_for_running_cluster(
 }
 
 fn refuse_released(claim_key: &Key) -> Refusal {
-    Refusal::not_found(format!("claim `{}` was released by somebody", claim_key.name))
+    Refusal::not_found(format!("claim `{}` was released meanwhile", claim_key.name))
 }
 
 /// Releases a claim that this command made.

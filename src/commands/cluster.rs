@@ -83,7 +83,7 @@ impl Verb for Retry {
         let (is_changed, passed) = context
             .door(&store)
             .change(&scope, &needs, |state, tick| Ok(retry_cluster(state, &cluster, tick)))?;
-        let result = if is_changed { "tried again" } else { "has nothing to try again" };
+        let result = if is_changed { "tried again" } else { "has nothing to retry" };
         context.report_change(Kind::ClusterDeployment, &key, result)?;
         Ok(context.report_pass(&passed)?)
     }
@@ -144,7 +144,7 @@ impl Verb for Logs {
         jobs.retain(|job| job.verb == JobVerb::Provision);
         jobs.retain(|job| self.attempt.is_none_or(|attempt| job.attempt == attempt));
         if jobs.is_empty() {
-            let problem = format!("there is no such installation of a cluster `{name}`");
+            let problem = format!("there is no such installation of cluster `{name}`");
             return Err(Refusal::not_found(problem).next("poolctl job list --all").into());
         }
         for job in jobs {
@@ -152,7 +152,7 @@ impl Verb for Logs {
             context.answer(answer.with_name(job::name(&job)).with_list([job::document(&job)]))?;
             let has_log = job.driver.is_supervised() && context.guest().is_none();
             if has_log && !context.wants_documents() {
-                context.hint(&format!("all it said: poolctl job logs {}", job.id));
+                context.hint(&format!("whole log: poolctl job logs {}", job.id));
             }
         }
         Ok(())
@@ -179,13 +179,13 @@ fn set_power(context: &Context, name: &str, power: Power, result: &str) -> anyho
     if let Some(pool) = &cluster.pool
         && cluster.claim.is_none()
     {
-        let problem = format!("cluster `{name}` is unclaimed: its pool says who runs");
+        let problem = format!("cluster `{name}` is unclaimed: its pool decides which clusters run");
         let namespace_option = context.namespace_option(&pool.namespace);
         let scale = format!("poolctl pool scale {} --running-count N{namespace_option}", pool.name);
         return Err(Refusal::conflict(problem).advise(scale).into());
     }
     if cluster.powerless && !store.uses_hosts(name)? {
-        let problem = format!("the driver of cluster `{name}` cannot stop it");
+        let problem = format!("the driver of cluster `{name}` cannot stop clusters");
         return Err(Refusal::conflict(problem).into());
     }
     patch::change_object(context, &store, Kind::ClusterDeployment, name, result, |document| {

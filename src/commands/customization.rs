@@ -41,7 +41,7 @@ pub struct Create {
 
 impl Verb for Create {
     const NAME: &'static str = "create";
-    const ABOUT: &'static str = "Make a customization of the install-config";
+    const ABOUT: &'static str = "Create a customization of the install-config";
     const EXAMPLE: &'static str = "poolctl customization create bar --set /metadata/name=bar";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
@@ -234,8 +234,7 @@ pub struct Reset {
 
 impl Verb for Reset {
     const NAME: &'static str = "reset";
-    const ABOUT: &'static str =
-        "Give a customization all its attempts again, or take it back from a cluster left running";
+    const ABOUT: &'static str = "Restore all attempts of a customization, or end its kept lease";
     const EXAMPLE: &'static str = "poolctl customization reset foo";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
@@ -280,17 +279,17 @@ fn reset_customization(state: &mut State, key: &Key, tick: &Tick) -> &'static st
             }
         });
     }
-    let mut result = if is_changed { "reset" } else { "has all its attempts" };
+    let mut result = if is_changed { "reset" } else { "already has all its attempts" };
     if let Some(customization_id) = state.customizations.find(key)
         && let Some(customization) = state.customizations.get(customization_id)
         && let Some(holder) = &customization.holder
     {
         if holder.preserved {
-            result = "reset, and free";
+            result = "reset and freed";
             plan::free_customization(state, customization_id, tick);
             is_changed = true;
         } else {
-            result = "reset; its lease stays";
+            result = "reset; it stays leased";
         }
     }
     if is_changed {

@@ -143,7 +143,7 @@ pub fn confirm_deletion(context: &Context, store: &Store, object: &Object) -> Re
             Some(format!("belongs to {}", claim.owner))
         }
         Object::IpAddress(address) => {
-            Some(format!("is leased to claim `{}`, which goes with it", address.spec.claim.name))
+            Some(format!("is leased to claim `{}`, which is deleted too", address.spec.claim.name))
         }
         Object::Agent(agent) => loss_of_agent(agent),
         Object::BareMetalHost(host) => loss_of_host(store, host)?,
@@ -170,7 +170,8 @@ fn refuse_address_of_cluster(store: &Store, object: &Object) -> Result<(), Refus
     let Some(cluster) = lease.cluster() else { return Ok(()) };
     if let Some(next) = next_for_user_of_address(store, &key.namespace, cluster)? {
         let word = object.kind().word();
-        let problem = format!("{word} `{}` is of cluster `{cluster}`, and goes with it", key.name);
+        let problem =
+            format!("{word} `{}` belongs to cluster `{cluster}` and is deleted with it", key.name);
         return Err(Refusal::conflict(problem).next(next));
     }
     Ok(())
@@ -183,8 +184,8 @@ fn loss_of_host(store: &Store, host: &BareMetalHost) -> Result<Option<String>, R
     let agents = host_hold::list_agents_of_hosts(store, Some(key.namespace.clone()), &[key])?;
     Ok(Some(match agents.iter().find(|agent| agent.bound_cluster().is_some()) {
         Some(agent) => format!(
-            "is used by cluster `{cluster}`; agent `{0}` stays there, and nothing is done to its \
-             machine any more, unless `poolctl agent unbind {0}` comes first",
+            "is used by cluster `{cluster}`; agent `{0}` stays in it and poolctl no longer \
+             controls its machine, unless `poolctl agent unbind {0}` is run first",
             agent.metadata.name
         ),
         None => format!("is used by cluster `{cluster}`, which loses it"),
@@ -223,7 +224,7 @@ fn loss_of_cluster(cluster: &Cluster) -> Option<String> {
         return None;
     }
     let loss = if cluster.preserve {
-        "is installed; it would go on, and how to log in to it would be forgotten"
+        "is installed; it would keep running, and its credentials would be forgotten"
     } else {
         "is installed and would be destroyed"
     };

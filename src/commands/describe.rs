@@ -162,7 +162,7 @@ fn describe_agent(out: &mut String, agent: &Agent) {
     if agent.state() == HostState::Error
         && let Some(join_again_at) = agent.status.join_again_at
     {
-        let _ = writeln!(out, "\ntried again: {join_again_at}");
+        let _ = writeln!(out, "\nnext attempt: {join_again_at}");
     }
     if agent.bound_cluster().is_none() {
         let lines = fit::role_fit_lines(agent);

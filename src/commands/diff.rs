@@ -139,7 +139,7 @@ fn user_document(object: &Object) -> Value {
             let mut data = Map::new();
             for (key, value) in &secret.values {
                 let shown = match value {
-                    StoredValue::New(_) => "(another value)",
+                    StoredValue::New(_) => "(value differs)",
                     _ => "(hidden)",
                 };
                 data.insert(key.clone(), shown.into());

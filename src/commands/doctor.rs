@@ -122,7 +122,7 @@ impl Checks<'_> {
                 Ok(()) => {}
                 Err(refusal) => {
                     let why = in_a_line(&refusal);
-                    self.context.warn(&format!("{check} could not be put right: {why}"));
+                    self.context.warn(&format!("{check} could not be fixed: {why}"));
                 }
             }
         }
@@ -154,7 +154,7 @@ fn find_open_files(store: &Store) -> Vec<String> {
 fn find_orphans(store: &Store) -> Problems {
     let mut problems = Vec::new();
     for path in store.find_orphans()? {
-        problems.push(format!("`{}` belongs to nothing", path.display()));
+        problems.push(format!("`{}` belongs to no object", path.display()));
     }
     Ok(problems)
 }
@@ -213,7 +213,7 @@ fn find_stray_folders(store: &Store) -> Problems {
     let mut problems = Vec::new();
     for path in store.find_unknown_job_folders()? {
         problems.push(format!(
-            "`{}` belongs to no job: look at what it made, then remove it",
+            "`{}` belongs to no job: check what it created, then remove it",
             path.display()
         ));
     }
@@ -288,7 +288,7 @@ fn find_overdue_work(context: &Context, door: &Door<'_>) -> Problems {
     if let Some(due) = due
         && due.plus(OVERDUE) < context.world.now()
     {
-        problems.push(format!("work is due since {due}: does cron run `poolctl reconcile`?"));
+        problems.push(format!("work has been due since {due}: does cron run `poolctl reconcile`?"));
     }
     Ok(problems)
 }

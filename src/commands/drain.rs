@@ -18,7 +18,8 @@ pub struct Drain {
 
 impl Verb for Drain {
     const NAME: &'static str = stream::DRAIN_COMMAND;
-    const ABOUT: &'static str = "Read what the driver of this folder prints when nobody else does";
+    const ABOUT: &'static str =
+        "Read the output of the driver of this folder when nothing else reads it";
     const EXAMPLE: &'static str = "poolctl __drain DIR";
 
     fn run(self, _: &Context) -> anyhow::Result<()> {

@@ -269,7 +269,7 @@ fn find_programs(settings: &SettingsSpec, driver: &str) -> Result<Vec<Program>, 
     }
     let is_agent = driver == Driver::Agent.name();
     if !is_agent && driver != Driver::Installer.name() {
-        return Err(Refusal::usage(format!("there is no driver `{driver}` with programs"))
+        return Err(Refusal::usage(format!("`{driver}` is not a driver with programs"))
             .next("poolctl driver list"));
     }
     let installer = programs::find_program(settings, "openshift-install");
@@ -299,7 +299,7 @@ fn find_programs(settings: &SettingsSpec, driver: &str) -> Result<Vec<Program>, 
 /// The folder of images, if images can be written there; missing folders are made with the first.
 fn check_image_folder(settings: &SettingsSpec) -> Result<PathBuf, String> {
     let Some(folder) = &settings.iso_directory else {
-        return Err("not set: only hosts that people boot can be installed".into());
+        return Err("not set: only hosts that are booted by hand can be installed".into());
     };
     let existing = folder.ancestors().find(|path| path.exists()).unwrap_or(folder);
     let shown = existing.display();

@@ -62,7 +62,7 @@ impl Verb for Edit {
             // Saving the same text again means to give up.
             if is_same || refusal.exit != Exit::Failed || !context.is_at_terminal() {
                 let place = match file.into_temp_path().keep() {
-                    Ok(path) => format!("your text is in {}", path.display()),
+                    Ok(path) => format!("your text is kept in {}", path.display()),
                     Err(_) => String::new(),
                 };
                 return Err(refusal.because(place).into());
@@ -164,7 +164,7 @@ fn write_back(
             || is_being_deleted(current) != is_being_deleted(document)
         {
             return Err(Refusal::conflict(format!(
-                "{} `{name}` was changed by somebody meanwhile",
+                "{} `{name}` was changed meanwhile",
                 kind.word()
             )));
         }
@@ -183,7 +183,9 @@ fn merge_edited(current: &Value, edited: &Value) -> Result<Value, Refusal> {
     };
     for field in ["apiVersion", "kind"] {
         if merged.get(field) != current.get(field) {
-            return Err(Refusal::conflict("apiVersion and kind of an object cannot be changed"));
+            return Err(Refusal::conflict(
+                "the apiVersion and the kind of an object cannot be changed",
+            ));
         }
     }
     let mut metadata = current["metadata"].as_object().cloned().unwrap_or_default();

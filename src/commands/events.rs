@@ -23,7 +23,7 @@ pub struct Events {
     /// Show the events of this object only
     #[arg(value_name = "KIND/NAME")]
     object: Option<String>,
-    /// Go on and show new events as they happen
+    /// Keep running, and show new events
     #[arg(short, long)]
     follow: bool,
 }
@@ -56,7 +56,7 @@ impl Verb for Events {
         let last_id = store.last_event_number()?;
         store.rollback();
         if events.len() == MAX_EVENTS {
-            context.hint(&format!("only the last {MAX_EVENTS} are shown"));
+            context.hint(&format!("only the last {MAX_EVENTS} events are shown"));
         }
         events.retain(|event| event.time >= since);
         events.reverse();

@@ -21,7 +21,7 @@ use crate::model::time::Time;
 use crate::output;
 use crate::store::{Filter, Store, copies};
 
-use crate::commands::{Context, Verb};
+use crate::commands::{Context, Verb, count_of};
 
 #[derive(Args)]
 pub struct Export {
@@ -47,8 +47,8 @@ impl Verb for Export {
             add_credentials_of_hosts(&store, &mut items)?;
         } else if has_credentials_of_hosts(&store)? {
             context.warn(
-                "tokens of InfraEnvs and secrets of hosts are left out: images that were made \
-                 admit nobody elsewhere; poolctl export FILE --include-secrets has them",
+                "tokens of InfraEnvs and secrets of hosts are left out, so existing images admit \
+                 no hosts elsewhere; `poolctl export FILE --include-secrets` includes them",
             );
         }
         store.rollback();
@@ -65,7 +65,11 @@ impl Verb for Export {
                 copies::write_private_file(&path, list_text.as_bytes(), true)?;
                 let kinds = items.iter().map(|item| &item["kind"]);
                 let count = kinds.filter(|kind| **kind != "Job" && **kind != "Event").count();
-                context.hint(&format!("{count} objects exported to {}", path.display()));
+                context.hint(&format!(
+                    "{} exported to {}",
+                    count_of(count, "object"),
+                    path.display()
+                ));
                 Ok(())
             }
             _ if self.include_secrets => Err(Refusal::usage("secrets are written to a file only")

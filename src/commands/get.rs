@@ -26,7 +26,7 @@ pub struct Get {
     /// Kinds, separated by commas, or KIND/NAME
     #[arg(value_name = "KIND[,KIND]")]
     kinds: String,
-    /// Names of objects; without any, all are listed
+    /// Names of objects; without names, all objects are listed
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// Only objects with these labels: a=b, a!=b, a, !a, a in (b,c), separated by commas
@@ -38,10 +38,10 @@ pub struct Get {
     /// Sort by the name of a column or by a jsonpath
     #[arg(long, value_name = "COLUMN|PATH")]
     sort_by: Option<String>,
-    /// Print no line of headers
+    /// Do not print the header line
     #[arg(long)]
     no_headers: bool,
-    /// Add a column of labels
+    /// Add a column with the labels
     #[arg(long)]
     show_labels: bool,
     /// Do not fail if a named object does not exist
@@ -51,7 +51,7 @@ pub struct Get {
 
 impl Verb for Get {
     const NAME: &'static str = "get";
-    const ABOUT: &'static str = "List objects, or show them whole";
+    const ABOUT: &'static str = "List objects, or print them in full";
     const EXAMPLE: &'static str = "poolctl get pool,claim,cluster -A";
     const FOR_GUESTS: bool = true;
 

@@ -88,7 +88,7 @@ pub struct Power {
     /// Boot them from this once, when they are powered on: cdrom, pxe or disk
     #[arg(long, value_name = "DEVICE")]
     boot: Option<String>,
-    /// Wait until their power is as asked for, at most this long
+    /// Wait until the hosts have that power, at most this long
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true,
           default_missing_value = "20m")]
     wait: Option<Span>,
@@ -103,7 +103,7 @@ impl Verb for Power {
         let store = context.open_existing_state()?;
         let hosts = self.selection.find_hosts(context, &store)?;
         if self.boot.is_some() && !matches!(self.action, PowerAction::On | PowerAction::Cycle) {
-            return Err(Refusal::usage("--boot goes with on and cycle").into());
+            return Err(Refusal::usage("--boot can be used only with on and cycle").into());
         }
         for host in &hosts {
             refuse_unreachable(host)?;
@@ -111,17 +111,17 @@ impl Verb for Power {
         }
         let host_keys: Vec<Key> = hosts.iter().map(BareMetalHost::key).collect();
         let message = match self.action {
-            PowerAction::On => "It is to be on",
-            PowerAction::Off => "It is to be off",
-            PowerAction::Cycle => "It is to be cycled",
-            PowerAction::Status => "Its power is asked for",
+            PowerAction::On => "Power on requested",
+            PowerAction::Off => "Power off requested",
+            PowerAction::Cycle => "Power cycle requested",
+            PowerAction::Status => "Power state requested",
         };
         change_hosts(context, &store, &host_keys, message, |host| self.write_into(host))?;
         let result = match self.action {
             PowerAction::Status => return self.wait_and_report(context, &store, &host_keys),
-            PowerAction::On => "is to be on",
-            PowerAction::Off => "is to be off",
-            PowerAction::Cycle => "is to be cycled",
+            PowerAction::On => "will be powered on",
+            PowerAction::Off => "will be powered off",
+            PowerAction::Cycle => "will be power-cycled",
         };
         if self.wait.is_some() {
             return self.wait_and_report(context, &store, &host_keys);
@@ -216,11 +216,12 @@ impl Power {
         match ended {
             WaitOutcome::Interrupted(exit) => Err(Refusal::new(exit, "interrupted").into()),
             WaitOutcome::Late => {
-                let problem = format!("{failed} hosts are not so after {}", limit.to_short_text());
+                let problem =
+                    format!("hosts without the wanted power after {}: {failed}", limit.to_short_text());
                 Err(Refusal::new(Exit::Timeout, problem).next("poolctl job list").into())
             }
             WaitOutcome::Met(()) if failed > 0 && door.plans_changes => {
-                let problem = format!("{failed} of {} hosts failed", host_keys.len());
+                let problem = format!("failed hosts: {failed} of {}", host_keys.len());
                 Err(Refusal::new(Exit::Failed, problem).next("poolctl describe host NAME").into())
             }
             WaitOutcome::Met(()) => Ok(()),
@@ -335,7 +336,7 @@ impl Verb for Boot {
             refuse_unreachable(host)?;
             let name = &host.metadata.name;
             if matches!(host.bmc_address(), Some(BmcAddress::Ipmi { .. })) {
-                let problem = format!("host `{name}`: IPMI attaches no images");
+                let problem = format!("host `{name}`: IPMI cannot attach images");
                 let next = format!("poolctl host power cycle {name} --boot pxe");
                 return Err(Refusal::conflict(problem).next(next).into());
             }
@@ -346,7 +347,7 @@ impl Verb for Boot {
         }
         let host_keys: Vec<Key> = hosts.iter().map(BareMetalHost::key).collect();
         let url = output::clean_line(&self.iso);
-        let message = format!("It is to boot from {url}");
+        let message = format!("Boot from {url} requested");
         change_hosts(context, &store, &host_keys, &message, |host| {
             host.spec.image = Some(Image::live(&self.iso));
             // An image that is attached already is attached and booted again.
@@ -355,7 +356,7 @@ impl Verb for Boot {
             host.status.error_count = 0;
         })?;
         for host_key in host_keys {
-            let result = format!("is to boot from {url}");
+            let result = format!("will boot from {url}");
             context.report_change(Kind::BareMetalHost, &host_key, &result)?;
         }
         Ok(())
@@ -370,14 +371,14 @@ pub struct Eject {
 
 impl Verb for Eject {
     const NAME: &'static str = "eject";
-    const ABOUT: &'static str = "Take the image out of hosts";
+    const ABOUT: &'static str = "Detach the image from hosts";
     const EXAMPLE: &'static str = "poolctl host eject node-1 --no-reconcile";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
         let hosts = self.selection.find_hosts(context, &store)?;
         let host_keys: Vec<Key> = hosts.iter().map(BareMetalHost::key).collect();
-        change_hosts(context, &store, &host_keys, "It is to be without image", |host| {
+        change_hosts(context, &store, &host_keys, "Removal of the image requested", |host| {
             // An image whose attachment failed may be in the drive all the same.
             let attached_image = &mut host.status.provisioning.image;
             *attached_image = attached_image.take().or(host.spec.image.take());
@@ -385,7 +386,7 @@ impl Verb for Eject {
             host.status.error_count = 0;
         })?;
         for host_key in host_keys {
-            context.report_change(Kind::BareMetalHost, &host_key, "is to be without image")?;
+            context.report_change(Kind::BareMetalHost, &host_key, "image will be removed")?;
         }
         Ok(())
     }

@@ -27,12 +27,12 @@ use crate::store::{Filter, Store};
 use crate::{plan, rules};
 
 use crate::commands::export::mark_interrupted;
-use crate::commands::{Context, Verb};
+use crate::commands::{Context, Verb, count_of};
 use crate::manifest::{self, Manifests, ReadOptions};
 
 #[derive(Args)]
 pub struct Import {
-    /// List that export, kubectl or oc wrote; - is stdin
+    /// File with the List that export, kubectl or oc wrote; - is stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Warn about unknown fields instead of refusing them
@@ -41,7 +41,7 @@ pub struct Import {
     /// Import the Settings too: they choose which programs run
     #[arg(long)]
     settings: bool,
-    /// Leave out leases of KIND, or KIND.GROUP, that cannot be kept; may be repeated
+    /// Skip leases of KIND, or KIND.GROUP, that poolctl cannot keep; may be repeated
     #[arg(long, value_name = "KIND")]
     skip: Vec<String>,
 }
@@ -101,7 +101,8 @@ impl Verb for Import {
 
 fn result_answer(object_count: usize, result: &str) -> Answer {
     let document = json!({"objects": object_count, "result": result});
-    Answer::text(format!("{object_count} objects {result}\n")).with_document(document)
+    let objects = count_of(object_count, "object");
+    Answer::text(format!("{objects} {result}\n")).with_document(document)
 }
 
 /// Leaves out the Settings, because they choose which programs run here.
@@ -109,7 +110,9 @@ fn leave_out_settings(manifests: &mut Manifests) {
     let count_before = manifests.objects.len();
     manifests.objects.retain(|object| object.kind() != Kind::Settings);
     if manifests.objects.len() < count_before {
-        manifests.warnings.push("Settings are left out; --settings takes them too".into());
+        manifests
+            .warnings
+            .push("the Settings are not imported; --settings imports them too".into());
     }
 }
 
@@ -166,7 +169,7 @@ fn first_difference(
     for object in &manifests.objects {
         let identity = (object.kind(), object.key());
         if !stored_keys.contains(&identity) {
-            return Ok(Some(format!("it has no {} `{}`", identity.0.word(), identity.1)));
+            return Ok(Some(format!("the state has no {} `{}`", identity.0.word(), identity.1)));
         }
     }
     let mut imported = State::default();
@@ -177,7 +180,7 @@ fn first_difference(
             return Ok(Some(format!("the file has no {name}")));
         };
         if comparable_document(&imported_object) != comparable_document(stored_object) {
-            return Ok(Some(format!("{name} is another")));
+            return Ok(Some(format!("{name} differs between the state and the file")));
         }
     }
     different_secret_value(store, &imported)
@@ -213,7 +216,9 @@ fn different_secret_value(store: &Store, imported: &State) -> Result<Option<Stri
         for (key, value) in &secret.values {
             let StoredValue::New(value) = value else { continue };
             if store.read_secret_value(&secret_key, key)?.as_ref() != Some(value) {
-                return Ok(Some(format!("secret `{secret_key}` has another {key}")));
+                return Ok(Some(format!(
+                    "key `{key}` of secret `{secret_key}` differs between the state and the file"
+                )));
             }
         }
     }

@@ -30,7 +30,7 @@ use crate::reconcile::Door;
 use crate::rules;
 use crate::store::NeededObject;
 
-use crate::commands::{Context, Verb, scope};
+use crate::commands::{Context, Verb, count_of, scope};
 
 #[derive(Args)]
 pub struct Create {
@@ -55,7 +55,7 @@ pub struct Create {
     /// Proxy of its hosts for http and https
     #[arg(long, value_name = "URL")]
     proxy: Option<String>,
-    /// Approve its hosts without a person
+    /// Approve its hosts automatically
     #[arg(long)]
     auto_approve: bool,
     /// CPU architecture of its hosts: x86_64, aarch64, ...
@@ -68,7 +68,7 @@ pub struct Create {
 
 impl Verb for Create {
     const NAME: &'static str = "create";
-    const ABOUT: &'static str = "Make an InfraEnv, whose image makes hosts into agents";
+    const ABOUT: &'static str = "Create an InfraEnv, whose image registers hosts as agents";
     const EXAMPLE: &'static str =
         "poolctl infraenv create rack-8 --pull-secret pull-secret --auto-approve";
 
@@ -144,11 +144,11 @@ impl Create {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum TokenAction {
-    /// Make a token and print it once
+    /// Create a token and print it once
     Create,
-    /// Revoke a token or all of them: they admit no host any more
+    /// Revoke a token or all of them: they no longer admit hosts
     Revoke,
-    /// Make a token and revoke all others
+    /// Create a token and revoke all others
     Rotate,
     /// List the tokens without their values
     List,
@@ -172,7 +172,8 @@ pub struct Token {
 
 impl Verb for Token {
     const NAME: &'static str = "token";
-    const ABOUT: &'static str = "Make, revoke and list the tokens that admit hosts of an InfraEnv";
+    const ABOUT: &'static str =
+        "Create, revoke and list the tokens that admit hosts of an InfraEnv";
     const EXAMPLE: &'static str = "poolctl infraenv token create rack --expires 30d";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
@@ -203,7 +204,11 @@ impl Verb for Token {
             }
             TokenAction::Revoke => {
                 let count = revoke_tokens(&door, &key, self.id.as_deref())?;
-                context.report_change(Kind::InfraEnv, &key, &format!("{count} tokens revoked"))
+                context.report_change(
+                    Kind::InfraEnv,
+                    &key,
+                    &format!("{} revoked", count_of(count, "token")),
+                )
             }
         }
     }
@@ -243,7 +248,7 @@ fn infra_env_need(key: &Key) -> [NeededObject; 1] {
 /// Refuses a token that would never admit a host.
 pub fn check_token_lifetime(lifetime: Option<Span>) -> Result<(), Refusal> {
     match lifetime {
-        Some(Span(0)) => Err(Refusal::usage("--expires 0s would admit nobody")),
+        Some(Span(0)) => Err(Refusal::usage("--expires 0s would admit no hosts")),
         _ => Ok(()),
     }
 }
@@ -310,7 +315,7 @@ pub fn revoke_tokens(
             && revoked_ids.is_empty()
         {
             let name = &infra_env_key.name;
-            let problem = format!("InfraEnv `{name}` has no token {token_id} that admits");
+            let problem = format!("InfraEnv `{name}` has no valid token {token_id}");
             let next = format!("poolctl infraenv token list {name}");
             return Err(Refusal::not_found(problem).next(next));
         }
@@ -339,7 +344,7 @@ fn record_revoked_tokens(
     tick: &Tick,
 ) {
     for token_id in revoked_ids {
-        let message = format!("Token {token_id} admits nobody any more");
+        let message = format!("Token {token_id} was revoked");
         edits::record_event(
             state,
             tick,

@@ -50,7 +50,7 @@ impl Verb for Release {
 /// A lease that another program holds, or that is of a paused pool, is released later.
 fn release_result(state: &State, claim: &Object) -> &'static str {
     let waits = state.ip_leases.find(&claim.key()).is_some();
-    if waits { "release asked for" } else { "released" }
+    if waits { "release requested" } else { "released" }
 }
 
 #[derive(Args)]
@@ -84,7 +84,7 @@ impl Verb for Reserve {
         let ((), passed) = context
             .door(&store)
             .change(&scope, &needs, |state, tick| self.change_range(state, &key, range, tick))?;
-        let result = if self.remove { "opened" } else { "reserved" };
+        let result = if self.remove { "no longer reserved" } else { "reserved" };
         context.report_change(Kind::IpPool, &key, &format!("{range} {result}"))?;
         Ok(context.report_pass(&passed)?)
     }
@@ -103,14 +103,14 @@ impl Reserve {
         let Some(pool) = state.ip_pools.get(pool_id) else { return Ok(()) };
         let name = &pool_key.name;
         if !self.remove && !pool.ranges().any(|(_, pool_range)| pool_range.overlaps(range)) {
-            let problem = format!("{range} is in no range of IPPool `{name}`");
+            let problem = format!("{range} is outside of the ranges of IPPool `{name}`");
             return Err(Refusal::usage(problem).next(format!("poolctl ippool map {name}")));
         }
         let mut reserved = pool.reserved_ranges();
         let count_before = reserved.len();
         reserved.retain(|(reserved_range, _)| *reserved_range != range);
         if self.remove && reserved.len() == count_before {
-            return Err(Refusal::not_found(format!("{range} is not reserved in `{name}`")));
+            return Err(Refusal::not_found(format!("{range} is not reserved in IPPool `{name}`")));
         }
         if !self.remove {
             reserved.push((range, clean_line(&self.comment).replace('\n', " ")));
@@ -129,7 +129,7 @@ impl Reserve {
                 annotations.insert(RESERVED.into(), lines.join("\n"));
             }
         });
-        let verb = if self.remove { "is open again" } else { "is reserved" };
+        let verb = if self.remove { "is no longer reserved" } else { "is reserved" };
         let message = format!("{range} {verb}");
         let reason = EventReason::Reserved;
         edits::record_event(state, tick, Kind::IpPool, pool_key.clone(), reason, &message);
@@ -145,7 +145,7 @@ pub struct Who {
 
 impl Verb for Who {
     const NAME: &'static str = "who";
-    const ABOUT: &'static str = "Show who has an address, who had it, and for whom it is kept";
+    const ABOUT: &'static str = "Show which claims have or had an address, or why it is reserved";
     const EXAMPLE: &'static str = "poolctl ip who 192.168.100.1";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
@@ -159,7 +159,7 @@ impl Verb for Who {
                 Some(name) => (format!("in namespace `{name}`"), "poolctl get ippool"),
                 None => ("in any namespace".to_owned(), "poolctl get ippool -A"),
             };
-            let problem = format!("nobody has or had {address} {place}");
+            let problem = format!("no claim has or had {address} {place}");
             return Err(Refusal::not_found(problem).next(next).into());
         }
         let shows_namespaces = namespace.is_none();

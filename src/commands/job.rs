@@ -61,7 +61,7 @@ pub fn document(job: &Job) -> Value {
 
 #[derive(Args)]
 pub struct Show {
-    /// Id of a job, or a cluster or host, to show all its jobs
+    /// Id of a job, or name of a cluster or host, to show all its jobs
     #[arg(value_name = "JOB|CLUSTER|HOST")]
     name: String,
 }
@@ -99,7 +99,7 @@ fn find_jobs(context: &Context, store: &Store, typed_name: &str) -> Result<Vec<J
 
 #[derive(Args)]
 pub struct Logs {
-    /// Id of a job, or a cluster or host, to print its last job's log
+    /// Id of a job, or name of a cluster or host, to print the log of its last job
     #[arg(value_name = "JOB|CLUSTER|HOST")]
     name: String,
     /// Keep printing until the job ends
@@ -117,7 +117,7 @@ impl Verb for Logs {
         let jobs = find_jobs(context, &store, &self.name)?;
         let Some(job) = jobs.last() else { return Ok(()) };
         if !job.driver.is_supervised() {
-            let message = job.message.as_deref().unwrap_or("a simulated job says nothing");
+            let message = job.message.as_deref().unwrap_or("a simulated job has no log");
             return context.print(&format!("{message}\n"));
         }
         let place = JobFolder::for_job(&context.door(&store).jobs_folder(), &job.id.to_string());
@@ -130,7 +130,7 @@ impl Verb for Logs {
                 if piece.left_out > 0 {
                     let bytes = piece.left_out;
                     context.print(&format!(
-                        "[{bytes} bytes left out: a log keeps its beginning and its end]\n"
+                        "[{bytes} bytes are missing: a log keeps only its beginning and its end]\n"
                     ))?;
                 }
                 context.print_value(&piece.text)?;
@@ -146,7 +146,7 @@ impl Verb for Logs {
 
 #[derive(Args)]
 pub struct Kill {
-    /// Id of a job, or a cluster or host, to kill its running job
+    /// Id of a job, or name of a cluster or host, to kill its running job
     #[arg(value_name = "JOB|CLUSTER|HOST")]
     name: String,
 }
@@ -170,7 +170,7 @@ impl Verb for Kill {
         }
         let place = JobFolder::for_job(&context.door(&store).jobs_folder(), &job.id.to_string());
         supervise::cancel_job(&place, false);
-        context.report_change(Kind::Job, &Key::new("", job.id.to_string()), "is told to end")?;
+        context.report_change(Kind::Job, &Key::new("", job.id.to_string()), "was asked to stop")?;
         context.hint("next: poolctl reconcile");
         Ok(())
     }

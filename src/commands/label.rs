@@ -78,7 +78,7 @@ impl Change {
             return Err(Refusal::usage("a key is empty").next(example).into());
         }
         if objects.is_empty() || changes.is_empty() {
-            return Err(Refusal::usage("needed: objects, and KEY=VALUE or KEY-")
+            return Err(Refusal::usage("objects, and KEY=VALUE or KEY-, are needed")
                 .next(example)
                 .into());
         }
@@ -114,9 +114,9 @@ impl Change {
             {
                 let word = kind.word();
                 return Err(Refusal::conflict(format!(
-                    "{word} `{name}` has {key}={previous} already"
+                    "{word} `{name}` already has {key}={previous}"
                 ))
-                .because("--overwrite changes what is there"));
+                .because("--overwrite replaces the value"));
             }
         }
         Ok(())

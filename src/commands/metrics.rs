@@ -25,7 +25,7 @@ pub struct Metrics {
 
 impl Verb for Metrics {
     const NAME: &'static str = "metrics";
-    const ABOUT: &'static str = "Print numbers of all pools as OpenMetrics text";
+    const ABOUT: &'static str = "Print metrics of all pools as OpenMetrics text";
     const EXAMPLE: &'static str = "poolctl metrics --textfile \"$HOME/poolctl.prom\"";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
@@ -105,7 +105,7 @@ const METRICS: [Metric; 14] = [
         "Unclaimed clusters that are broken",
         |status| status.broken,
     ),
-    gauge("poolctl_claims_pending", "Claims that wait", |status| status.pending),
+    gauge("poolctl_claims_pending", "Claims that wait for a cluster", |status| status.pending),
     gauge("poolctl_customizations_free", "Customizations that can be used", |status| {
         status.free_customizations
     }),
@@ -116,7 +116,7 @@ const METRICS: [Metric; 14] = [
     Metric {
         name: "poolctl_claim_oldest_pending_seconds",
         kind: "gauge",
-        help: "How long the claim has waited that waits longest",
+        help: "How long the oldest waiting claim has waited",
         values: Values::OldestClaim,
     },
     Metric {

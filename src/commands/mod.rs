@@ -124,6 +124,11 @@ fn report_failure(error: &anyhow::Error, namespace: Option<&String>) -> u8 {
     refusal.map_or(Exit::Failed, |refusal| refusal.exit) as u8
 }
 
+/// A count with its noun, whose plural takes an s: `1 job`, `2 jobs`.
+fn count_of(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// ``did you mean `pool`?``, if one of the valid words is spelled like the wrong one.
 fn suggest<'a>(wrong_word: &str, words: impl IntoIterator<Item = &'a str>) -> Option<String> {
     nearest_name(wrong_word, words).map(|word| format!("did you mean `{word}`?"))

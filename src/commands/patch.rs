@@ -25,7 +25,7 @@ use crate::manifest;
 
 #[derive(Clone, Copy, ValueEnum)]
 enum PatchType {
-    /// RFC 7386: fields given replace, null removes
+    /// RFC 7386: given fields replace the old ones, null removes a field
     Merge,
     /// RFC 6902: a list of operations
     Json,
@@ -72,7 +72,7 @@ impl Patch {
                 json_patch::merge(document, changes);
                 Ok(())
             }
-            PatchType::Merge => Err(Refusal::usage("a merge patch is a mapping")),
+            PatchType::Merge => Err(Refusal::usage("a merge patch must be a mapping")),
             PatchType::Json => {
                 let operations: Vec<customization::Patch> = serde_json::from_value(changes.clone())
                     .map_err(|error| {
@@ -146,7 +146,9 @@ fn edit_object(
     let mut document = document_before.clone();
     edit_document(&mut document)?;
     if object.kind() == Kind::ClusterClaim && owner(&document) != owner(&document_before) {
-        return Err(Refusal::conflict(format!("{OWNER} says who made the claim")));
+        return Err(Refusal::conflict(format!(
+            "annotation `{OWNER}` of a claim cannot be changed"
+        )));
     }
     let status = document_before.get("status").cloned();
     if let (Some(fields), Some(status)) = (document.as_object_mut(), status) {
@@ -154,7 +156,7 @@ fn edit_object(
     }
     let edited = manifest::check_edited_document(object.kind(), &document)?;
     if edited.key() != object.key() {
-        return Err(Refusal::conflict("name and namespace of an object cannot be changed"));
+        return Err(Refusal::conflict("the name and the namespace of an object cannot be changed"));
     }
     Ok(edited)
 }

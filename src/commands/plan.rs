@@ -24,7 +24,7 @@ pub struct Plan {
 
 impl Verb for Plan {
     const NAME: &'static str = "plan";
-    const ABOUT: &'static str = "Show what a pass would change; exit 10 when there is anything";
+    const ABOUT: &'static str = "Show what a pass would change; exit 10 if there are changes";
     const EXAMPLE: &'static str = "poolctl plan";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
@@ -99,8 +99,8 @@ fn note_stale_clusters(state: &State, pool: &ClusterPool) -> Option<DifferenceLi
         format!("left as they are: {REFRESH} is none")
     } else {
         format!(
-            "the next goes when the pool is steady ({} installing, {} deprovisioning, \
-             {} claims wait)",
+            "the next is replaced when the pool is steady ({} installing, {} deprovisioning, \
+             waiting claims: {})",
             status.installing, status.deleting, status.pending
         )
     };

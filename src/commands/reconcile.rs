@@ -62,7 +62,7 @@ impl Verb for Reconcile {
             if self.strict {
                 bail!(Refusal::new(Exit::Busy, "another pass is running"));
             }
-            context.hint("another pass is running; this one left it to that");
+            context.hint("another pass is running; this command changed nothing");
             return Ok(());
         };
         Ok(context.report_pass(&door.run_pass(&scope)?)?)

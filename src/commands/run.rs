@@ -88,7 +88,7 @@ fn as_failure_of_run(refusal: Refusal) -> Refusal {
 }
 
 fn refuse_behind_sudo(context: &Context, pool: &str) -> Refusal {
-    Refusal::new(Exit::Denied, "`poolctl run` is for the account's owner, not behind sudo")
+    Refusal::new(Exit::Denied, "`poolctl run` cannot be used behind sudo")
         .because(format!("its command would run as {}", context.world.account_name()))
         .next(format!("poolctl claim --wait {pool}"))
 }
@@ -107,10 +107,9 @@ impl Run {
         if let Some(caught) = context.world.take_signal() {
             return Err(Refusal::new(Exit::by_signal(caught.signal), "interrupted"));
         }
-        let claim =
-            created_claim.read_live_claim(store)?.ok_or_else(|| claim_is_gone(created_claim))?;
+        let claim = created_claim.read_live_claim(store)?.ok_or_else(|| claim_is_gone(created_claim))?;
         if claim.expires_at().is_none() {
-            context.hint("the claim has no lifetime: if this poolctl is killed, it stays");
+            context.hint("the claim has no lifetime: if poolctl is killed, nothing releases it");
         }
         let cluster = claim.cluster.clone().ok_or_else(|| claim_is_gone(created_claim))?;
         let kubeconfig = credentials::write_kubeconfig_of(context, store, &key.name)?;
@@ -168,7 +167,7 @@ fn cannot_run(program: &OsStr, error: &io::Error) -> Refusal {
     let advice = if name.contains('/') {
         format!("ls -ld '{name}'")
     } else {
-        "echo \"$PATH\" shows where it was looked for".to_owned()
+        "echo \"$PATH\" shows the folders that were searched".to_owned()
     };
     Refusal::new(start_failure_exit(error), format!("`{name}` cannot be run; nothing was claimed"))
         .because(error.to_string())

@@ -132,9 +132,9 @@ fn insert_value(
     value: SecretValue,
 ) -> Result<(), Refusal> {
     if !is_usable_key(key) {
-        return Err(Refusal::usage(format!("`{key}` is not usable as a key of a Secret"))
-            .because("letters, digits, dots, dashes and underscores make one")
-            .advise("--from-file=KEY=FILE names it"));
+        return Err(Refusal::usage(format!("`{key}` cannot be a key of a Secret"))
+            .because("a key has only letters, digits, dots, dashes and underscores")
+            .advise("--from-file=KEY=FILE sets the key"));
     }
     if values.insert(key.to_owned(), value).is_some() {
         return Err(Refusal::usage(format!("key `{key}` is given twice")));
@@ -160,5 +160,5 @@ pub fn read_secret_value(path: &Path) -> Result<SecretValue, Refusal> {
     }
     String::from_utf8(bytes)
         .map(SecretValue::new)
-        .map_err(|_| Refusal::new(Exit::Failed, format!("{name}: is not UTF-8 text")))
+        .map_err(|_| Refusal::new(Exit::Failed, format!("{name}: not UTF-8 text")))
 }

@@ -23,7 +23,7 @@ use crate::plan;
 use crate::store::{Filter, Store};
 
 use crate::commands::doctor::find_orphaned_claims;
-use crate::commands::{Context, Verb};
+use crate::commands::{Context, Verb, count_of};
 
 #[derive(Args)]
 pub struct Status {}
@@ -83,14 +83,14 @@ fn show_to_owner(
     for problem in problems {
         let _ = writeln!(lines, "! {}", clean_line(&problem));
     }
-    let _ = write!(lines, "{} pools, ", pools.len());
+    let _ = write!(lines, "{}, ", count_of(pools.len(), "pool"));
     if !hosts.is_empty() {
-        let _ = write!(lines, "{} hosts, ", hosts.len());
+        let _ = write!(lines, "{}, ", count_of(hosts.len(), "host"));
     }
     if !agents.is_empty() {
-        let _ = write!(lines, "{} agents, ", agents.len());
+        let _ = write!(lines, "{}, ", count_of(agents.len(), "agent"));
     }
-    let _ = writeln!(lines, "{} jobs running", store.live_jobs()?.len());
+    let _ = writeln!(lines, "{} running", count_of(store.live_jobs()?.len(), "job"));
     context.answer(Answer::text(lines))
 }
 
@@ -111,7 +111,8 @@ fn show_to_guest(
             let _ = writeln!(lines, "{}", clean_line(&claim_line(claim)));
         }
     }
-    let _ = writeln!(lines, "{} pools, {} claims", pools.len(), claims.len());
+    let pool_count = count_of(pools.len(), "pool");
+    let _ = writeln!(lines, "{pool_count}, {}", count_of(claims.len(), "claim"));
     context.answer(Answer::text(lines))
 }
 

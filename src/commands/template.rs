@@ -198,7 +198,8 @@ impl Verb for Release {
             // The name of a host that does not exist is a mistake.
             context.find_object(&store, Kind::BareMetalHost, &host_name)?;
             let template_name = &template_key.name;
-            context.hint(&format!("host `{host_name}` has nothing of template `{template_name}`"));
+            context
+                .hint(&format!("host `{host_name}` has no number of template `{template_name}`"));
             return Ok(());
         }
         let mut needs = vec![NeededObject { kind: Kind::DataTemplate, key: template_key.clone() }];
@@ -301,7 +302,7 @@ impl Numbering<'_> {
                 return Ok(number);
             }
         }
-        let problem = format!("template `{}` has no number left", self.template_key.name);
+        let problem = format!("template `{}` has no free number", self.template_key.name);
         Err(Refusal::conflict(problem))
     }
 
@@ -314,10 +315,10 @@ impl Numbering<'_> {
             if let Some(owner) = lease.stored_claim_meta().and_then(owner_host)
                 && owner != self.host_name
             {
-                return Ok(Some(format!("claim `{name}` is of host `{owner}`")));
+                return Ok(Some(format!("claim `{name}` belongs to host `{owner}`")));
             }
             if lease.pool != *pool {
-                return Ok(Some(format!("claim `{name}` is of IPPool `{}`", lease.pool)));
+                return Ok(Some(format!("claim `{name}` belongs to IPPool `{}`", lease.pool)));
             }
             if lease.deleting.is_some() {
                 return Ok(Some(format!("claim `{name}` is being deleted")));

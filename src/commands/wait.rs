@@ -74,7 +74,7 @@ impl std::str::FromStr for Goal {
                 Ok(Self::Condition { name: name.to_owned(), status: unquote(status) })
             }
             "jsonpath" if !rest.is_empty() => Ok(parse_path(rest)),
-            _ => Err("it is none of condition=NAME, delete, create, jsonpath=PATH".into()),
+            _ => Err("expected condition=NAME, delete, create or jsonpath=PATH".into()),
         }
     }
 }
@@ -131,14 +131,14 @@ impl Goal {
         })
     }
 
-    /// The goal as the object of "waiting for".
+    /// The goal as it stands after "waiting for" and before "of" an object.
     fn description(&self) -> String {
         match self {
-            Self::Deleted => "its deletion".into(),
-            Self::Created => "its creation".into(),
+            Self::Deleted => "deletion".into(),
+            Self::Created => "creation".into(),
             Self::Condition { name, status } => format!("condition {name}={status}"),
-            Self::Path { path, value: Some(value) } => format!("{path} to be {value}"),
-            Self::Path { path, value: None } => format!("{path} to be there"),
+            Self::Path { path, value: Some(value) } => format!("{path}={value}"),
+            Self::Path { path, value: None } => format!("{path}"),
         }
     }
 }

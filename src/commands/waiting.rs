@@ -11,7 +11,7 @@ use crate::plan;
 use crate::reconcile::Door;
 use crate::store::{Store, try_pass_lock};
 
-use crate::commands::Context;
+use crate::commands::{Context, count_of};
 
 /// How often a waiting command looks while nobody knows when something will have changed.
 const LOOK_INTERVAL: Span = Span::seconds(1);
@@ -131,19 +131,19 @@ impl Waiting<'_> {
             }
             job_count = in_flight.jobs.len();
             let (installed, size, description) = count_clusters(self.door.store, self.pool)?;
-            Ok(Observation::Not(installed, size, format!("{description}; {job_count} jobs")))
+            Ok(Observation::Not(installed, size, format!("{description}; {}", count_of(job_count, "job"))))
         })?;
         match ended {
             WaitOutcome::Met(()) => Ok(()),
             WaitOutcome::Interrupted(exit) => Err(Refusal::new(exit, "interrupted")),
             WaitOutcome::Late if job_count == 0 => {
-                Err(Refusal::new(Exit::Timeout, "another pass is running all the time"))
+                Err(Refusal::new(Exit::Timeout, "other passes kept running, so none was run here"))
             }
             WaitOutcome::Late => {
                 let waited = self.limit.to_short_text();
                 Err(Refusal::new(
                     Exit::Timeout,
-                    format!("{job_count} jobs are still in flight after {waited}"),
+                    format!("{} still running after {waited}", count_of(job_count, "job")),
                 )
                 .next("poolctl job list"))
             }

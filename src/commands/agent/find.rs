@@ -27,7 +27,7 @@ use crate::commands::{Context, Verb};
 
 #[derive(Args)]
 pub struct Discover {
-    /// BareMetalHosts, whose management controllers tell the hardware
+    /// BareMetalHosts; their management controllers report the hardware
     #[arg(value_name = "HOST", required_unless_present = "all")]
     names: Vec<String>,
     /// Every host of the namespace
@@ -40,7 +40,7 @@ pub struct Discover {
 
 impl Verb for Discover {
     const NAME: &'static str = "discover";
-    const ABOUT: &'static str = "Make agents of hosts from what their management controllers tell";
+    const ABOUT: &'static str = "Create agents from what management controllers report of hosts";
     const EXAMPLE: &'static str = "poolctl agent discover node-1 --infraenv rack --no-reconcile";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
@@ -64,7 +64,7 @@ impl Verb for Discover {
             Ok(are_new)
         })?;
         for (host_key, is_new) in host_keys.iter().zip(are_new) {
-            let result = if is_new { "discovered" } else { "looked at again" };
+            let result = if is_new { "discovered" } else { "will be inspected again" };
             context.report_change(Kind::Agent, host_key, result)?;
         }
         Ok(context.report_pass(&passed)?)
@@ -152,19 +152,19 @@ fn refuse_undiscoverable(
     let host_key = host.key();
     let name = &host_key.name;
     if host.spec.bmc.is_none() {
-        return Err(refuse_host(&host_key, "has no management controller to ask")
+        return Err(refuse_host(&host_key, "it has no management controller")
             .next(command_to_make_image(&infra_env_key.name, "")));
     }
     if let Some(infra_env) = host.metadata.labels.get(INFRA_ENV_LABEL)
         && *infra_env != infra_env_key.name
     {
-        return Err(refuse_host(&host_key, &format!("belongs to InfraEnv {infra_env}"))
+        return Err(refuse_host(&host_key, &format!("it belongs to InfraEnv {infra_env}"))
             .next(format!("poolctl label host {name} {INFRA_ENV_LABEL}-")));
     }
     if let Some(cluster) = host.cluster()
         && !is_known
     {
-        let why = format!("is kept by cluster {cluster}, and would be installed anew");
+        let why = format!("it is kept by cluster {cluster} and would be reinstalled");
         return Err(refuse_host(&host_key, &why).next(command_to_free_host(name, "")));
     }
     Ok(())
@@ -183,7 +183,7 @@ pub struct Match {
     /// Role that the hosts are needed for
     #[arg(long, value_enum, default_value = "worker")]
     role: As,
-    /// Hosts that are needed; with fewer the exit code is 6
+    /// Number of hosts that are needed; if fewer fit, the exit code is 6
     #[arg(long, value_name = "N", default_value_t = 1)]
     count: usize,
     /// Only hosts with these labels
@@ -199,8 +199,7 @@ pub struct Match {
 
 impl Verb for Match {
     const NAME: &'static str = "match";
-    const ABOUT: &'static str =
-        "Show which free hosts fit a role, weakest first, and why others do not";
+    const ABOUT: &'static str = "Show which free hosts fit a role, and why others do not";
     const EXAMPLE: &'static str = "poolctl agent match --role master --count 3";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
@@ -228,7 +227,7 @@ impl Verb for Match {
             context.answer(list_candidates(context, &fitting))?;
         }
         if fitting_count < self.count {
-            let problem = format!("{fitting_count} of {} hosts that are needed fit", self.count);
+            let problem = format!("too few hosts fit: {fitting_count} of {}", self.count);
             return Err(Refusal::new(Exit::Exhausted, problem)
                 .next("poolctl get agent -o wide")
                 .into());
@@ -294,13 +293,13 @@ impl Match {
         if let Some(min_cpus) = self.min_cpus
             && cpus < min_cpus
         {
-            misfits.push(format!("{cpus} processors, {min_cpus} are asked for"));
+            misfits.push(format!("has {cpus} processors, needs {min_cpus}"));
         }
         let memory = inventory.memory.physical_bytes >> 30;
         if let Some(min_memory) = self.min_memory
             && memory < min_memory
         {
-            misfits.push(format!("{memory} GiB of memory, {min_memory} are asked for"));
+            misfits.push(format!("has {memory} GiB of memory, needs {min_memory}"));
         }
         misfits
     }

@@ -76,7 +76,7 @@ pub struct Report {
     /// File with the hardware in the host, as its agent reports it; - for stdin
     #[arg(long, value_name = "FILE")]
     inventory: Option<PathBuf>,
-    /// The host cannot read the image any more that it was booted from
+    /// The host can no longer read the image that it was booted from
     #[arg(long)]
     media_lost: bool,
     /// Stage of its installation, such as Rebooting
@@ -86,7 +86,7 @@ pub struct Report {
 
 impl Verb for Report {
     const NAME: &'static str = "report";
-    const ABOUT: &'static str = "Record what a host tells about itself";
+    const ABOUT: &'static str = "Record what a host reports about itself";
     const EXAMPLE: &'static str =
         "poolctl agent report node-1 --inventory examples/agents/inventory.json";
 
@@ -149,7 +149,7 @@ pub struct CheckIn {
 
 impl Verb for CheckIn {
     const NAME: &'static str = "check-in";
-    const ABOUT: &'static str = "Record that a host is still there, and print what it has to do";
+    const ABOUT: &'static str = "Record that a host is alive, and print what it must do next";
     const EXAMPLE: &'static str = "poolctl agent check-in node-1";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
@@ -322,7 +322,7 @@ fn add_agent(
 }
 
 fn refuse_long_text() -> Refusal {
-    Refusal::invalid("more than 1 MiB was said at once")
+    Refusal::invalid("the input is larger than 1 MiB")
 }
 
 /// All of stdin; refused above `MAX_BYTES`, and after `READ_TIMEOUT`.
@@ -335,7 +335,7 @@ pub fn read_stdin() -> Result<String, Refusal> {
     });
     let read = receiver
         .recv_timeout(READ_TIMEOUT)
-        .map_err(|_| Refusal::new(Exit::Timeout, "nothing whole was said within 30 s"))?;
+        .map_err(|_| Refusal::new(Exit::Timeout, "the input was not complete within 30 s"))?;
     let content =
         read.map_err(|error| Refusal::invalid("stdin cannot be read").because(error.to_string()))?;
     if content.len() as u64 > MAX_BYTES { Err(refuse_long_text()) } else { Ok(content) }

@@ -53,9 +53,9 @@ pub fn parse_role(word: &str, agent: &Agent) -> Result<Role, Refusal> {
     let role = ROLES.into_iter().find(|role| role.name() == word);
     role.ok_or_else(|| {
         let role_names = ROLES.map(Role::name).join(", ");
-        let infra_env = agent.infra_env_key().map(|key| key.name).unwrap_or_default();
-        let why = rules::agents::invalid_role_message(word, &agent.metadata.name, &infra_env);
-        Refusal::invalid(why).because(format!("there are {role_names}"))
+        let infra_env_key = agent.infra_env_key().map(|key| key.name).unwrap_or_default();
+        let why = rules::agents::invalid_role_message(word, &agent.metadata.name, &infra_env_key);
+        Refusal::invalid(why).because(format!("the roles are {role_names}"))
     })
 }
 
@@ -64,19 +64,19 @@ pub struct Approve {
     /// Hosts, as `get agent` names them
     #[arg(value_name = "AGENT", required = true)]
     names: Vec<String>,
-    /// Take the approval back
+    /// Revoke the approval
     #[arg(long)]
     revoke: bool,
 }
 
 impl Verb for Approve {
     const NAME: &'static str = "approve";
-    const ABOUT: &'static str = "Let hosts be installed";
+    const ABOUT: &'static str = "Approve hosts for installation";
     const EXAMPLE: &'static str = "poolctl agent approve node-1 node-2";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let approved = !self.revoke;
-        let result = if approved { "approved" } else { "not approved any more" };
+        let result = if approved { "approved" } else { "no longer approved" };
         change_agents(context, &self.names, result, |agent| agent.spec.approved = approved)
     }
 }
@@ -89,7 +89,7 @@ pub struct Set {
     /// Its role in its cluster
     #[arg(long, value_parser = RoleWord)]
     role: Option<String>,
-    /// Its name in its cluster
+    /// Name of the host in its cluster
     #[arg(long)]
     hostname: Option<String>,
     /// The disk to install on, by its id or path

@@ -86,7 +86,7 @@ fn describe_lease(lease: &Lease, now: &Snapshot) -> String {
         LeasedResource::Host(key) => format!("host `{key}` is used by {holder}"),
         LeasedResource::Agent(key) => match holder {
             Holder::Cluster(_) => format!("agent `{key}` is bound to {holder}"),
-            _ => format!("agent `{key}` goes on in a cluster left running"),
+            _ => format!("agent `{key}` belongs to a cluster that was left running"),
         },
     }
 }

@@ -54,12 +54,12 @@ impl Verb for Extend {
                 format!("extended (expires {end}, in {})", end.since(now).to_short_text())
             }
             Extended::To { end: None, .. } => {
-                "extended (its time begins when it gets a cluster)".into()
+                "extended (its lifetime starts when it gets a cluster)".into()
             }
         };
         context.report_change(Kind::ClusterClaim, &key, &result)?;
         if matches!(extended, Extended::To { is_capped: true, .. }) {
-            context.warn(&format!("pool `{}` allows no longer lifetime", found_claim.pool));
+            context.warn(&format!("pool `{}` does not allow a longer lifetime", found_claim.pool));
         }
         Ok(context.report_pass(&passed)?)
     }
@@ -106,7 +106,7 @@ impl Extend {
         let effective = plan::effective_lifetime(&wanted_claim, pool).unwrap_or(wanted);
         if effective < wanted && Some(effective) <= lifetime_before {
             let problem =
-                format!("claim `{name}` has the longest lifetime its pool allows, {effective}");
+                format!("claim `{name}` already has the longest lifetime of its pool, {effective}");
             let pool_name = &claim.pool;
             return Err(Refusal::conflict(problem).next(format!(
                 "poolctl get pool {pool_name} -o jsonpath='{{.spec.claimLifetime}}'"
@@ -133,13 +133,14 @@ impl Extend {
         if let Some(by) = self.by {
             return Ok(lifetime_before.map(|before| Span(before.0.saturating_add(by.0))));
         }
-        let (Some(until), Some(handed_over)) = (until, claim.claimed_at()) else {
-            let problem = format!("claim `{name}` has no cluster yet: its time has not begun");
+        let (Some(until), Some(claimed_at)) = (until, claim.claimed_at()) else {
+            let problem =
+                format!("claim `{name}` has no cluster yet, so its lifetime has not started");
             return Err(Refusal::conflict(problem).next(format!("poolctl extend {name} --for 2h")));
         };
         if claim.expires_at().is_some_and(|end| until <= end) || until <= tick.now {
             let end = claim.expires_at().unwrap_or(tick.now);
-            let problem = format!("claim `{name}` has its cluster until {end} already");
+            let problem = format!("claim `{name}` already has its cluster until {end}");
             return Err(Refusal::conflict(problem));
         }
         Ok(Some(until.since(handed_over)))

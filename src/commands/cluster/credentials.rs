@@ -119,7 +119,7 @@ pub fn find_cluster(
     context.check_permission(store, deed, &object)?;
     match object {
         Object::ClusterDeployment(cluster) => Ok(*cluster),
-        object => Err(Refusal::not_found(format!("`{}` is no cluster", object.key().name))),
+        object => Err(Refusal::not_found(format!("`{}` is not a cluster", object.key().name))),
     }
 }
 

@@ -28,7 +28,7 @@ pub struct RotateCredentials {
 
 impl Verb for RotateCredentials {
     const NAME: &'static str = "rotate-credentials";
-    const ABOUT: &'static str = "Give all clusters of a pool the credentials its Secret holds now";
+    const ABOUT: &'static str = "Copy the credentials in a pool's Secret to all its clusters";
     const EXAMPLE: &'static str = "poolctl pool rotate-credentials cloud";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
@@ -49,7 +49,7 @@ impl Verb for RotateCredentials {
                 let is_outdated = read_values(state, copy).is_none_or(|held| held != values);
                 if is_outdated {
                     write_values(state, copy, &values);
-                    let message = format!("Has the credentials of Secret {} now", pool_secret.name);
+                    let message = format!("Got the credentials of Secret {}", pool_secret.name);
                     record_event(
                         state,
                         tick,
@@ -64,7 +64,7 @@ impl Verb for RotateCredentials {
             Ok(rotated)
         })?;
         for ((cluster, _), rotated) in copies.iter().zip(&rotated) {
-            let verb = if *rotated { "rotated" } else { "has them already" };
+            let verb = if *rotated { "rotated" } else { "has these credentials already" };
             let result = match &cluster.claim {
                 Some(claim) => format!("{verb} (claim {claim})"),
                 None => verb.to_owned(),
@@ -92,7 +92,7 @@ fn secret_of_pool(pool: &ClusterPool) -> Result<Key, Refusal> {
     let name = pool.credentials_secret().ok_or_else(|| {
         let platform = pool.spec.platform.name();
         Refusal::invalid(format!("pool `{}` has no credentials", pool.metadata.name))
-            .because(format!("its platform {platform} names no credentialsSecretRef"))
+            .because(format!("its platform {platform} has no credentialsSecretRef"))
     })?;
     Ok(Key::new(&*pool.metadata.namespace, name))
 }

@@ -45,16 +45,16 @@ fn find_missing_owners(
             format!("poolctl agent unbind {name}{namespace_option}")
         };
         problems.push(format!(
-            "agent `{key}` is bound to cluster `{}`, which is not there: {next}",
+            "agent `{key}` is bound to cluster `{}`, which does not exist: {next}",
             cluster.name
         ));
     }
     match agent.infra_env_key() {
         None => problems.push(format!(
-            "agent `{key}` is of no InfraEnv: poolctl delete agent {name}{namespace_option}"
+            "agent `{key}` belongs to no InfraEnv: poolctl delete agent {name}{namespace_option}"
         )),
         Some(infra_env) if state.infra_envs.by_key(&infra_env).is_none() => problems.push(format!(
-            "agent `{key}` is of InfraEnv `{0}`, which is not there: \
+            "agent `{key}` belongs to InfraEnv `{0}`, which does not exist: \
              poolctl infraenv create {0} --pull-secret SECRET{namespace_option}",
             infra_env.name
         )),
@@ -68,7 +68,10 @@ fn find_missing_owners(
         } else {
             format!("poolctl label agent {name} {HOST_LABEL}-{namespace_option}")
         };
-        problems.push(format!("agent `{key}` is host `{}`, which is not there: {next}", host.name));
+        problems.push(format!(
+            "agent `{key}` names host `{}`, which does not exist: {next}",
+            host.name
+        ));
     }
 }
 
@@ -87,7 +90,7 @@ fn find_machines_bound_twice(context: &Context, state: &State) -> Vec<String> {
             let name = &key.name;
             let namespace_option = context.namespace_option(&key.namespace);
             problems.push(format!(
-                "agents `{earlier}` and `{key}` are one machine, and both are bound: \
+                "agents `{earlier}` and `{key}` are the same machine, and both are bound: \
                  poolctl agent unbind {name}{namespace_option}"
             ));
         }
@@ -107,7 +110,7 @@ fn find_wrong_platforms(store: &Store) -> Problems {
             let Cluster { name, namespace, .. } = &cluster;
             let verb = if stored { "is" } else { "is not" };
             problems.push(format!(
-                "cluster `{name}` {verb} taken for one that is installed on hosts, against its \
+                "cluster `{name}` {verb} recorded as installed on hosts, which contradicts its \
                  platform {platform}: poolctl get cluster {name} -n {namespace} -o yaml \
                  | poolctl apply -f -"
             ));

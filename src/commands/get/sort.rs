@@ -47,7 +47,7 @@ fn cell_value(row: &Row, column: &str) -> Result<Value, Refusal> {
     let Some((_, cell)) = row.iter().find(|(name, _)| *name == column) else {
         let names: Vec<&str> = row.iter().map(|(name, _)| *name).collect();
         let cause = suggest(column, names.iter().copied()).unwrap_or_else(|| {
-            format!("columns are {}; or a path like .metadata.name", names.join(", "))
+            format!("the columns are {}; a path like .metadata.name works too", names.join(", "))
         });
         return Err(Refusal::usage(format!("there is no column `{column}`")).because(cause));
     };

@@ -42,7 +42,7 @@ pub struct Add {
     /// Secret with username and password of the management controller
     #[arg(long, value_name = "SECRET", conflicts_with = "user")]
     secret: Option<String>,
-    /// User of the management controller; its password is asked for
+    /// User of the management controller; poolctl asks for the password
     #[arg(long, value_name = "USER", required_unless_present = "secret")]
     user: Option<String>,
     /// File with the password; - for stdin
@@ -63,7 +63,7 @@ pub struct Add {
     /// The host boots by BIOS, not by UEFI
     #[arg(long)]
     legacy: bool,
-    /// Whether the host is to be on; by default it stays as it is found
+    /// Whether the host must be on; by default its power stays as it is
     #[arg(long, value_name = "true|false")]
     online: Option<bool>,
 }
@@ -247,7 +247,7 @@ fn refuse_existing(state: &State, object: &Object) -> Result<(), Refusal> {
         }
         Kind::Secret if state.secrets.find(&key).is_some() => {
             Err(Refusal::conflict(format!("there is a secret `{name}` already"))
-                .advise(format!("--secret {name} uses it; else delete it first")))
+                .advise(format!("--secret {name} uses it; or delete it first")))
         }
         _ => Ok(()),
     }

@@ -41,7 +41,7 @@ pub struct Unhold {
 
 impl Verb for Unhold {
     const NAME: &'static str = "unhold";
-    const ABOUT: &'static str = "Let hosts be used again";
+    const ABOUT: &'static str = "Release held hosts, so that clusters may get them";
     const EXAMPLE: &'static str = "poolctl host unhold node-1";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
@@ -62,7 +62,8 @@ fn set_hold(
     let agents = list_agents_of_hosts(&store, context.namespaces()?, &host_keys)?;
     let agent_needs =
         agents.iter().map(|agent| NeededObject { kind: Kind::Agent, key: agent.key() }).collect();
-    let message = reason.map_or("It is free".to_owned(), |reason| format!("It is held: {reason}"));
+    let message =
+        reason.map_or("The hold was removed".to_owned(), |reason| format!("It is held: {reason}"));
     change_hosts_with(context, &store, &host_keys, agent_needs, &message, |host| match reason {
         Some(reason) => drop(host.metadata.annotations.insert(HOLD.into(), reason.into())),
         None => drop(host.metadata.annotations.remove(HOLD)),
@@ -74,7 +75,7 @@ fn set_hold(
         if reason.is_none() && host.is_to_be_wiped() {
             let namespace_option = context.namespace_option(&host.metadata.namespace);
             context.hint(&format!(
-                "host `{name}`: its disks are wiped first; to leave that: poolctl annotate host \
+                "host `{name}`: its disks are wiped first; to skip the wipe: poolctl annotate host \
                  {name} {WIPE}={NO_WIPE} --overwrite{namespace_option}"
             ));
         }

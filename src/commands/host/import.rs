@@ -139,7 +139,7 @@ fn header_problems(header: &csv::StringRecord) -> Vec<String> {
         if !COLUMNS.contains(&name) {
             let hint = match nearest_name(name, COLUMNS) {
                 Some(column) => format!("did you mean `{column}`?"),
-                None => format!("there are {}", COLUMNS.join(", ")),
+                None => format!("the columns are {}", COLUMNS.join(", ")),
             };
             problems.push(format!("line 1: no column `{name}`; {hint}"));
         }
@@ -155,7 +155,7 @@ fn header_problems(header: &csv::StringRecord) -> Vec<String> {
 fn describe_error(error: &csv::Error, columns: usize) -> String {
     match error.kind() {
         csv::ErrorKind::UnequalLengths { len, .. } => {
-            format!("{len} fields under {columns} columns")
+            format!("has {len} fields, the header has {columns} columns")
         }
         kind => format!("{kind:?}"),
     }
@@ -181,7 +181,7 @@ fn find_repeated_value(
             && !value.is_empty()
         {
             return Some(format!(
-                "line {line}: {column} {value} is on line {earlier_line} already"
+                "line {line}: {column} {value} is already on line {earlier_line}"
             ));
         }
     }
@@ -264,11 +264,11 @@ fn check_credentials(row: &BTreeMap<&str, &str>, problems: &mut Vec<String>) -> 
     let has_password = row.contains_key("password");
     let has_credentials = has_user || has_password;
     if has_user != has_password {
-        problems.push("username and password go together".into());
+        problems.push("username and password must be given together".into());
     }
     if has_credentials == row.contains_key("secret") {
-        let suffix = if has_credentials { ", not all three" } else { "" };
-        problems.push(format!("it needs username and password, or secret{suffix}"));
+        let suffix = if has_credentials { ", not both" } else { "" };
+        problems.push(format!("either username and password or secret must be given{suffix}"));
     }
     has_credentials
 }

@@ -49,24 +49,25 @@ pub fn leave_out_skipped(
         .objects
         .retain(|object| !skipped_objects.contains(&(object.kind().name(), &object.key())));
     for lease in &skipped_leases {
-        let warning = format!("{}; it is left out and not known here", lease.description);
+        let warning =
+            format!("{}; it is skipped, and poolctl will not know of it", lease.description);
         manifests.warnings.push(warning);
     }
     Ok(())
 }
 
 fn unknown_kind(word: &str) -> Refusal {
-    let refusal = Refusal::usage(format!("`{word}` is no kind whose leases can be skipped"));
+    let refusal = Refusal::usage(format!("leases of kind `{word}` cannot be skipped"));
     if let Some(near) = nearest_name(word, ForeignKind::ALL.into_iter().map(|kind| kind.kind)) {
         return refusal.because(format!("did you mean `{near}`?"));
     }
     let names: Vec<String> = ForeignKind::ALL.into_iter().map(ForeignKind::full_name).collect();
-    refusal.because(format!("those are {}", names.join(", ")))
+    refusal.because(format!("the kinds that can be skipped are {}", names.join(", ")))
 }
 
 /// Names all leases, and the command that skips their kinds beside those that are skipped already.
 fn refuse_leases(leases: &[LostLease], skipped_words: &[String], file: &Path) -> Refusal {
-    let mut refusal = Refusal::conflict("the file has leases that cannot be kept here");
+    let mut refusal = Refusal::conflict("the file has leases that poolctl cannot keep");
     refusal.causes = leases.iter().map(|lease| lease.description.clone()).collect();
     let mut kinds = skipped_words.to_vec();
     for lease in leases {
@@ -152,7 +153,7 @@ fn allocation_without_address(
     for (claim, address) in &pool.status.allocations {
         if !claims_with_address.contains(&Key::new(&*key.namespace, &**claim)) {
             let description = format!(
-                "IPPool `{key}` has given {address} to IPClaim `{claim}`, and its {} is not in \
+                "IPPool `{key}` has given {address} to IPClaim `{claim}`, but the {} is not in \
                  the file",
                 kind.full_name()
             );

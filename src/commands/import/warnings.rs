@@ -9,27 +9,29 @@ use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
 
+use crate::commands::count_of;
+
 /// What an operator should know of the file before the first pass.
 pub fn describe_gaps(manifests: &Manifests) -> Vec<String> {
     let mut warnings = Vec::new();
     let empty_secret_count = count_matching(manifests, is_empty_secret);
     if empty_secret_count > 0 {
         warnings.push(format!(
-            "{empty_secret_count} secrets come without values; export FILE --include-secrets \
-             brings them"
+            "the file lacks the values of {}; `poolctl export FILE --include-secrets` writes them",
+            count_of(empty_secret_count, "secret")
         ));
     }
     let unproved_count = count_matching(manifests, is_without_proof);
     if unproved_count > 0 {
         warnings.push(format!(
-            "{unproved_count} InfraEnvs and agents come without tokens and secrets: images that \
-             were made admit nobody, and hosts are not believed; export FILE --include-secrets \
-             brings them"
+            "InfraEnvs and agents whose tokens and secrets the file lacks: {unproved_count}; their \
+             images admit no hosts, and reports of their hosts are refused; `poolctl export FILE \
+             --include-secrets` writes the tokens and secrets"
         ));
     }
     if manifests.records_left_out > 0 {
         warnings.push(format!(
-            "{} jobs and events are of kinds not kept here; left out",
+            "jobs and events that are skipped because poolctl does not keep their kinds: {}",
             manifests.records_left_out
         ));
     }
@@ -37,8 +39,9 @@ pub fn describe_gaps(manifests: &Manifests) -> Vec<String> {
     let foreign_version_count = count_matching(manifests, is_unclaimed_of_foreign_version);
     if foreign_version_count > 0 {
         warnings.push(format!(
-            "{foreign_version_count} unclaimed clusters carry the version of another program: \
-             their pools will replace them, unless annotated {REFRESH}=none"
+            "{} with the version of another program: their pools will replace them, unless \
+             annotated {REFRESH}=none",
+            count_of(foreign_version_count, "unclaimed cluster")
         ));
     }
     warnings

@@ -39,7 +39,7 @@ pub fn hint_left_images(
         let Object::InfraEnv(infra_env) = object else { continue };
         if let Some(path) = find_image_file(&settings, infra_env) {
             context.hint(&format!(
-                "the image of infraenv/{} is still in {}; remove it once no host runs from it",
+                "the image of infraenv/{} is still in {}; remove it when no host runs from it",
                 infra_env.metadata.name,
                 path.display()
             ));

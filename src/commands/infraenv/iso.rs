@@ -174,7 +174,7 @@ impl Iso {
         let (status, reason, message) = if is_bootable {
             ("True", ConditionReason::ImageCreated, "Image has been created")
         } else {
-            ("False", ConditionReason::ImageNotCreated, "Only its Ignition has been made")
+            ("False", ConditionReason::ImageNotCreated, "Only the Ignition has been created")
         };
         Condition::new(IMAGE_CREATED, status, reason, message)
     }
@@ -183,15 +183,15 @@ impl Iso {
     fn hint_next(&self, context: &Context, settings: &SettingsSpec, former: &InfraEnv, url: &str) {
         if self.base.is_none() && !former.spec.kernel_arguments.is_empty() {
             context
-                .warn("spec.kernelArguments are in no Ignition: --base makes an image with them");
+                .warn("an Ignition has no spec.kernelArguments; --base makes an image with them");
         }
         if self.out.is_some() {
             return;
         }
-        context.hint(&format!("it is fetched from {url}"));
+        context.hint(&format!("management controllers fetch the image from {url}"));
         if let Some(path) = images::find_image_file(settings, former) {
             // It stays: a host that runs from an image dies with it.
-            context.hint(&format!("the former one is still in {}", path.display()));
+            context.hint(&format!("the previous image is still in {}", path.display()));
         }
     }
 }
@@ -216,12 +216,12 @@ impl Iso {
         let (user, place) = self.split_address();
         let (host, port) = parse_place(place)?;
         if user.is_empty() || user.starts_with('-') || !user.chars().all(is_user_letter) {
-            return Err(Refusal::usage(format!("--address: `{user}` is no user")).into());
+            return Err(Refusal::usage(format!("--address: `{user}` is not a user name")).into());
         }
         infraenv::check_token_lifetime(self.expires)?;
         self.check_key()?;
         let problem = match ssh::match_known_hosts(&read_text(&self.known_hosts)?, &host, port) {
-            KnownHostsMatch::NoHost => Some("names no host's key".to_owned()),
+            KnownHostsMatch::NoHost => Some("has no host keys".to_owned()),
             KnownHostsMatch::OtherHosts => {
                 Some(format!("has no key of {place}, so no host would report"))
             }
@@ -234,7 +234,7 @@ impl Iso {
         if let Some(url) = &self.url
             && !url::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
         {
-            return Err(Refusal::usage(format!("--url `{url}` is no address by http")).into());
+            return Err(Refusal::usage(format!("--url `{url}` is not an http or https URL")).into());
         }
         Ok(())
     }
@@ -249,12 +249,12 @@ impl Iso {
         let key = read_text(&self.key)?;
         let advice = "ssh-keygen -t ed25519 -N '' -f hosts";
         if !key.contains("PRIVATE KEY-----") {
-            let problem = format!("`{}` is no private key", self.key.display());
+            let problem = format!("`{}` is not a private key", self.key.display());
             return Err(Refusal::usage(problem).advise(advice).into());
         }
         if ssh::has_passphrase(&key) {
             let problem = format!("`{}` has a passphrase", self.key.display());
-            let why = "no host could type it, and none would report";
+            let why = "hosts cannot type a passphrase, so none would report";
             return Err(Refusal::usage(problem).because(why).advise(advice).into());
         }
         Ok(())

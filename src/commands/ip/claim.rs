@@ -126,7 +126,7 @@ impl Claim {
     /// The claims that are asked for: `count` of each pool.
     fn make_claims(&self, context: &Context, base_name: &str) -> Result<Vec<IpClaim>, Refusal> {
         if self.count == 0 || self.count > MAX_COUNT {
-            return Err(Refusal::usage(format!("--count is from 1 to {MAX_COUNT}")));
+            return Err(Refusal::usage(format!("--count must be from 1 to {MAX_COUNT}")));
         }
         let pools: Vec<&str> = self.pools.split(',').collect();
         for (index, pool) in pools.iter().enumerate() {
@@ -211,7 +211,7 @@ fn check_existing(lease: &IpLease, claim: &IpClaim) -> Result<(), Refusal> {
         return Err(Refusal::conflict(problem).next(format!("poolctl describe ipclaim {name}")));
     }
     if let Some(cluster) = lease.cluster() {
-        let problem = format!("ipclaim `{name}` is of cluster `{cluster}`");
+        let problem = format!("ipclaim `{name}` belongs to cluster `{cluster}`");
         let advice = "poolctl ip claim IPPOOL NAME, with another name";
         return Err(Refusal::conflict(problem).advise(advice));
     }
@@ -220,7 +220,7 @@ fn check_existing(lease: &IpLease, claim: &IpClaim) -> Result<(), Refusal> {
     if let (Some(leased), Some(wanted)) = (lease.address, wanted)
         && leased != wanted
     {
-        let problem = format!("ipclaim `{name}` has {leased} already, not {wanted}");
+        let problem = format!("ipclaim `{name}` already has {leased}, not {wanted}");
         return Err(Refusal::conflict(problem).next(format!("poolctl ip release {name}")));
     }
     Ok(())

@@ -49,7 +49,7 @@ pub struct Create {
 
 impl Verb for Create {
     const NAME: &'static str = "create";
-    const ABOUT: &'static str = "Make a pool of addresses";
+    const ABOUT: &'static str = "Create a pool of addresses";
     const EXAMPLE: &'static str =
         "poolctl ippool create dmz --range 192.168.200.0/24 --gateway 192.168.200.1";
 
@@ -158,7 +158,7 @@ fn draw_pool(pool: &IpPool, store: &Store) -> Result<String, Refusal> {
     for OutsideAddress { address, letter, claim } in
         find_outside_addresses(pool, store)?.iter().take(MAX_OUTSIDE)
     {
-        let _ = writeln!(out, "{address}  {letter} {}, beside the ranges", clean_line(claim));
+        let _ = writeln!(out, "{address}  {letter} {}, outside of the ranges", clean_line(claim));
     }
     for (range, comment) in pool.reserved_ranges() {
         let _ = writeln!(out, "reserved {range} {}", clean_line(&comment));

@@ -14,7 +14,7 @@ use crate::model::time::{Span, Time};
 use crate::output::{Answer, Name, join_lines};
 use crate::store::Store;
 
-use crate::commands::{Context, Verb};
+use crate::commands::{Context, Verb, count_of};
 
 /// Fewer claims than this say nothing about a pool.
 const FEWEST_CLAIMS: usize = 3;
@@ -33,7 +33,7 @@ pub struct Advise {
 
 impl Verb for Advise {
     const NAME: &'static str = "advise";
-    const ABOUT: &'static str = "Say which size and runningCount the pool's history asks for";
+    const ABOUT: &'static str = "Suggest a size and a runningCount from the pool's history";
     const EXAMPLE: &'static str = "poolctl pool advise lab";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
@@ -62,8 +62,8 @@ impl Verb for Advise {
 
 fn answer_too_short(context: &Context, pool: &ClusterPool, advice: &Advice) -> anyhow::Result<()> {
     let line = format!(
-        "{} claims in {}: fewer than {FEWEST_CLAIMS} tell nothing\n",
-        advice.claim_count,
+        "{} in {}: advice needs {FEWEST_CLAIMS} claims or more\n",
+        count_of(advice.claim_count, "claim"),
         advice.span.to_short_text()
     );
     let name = Name::of(Kind::ClusterPool, &pool.key());
@@ -77,8 +77,9 @@ fn hint_next(context: &Context, pool: &ClusterPool, advice: &Advice) {
     if let Some(max_size) = pool.spec.max_size
         && usize::try_from(max_size).is_ok_and(|max_size| max_size < *size)
     {
-        context
-            .hint(&format!("maxSize is {max_size}: raise it, or the pool has no more than that"));
+        context.hint(&format!(
+            "maxSize is {max_size}: raise it too, because it limits the clusters of the pool"
+        ));
     }
     let Meta { name, namespace, .. } = &pool.metadata;
     let namespace_option = context.namespace_option(namespace);
@@ -146,12 +147,12 @@ impl Advice {
                 time_in_words(self.install_time)
             ),
             format!(
-                "runningCount {} -> {running_count}: as many claims come on average while one is \
-                 installed ({peak} at the busiest; waking takes {})",
+                "runningCount {} -> {running_count}: claims that come on average during one \
+                 installation ({peak} at the busiest time; waking takes {})",
                 pool.spec.running_count,
                 time_in_words(self.wake_time)
             ),
-            format!("size {} -> {size}: for the busiest time", pool.spec.size),
+            format!("size {} -> {size}: enough for the busiest time", pool.spec.size),
         ]
     }
 }

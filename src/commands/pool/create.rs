@@ -48,7 +48,7 @@ pub struct Create {
     /// Most clusters that install or deprovision at the same time
     #[arg(long, allow_negative_numbers = true)]
     max_concurrent: Option<u32>,
-    /// Domain below which the clusters get their names
+    /// Base domain of the clusters
     #[arg(long, required_unless_present = "fake")]
     base_domain: Option<String>,
     /// ClusterImageSet that clusters are installed from
@@ -163,7 +163,7 @@ impl Create {
     fn platform_to_use(&self) -> Result<Platform, Refusal> {
         Platform::named(&self.platform).ok_or_else(|| {
             let cause = suggest(&self.platform, platform_names())
-                .unwrap_or_else(|| format!("platforms are {}", platform_names().join(", ")));
+                .unwrap_or_else(|| format!("the platforms are {}", platform_names().join(", ")));
             Refusal::usage(format!("there is no platform `{}`", self.platform)).because(cause)
         })
     }

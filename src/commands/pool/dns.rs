@@ -95,7 +95,7 @@ impl<'a> DnsRequirement<'a> {
     ) -> Result<Self, Refusal> {
         let key = Key::new(&*pool.metadata.namespace, customization_name);
         let Some(customization) = state.customizations.by_key(&key) else {
-            let problem = "there is no such customization".to_owned();
+            let problem = "the customization does not exist".to_owned();
             return Ok(Self::unknown(customization_name, problem));
         };
         // Addresses that are leased with a cluster stand nowhere but in its own install-config.

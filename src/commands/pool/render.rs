@@ -140,5 +140,5 @@ fn redacted_yaml(document: &Value) -> Result<String, Refusal> {
 }
 
 fn cannot_compare(cause: String) -> Refusal {
-    Refusal::invalid("it cannot be compared").because(cause)
+    Refusal::invalid("the install-config cannot be compared").because(cause)
 }

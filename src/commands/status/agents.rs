@@ -130,10 +130,10 @@ fn describe(wait: Wait) -> &'static str {
         Wait::Approval => "not approved",
         Wait::DiscoveryBoot => "to be booted from the discovery image",
         Wait::InstallationBoot => "to be booted for the installation",
-        Wait::Report => "bound, and not heard of for three minutes",
+        Wait::Report => "bound, without a report for three minutes",
         Wait::Hardware => "insufficient",
-        Wait::ClusterSpec => "bound to a cluster that does not say enough",
-        Wait::Repair => "failed to be installed",
+        Wait::ClusterSpec => "bound to a cluster whose spec is incomplete",
+        Wait::Repair => "failed to install",
         Wait::Deletion => "retired",
         Wait::Duplicate => "the same machine as",
     }
