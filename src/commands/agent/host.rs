@@ -322,7 +322,7 @@ fn add_agent(
 }
 
 fn refuse_long_text() -> Refusal {
-    Refusal::invalid("the input is larger than 1 MiB")
+    Refusal::invalid("the input has more than 1 MiB")
 }
 
 /// All of stdin; refused above `MAX_BYTES`, and after `READ_TIMEOUT`.
