@@ -22,9 +22,8 @@ fn assert_owner(machine: &Machine, user: &str, sudo: &str) {
     let commands = FOR_OWNERS.map(|command| format!("{sudo} {command} >/dev/null; echo $?\n"));
     let ran = machine.run_as(user, &format!("{}{sudo} status", commands.concat()));
     let status = ran.out.strip_prefix(&"0\n".repeat(FOR_OWNERS.len()));
-    let is_whole = status.is_some_and(|status| {
-        status.contains(" jobs running") || status.contains(" job running")
-    });
+    let is_whole = status
+        .is_some_and(|status| status.contains(" jobs running") || status.contains(" job running"));
     assert!(is_whole && ran.code == 0, "{user}: {sudo}: {}{}", ran.out, ran.err);
 }
 

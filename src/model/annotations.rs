@@ -56,7 +56,7 @@ annotations! {
         default: Some("false"),
     }
     ALLOWED_PATHS = "poolctl.dev/allowed-patch-paths" {
-        about: "Where customizations may patch the install-config: at these paths and below.",
+        about: "Paths of the install-config that customizations may patch, with all below them.",
         kinds: [ClusterPool],
         value: AnnotationValue::Pointers,
         default: None,
@@ -87,7 +87,7 @@ annotations! {
         default: None,
     }
     POWER = "poolctl.dev/power" {
-        about: "What starts and stops the cluster, if its driver cannot.",
+        about: "The program that starts and stops the cluster, if its driver cannot.",
         kinds: [ClusterDeployment],
         value: AnnotationValue::WordOrProgram(&["none"]),
         default: None,
@@ -144,13 +144,13 @@ annotations! {
         default: Some("0"),
     }
     HOLD = "poolctl.dev/hold" {
-        about: "Keeps the host out of further clusters; the value says why.",
+        about: "Holds the host, so that no cluster gets it; the value is the reason.",
         kinds: [BareMetalHost],
         value: AnnotationValue::Text,
         default: None,
     }
     PIN = "poolctl.dev/bmc-certificate-sha256" {
-        about: "The SHA-256 of the one certificate that the host's controller may have.",
+        about: "The SHA-256 of the only certificate accepted from the host's controller.",
         kinds: [BareMetalHost],
         value: AnnotationValue::Fingerprint,
         default: None,
@@ -170,13 +170,13 @@ annotations! {
         default: Some("5m"),
     }
     BOOT = "poolctl.dev/boot-once" {
-        about: "What the machine boots from once, when it is next powered on or cycled.",
+        about: "The device that the machine boots from once, at the next power on or cycle.",
         kinds: [BareMetalHost],
         value: AnnotationValue::OneOf(&["cdrom", "pxe", "disk"]),
         default: None,
     }
     AS_FOUND = "poolctl.dev/online-as-found" {
-        about: "`spec.online` becomes what is found, so that adding a host changes nothing.",
+        about: "Sets `spec.online` to the power found, so that adding a host changes nothing.",
         kinds: [BareMetalHost],
         value: AnnotationValue::Presence,
         default: None,
@@ -200,13 +200,13 @@ annotations! {
         default: None,
     }
     WIPE = "poolctl.dev/wipe" {
-        about: "What wipes hosts that come back; a host's own counts before its InfraEnv's.",
+        about: "The program that wipes returned hosts; a host's own wins over its InfraEnv's.",
         kinds: [BareMetalHost, InfraEnv],
         value: AnnotationValue::WordOrProgram(&["none"]),
         default: Some("none"),
     }
     ALLOCATION = "poolctl.dev/allocation" {
-        about: "Which free address is taken; `spec.allocationStrategy` may say the first two.",
+        about: "Which free address is leased; `spec.allocationStrategy` has only the first two.",
         kinds: [IpPool],
         value: AnnotationValue::OneOf(&["random", "sequential", "least-recently-used"]),
         default: Some("random"),
@@ -218,25 +218,25 @@ annotations! {
         default: Some("0s"),
     }
     RESERVED = "poolctl.dev/reserved" {
-        about: "Ranges that nobody leases: `RANGE COMMENT` a line, or JSON {range, comment}.",
+        about: "Reserved ranges, never leased: `RANGE COMMENT` lines, or JSON {range, comment}.",
         kinds: [IpPool],
         value: AnnotationValue::Ranges,
         default: None,
     }
     EXCLUDE = "poolctl.dev/exclude" {
-        about: "Further ranges that nobody leases, separated by commas.",
+        about: "Further ranges that are never leased, separated by commas.",
         kinds: [IpPool],
         value: AnnotationValue::Ranges,
         default: None,
     }
     OVERLAP = "poolctl.dev/allow-overlap" {
-        about: "Other pools may have the same addresses; each is leased once all the same.",
+        about: "Other pools may have the same addresses; each is still leased only once.",
         kinds: [IpPool],
         value: AnnotationValue::Flag,
         default: Some("false"),
     }
     OUT_OF_RANGE = "poolctl.dev/allow-out-of-range" {
-        about: "Ranges may shrink under leases, which stay until they are released.",
+        about: "Lets ranges lose leased addresses; those leases stay until they are released.",
         kinds: [IpPool],
         value: AnnotationValue::Flag,
         default: Some("false"),

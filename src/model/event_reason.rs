@@ -12,7 +12,7 @@ declared! {
         Created = "Created",
         /// The object was changed.
         Configured = "Configured",
-        /// Somebody asked for the deletion of the object.
+        /// The deletion of the object was requested.
         DeletionRequested = "DeletionRequested",
 
         // Pools.
@@ -62,7 +62,7 @@ declared! {
         Installed = "Installed",
         /// The cluster was given up, because it has no attempt left.
         ProvisionStopped = "ProvisionStopped" => "poolctl job logs NAME",
-        /// Somebody asked for another attempt at once.
+        /// Another attempt at once was requested.
         Retry = "Retry",
         /// The cluster was given up or did not wake, and is destroyed.
         ClusterBroken = "ClusterBroken" => "poolctl events cluster/NAME",
@@ -110,7 +110,7 @@ declared! {
         AssignmentConflict = "AssignmentConflict",
 
         // Customizations.
-        /// A customization is leased to a cluster, or addresses are kept from everybody.
+        /// A customization is leased to a cluster, or addresses are reserved.
         Reserved = "Reserved",
         /// A customization is free again.
         Released = "Released",
@@ -126,7 +126,7 @@ declared! {
         ReservationDropped = "ReservationDropped",
 
         // Hosts.
-        /// Somebody asked the host's controller to do something.
+        /// An action on the host was requested.
         Asked = "Asked",
         /// The host's controller accepts the credentials.
         Registered = "Registered",
@@ -170,17 +170,17 @@ declared! {
         HostRoleUpdated = "host_role_updated",
         /// The host was changed by hand.
         HostConfigured = "host_configured",
-        /// The host is approved, or is not any more.
+        /// The host is approved, or no longer approved.
         HostApprovedUpdated = "host_approved_updated",
-        /// Somebody asked to bind the host to a cluster.
+        /// Binding the host to a cluster was requested.
         HostBindRequested = "host_bind_requested",
         /// The host is bound to a cluster.
         HostBindSucceeded = "host_bind_succeeded",
         /// The host could not be bound.
         HostBindFailed = "host_bind_failed" => "poolctl why agent/NAME",
-        /// Somebody asked to take the host out of its cluster.
+        /// Unbinding the host from its cluster was requested.
         HostUnbindRequested = "host_unbind_requested",
-        /// The host is in no cluster any more.
+        /// The host has left its cluster.
         HostUnbindSucceeded = "host_unbind_succeeded",
         /// The host could not be taken out of its cluster.
         HostUnbindFailed = "host_unbind_failed" => "poolctl why agent/NAME",

@@ -49,7 +49,7 @@ macro_rules! every_kind {
                     plain: image_sets "image_set",
                 }
                 Secret($crate::model::documents::Secret) {
-                    about: "Values that are never shown.",
+                    about: "Secret values, such as credentials; they are never shown.",
                     wire: "v1" "Secret",
                     words: ["secret"],
                     namespaced: true,
@@ -57,7 +57,7 @@ macro_rules! every_kind {
                     document: secrets "secret_object",
                 }
                 Customization($crate::model::customization::Customization) {
-                    about: "Patches that make one cluster at a time unlike the others.",
+                    about: "Patches of the install-config that one cluster at a time uses.",
                     wire: "hive.openshift.io/v1" "ClusterDeploymentCustomization",
                     words: ["customization", "clusterdeploymentcustomization", "cdc"],
                     namespaced: true,
@@ -65,7 +65,7 @@ macro_rules! every_kind {
                     document: customizations "customization",
                 }
                 DataTemplate($crate::model::data_template::Metal3DataTemplate) {
-                    about: "What machines are told about themselves and their networks.",
+                    about: "A template of the metadata and network data that machines get.",
                     wire: "infrastructure.cluster.x-k8s.io/v1beta1" "Metal3DataTemplate",
                     words: ["datatemplate", "metal3datatemplate", "m3dt"],
                     namespaced: true,
@@ -81,7 +81,7 @@ macro_rules! every_kind {
                     document: ip_pools "ip_pool",
                 }
                 IpAddress($crate::model::ip_lease::IpAddress) {
-                    about: "An address that a claim has.",
+                    about: "An address that is leased to a claim.",
                     wire: "ipam.metal3.io/v1alpha1" "IPAddress",
                     words: ["ipaddress", "ipa", "ipaddresse", "ip"],
                     namespaced: true,
@@ -89,7 +89,7 @@ macro_rules! every_kind {
                     view: ip_leases,
                 }
                 IpClaim($crate::model::ip_lease::IpClaim) {
-                    about: "A wish for an address of a pool, and then the lease of it.",
+                    about: "A request for an address of a pool, and the lease of that address.",
                     wire: "ipam.metal3.io/v1alpha1" "IPClaim",
                     words: ["ipclaim", "ipc"],
                     namespaced: true,
@@ -105,7 +105,7 @@ macro_rules! every_kind {
                     document: hosts "host",
                 }
                 NMStateConfig($crate::model::nmstate_config::NMStateConfig) {
-                    about: "How the network of a host is to be, by its MAC addresses.",
+                    about: "The network configuration of the host that has its MAC addresses.",
                     wire: "agent-install.openshift.io/v1beta1" "NMStateConfig",
                     words: ["nmstateconfig", "nmstate"],
                     namespaced: true,
@@ -113,7 +113,7 @@ macro_rules! every_kind {
                     document: nmstate_configs "nmstate_config",
                 }
                 InfraEnv($crate::model::infra_env::InfraEnv) {
-                    about: "What hosts are booted from, and how those are treated then.",
+                    about: "A discovery image for hosts, and settings of the hosts that boot it.",
                     wire: "agent-install.openshift.io/v1beta1" "InfraEnv",
                     words: ["infraenv", "ie"],
                     namespaced: true,
@@ -145,7 +145,7 @@ macro_rules! every_kind {
                     facts: clusters,
                 }
                 ClusterClaim($crate::model::claim::Claim) {
-                    about: "A wish for a cluster of a pool, and then the lease of it.",
+                    about: "A request for a cluster of a pool, and the lease of that cluster.",
                     wire: "hive.openshift.io/v1" "ClusterClaim",
                     words: ["claim", "clusterclaim", "cc"],
                     namespaced: true,
@@ -155,13 +155,13 @@ macro_rules! every_kind {
             }
             records {
                 Job($crate::model::job::JobDocument) {
-                    about: "Work of a driver on a cluster, and what came of it.",
+                    about: "Work of a driver on a cluster or on hosts, and its outcome.",
                     wire: "poolctl.dev/v1" "Job",
                     words: ["job"],
                     namespaced: true,
                 }
                 Event($crate::model::event::EventDocument) {
-                    about: "What happened, to what, and because of whom.",
+                    about: "What happened to which object, and who caused it.",
                     wire: "v1" "Event",
                     words: ["event", "ev"],
                     namespaced: true,
