@@ -130,7 +130,7 @@ impl Verb for Logs {
                 if piece.left_out > 0 {
                     let bytes = piece.left_out;
                     context.print(&format!(
-                        "[{bytes} bytes are missing: a log keeps only its beginning and its end]\n"
+                        "[{bytes} bytes left out: a log keeps its beginning and its end]\n"
                     ))?;
                 }
                 context.print_value(&piece.text)?;

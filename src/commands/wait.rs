@@ -138,7 +138,7 @@ impl Goal {
             Self::Created => "creation".into(),
             Self::Condition { name, status } => format!("condition {name}={status}"),
             Self::Path { path, value: Some(value) } => format!("{path}={value}"),
-            Self::Path { path, value: None } => format!("{path}"),
+            Self::Path { path, value: None } => path.clone(),
         }
     }
 }

@@ -137,7 +137,7 @@ impl Waiting<'_> {
             WaitOutcome::Met(()) => Ok(()),
             WaitOutcome::Interrupted(exit) => Err(Refusal::new(exit, "interrupted")),
             WaitOutcome::Late if job_count == 0 => {
-                Err(Refusal::new(Exit::Timeout, "other passes kept running, so none was run here"))
+                Err(Refusal::new(Exit::Timeout, "other passes kept running until the time limit"))
             }
             WaitOutcome::Late => {
                 let waited = self.limit.to_short_text();

@@ -105,8 +105,9 @@ impl Extend {
         let wanted_claim = Claim { lifetime: Some(wanted), ..claim.clone() };
         let effective = plan::effective_lifetime(&wanted_claim, pool).unwrap_or(wanted);
         if effective < wanted && Some(effective) <= lifetime_before {
-            let problem =
-                format!("claim `{name}` already has the longest lifetime of its pool, {effective}");
+            let problem = format!(
+                "claim `{name}` already has the longest lifetime that its pool allows, {effective}"
+            );
             let pool_name = &claim.pool;
             return Err(Refusal::conflict(problem).next(format!(
                 "poolctl get pool {pool_name} -o jsonpath='{{.spec.claimLifetime}}'"
