@@ -144,7 +144,7 @@ impl Extend {
             let problem = format!("claim `{name}` already has its cluster until {end}");
             return Err(Refusal::conflict(problem));
         }
-        Ok(Some(until.since(handed_over)))
+        Ok(Some(until.since(claimed_at)))
     }
 }
 
