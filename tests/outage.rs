@@ -146,7 +146,7 @@ fn the_message_of_the_installer_is_shown_wherever_people_look() {
         let output = lab.sandbox.ok(command);
         assert!(output.contains(message), "{command:?}: {output}");
     }
-    assert!(lab.sandbox.ok(&["status"]).contains("installations fail since"));
+    assert!(lab.sandbox.ok(&["status"]).contains("installations have failed since"));
     // Nothing is started during the pause; who has repaired the platform need not wait for its end.
     lab.set_behaviour("");
     lab.sandbox.ok(&["reconcile", "-q"]);

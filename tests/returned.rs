@@ -60,7 +60,7 @@ fn a_held_host_is_in_no_pick_and_says_how_it_is_let_go() {
     assert_eq!(only_cluster(&sandbox), "");
     assert_eq!(next_of(&sandbox, "agent/h3"), "poolctl host unhold n3");
     let why = sandbox.ok(&["why", "agent/h3"]);
-    assert!(why.contains("host n3 is held, no cluster takes it: broken fan"), "{why}");
+    assert!(why.contains("host n3 is held, so no cluster gets it: broken fan"), "{why}");
     assert!(sandbox.ok(&["why", "host/n3"]).starts_with("host n3 is held: broken fan"));
     let status = sandbox.ok(&["status"]);
     assert!(status.contains("host `n3` is held: broken fan; poolctl host unhold n3"), "{status}");

@@ -50,10 +50,10 @@ fn describe_next_join(evidence: &Evidence, agent: &Agent) -> Option<String> {
     Some(match agent.status.join_again_at {
         Some(again) if again > evidence.now => {
             let remaining = again.since(evidence.now).to_short_text();
-            format!("it failed to join {times}, and is tried again in {remaining}")
+            format!("it failed to join {times}; the next attempt is in {remaining}")
         }
-        Some(_) => format!("it failed to join {times}, and the next pass tries it again"),
-        None => "it is not tried again by itself: unbind it, and bind it again".to_owned(),
+        Some(_) => format!("it failed to join {times}; the next pass tries again"),
+        None => "poolctl does not try again: unbind it, then bind it again".to_owned(),
     })
 }
 
@@ -66,16 +66,16 @@ fn find_obstacles(state: &State, agent: &Agent) -> Vec<String> {
     }
     if agent.is_duplicate() {
         let original = &agent.status.duplicate_of;
-        obstacles.push(format!("it is the same machine as {original}, and never picked"));
+        obstacles.push(format!("it is the same machine as {original}, so it is never picked"));
     }
     if let Some(host) = host_of(state, agent)
         && let Some(why) = host.hold_reason()
     {
         let name = &host.metadata.name;
-        obstacles.push(format!("host {name} is held, no cluster takes it: {why}"));
+        obstacles.push(format!("host {name} is held, so no cluster gets it: {why}"));
     }
     if !agent.spec.approved {
-        obstacles.push("it is not approved: no cluster is installed on it".to_owned());
+        obstacles.push("it is not approved, so no cluster is installed on it".to_owned());
     }
     let bound_to = agent.bound_cluster();
     if let Some(wanted) = agent.requested_cluster()
@@ -132,7 +132,7 @@ fn find_command(evidence: &Evidence, agent: &Agent) -> String {
         ) => describe_boot(evidence, agent),
         (HostState::DisabledUnbound, _, _) => format!("poolctl delete agent {name}{option}"),
         (HostState::InstallingPendingUserAction, _, _) => {
-            format!("boot it as its state says, and look again: poolctl get agent {name}{option}")
+            format!("boot it as its state says, then: poolctl get agent {name}{option}")
         }
         (HostState::Insufficient | HostState::InsufficientUnbound, _, _) => {
             format!("poolctl describe agent {name}{option}")

@@ -59,8 +59,8 @@ fn explain_assignment(evidence: &Evidence, claim: &Claim, cluster_name: &str) ->
         return explain_cluster(evidence, cluster).preceded_by(first_cause);
     }
     let end = match claim.expires_at() {
-        Some(end) => format!("it ends {end}, in {}", end.since(evidence.now).to_short_text()),
-        None => "it has no end".to_owned(),
+        Some(end) => format!("it expires at {end}, in {}", end.since(evidence.now).to_short_text()),
+        None => "it does not expire".to_owned(),
     };
     let cause = format!("{first_cause}, which runs; {end}");
     Chain::new(cause, format!("poolctl kubeconfig {name}{option}"))

@@ -33,12 +33,12 @@ pub fn explain_cluster(evidence: &Evidence, cluster: &Cluster) -> Chain {
             let next_attempt = plan::next_attempt_at(&evidence.state, cluster);
             let remaining = next_attempt.map(|time| time.since(evidence.now).to_short_text());
             let times = match cluster.restarts {
-                0 => "before anything of it existed, which uses up no attempt".to_owned(),
+                0 => "before anything of it existed (this uses up no attempt)".to_owned(),
                 1 => "once".to_owned(),
                 times => format!("{times} times"),
             };
             let cause = format!(
-                "cluster {name} failed to install {times}, the next attempt is in {}{job}: {}",
+                "cluster {name} failed to install {times}; the next attempt is in {}{job}: {}",
                 remaining.unwrap_or_default(),
                 cluster.failure.as_deref().unwrap_or_default()
             );
@@ -47,7 +47,7 @@ pub fn explain_cluster(evidence: &Evidence, cluster: &Cluster) -> Chain {
         Phase::Installing => {
             let cause = if cluster.interrupted {
                 format!(
-                    "an installation of cluster {name} broke off; what it left is destroyed \
+                    "an installation of cluster {name} was interrupted; its remains are destroyed \
                      first{job}"
                 )
             } else {
@@ -113,7 +113,8 @@ fn explain_wait_for_hosts(evidence: &Evidence, cluster: &Cluster, cause: String)
     };
     let first_cause = match given_up_at {
         Some(end) => {
-            format!("{cause}; it is given up {end}, in {}", end.since(evidence.now).to_short_text())
+            let remaining = end.since(evidence.now).to_short_text();
+            format!("{cause}; poolctl gives it up at {end}, in {remaining}")
         }
         None => cause,
     };
@@ -129,11 +130,8 @@ fn explain_deprovisioning(evidence: &Evidence, cluster: &Cluster, job: &str) -> 
     let name = &cluster.name;
     let option = &evidence.namespace_option;
     if cluster.protected {
-        let cause = format!("cluster {name} is being deleted, and protected against it");
-        return Chain::new(
-            cause,
-            format!("poolctl annotate cluster {name} {PROTECTED_DELETE}-{option}"),
-        );
+        let cause = format!("cluster {name} is being deleted, but is protected against that");
+        return Chain::new(cause, format!("poolctl annotate cluster {name} {PROTECTED_DELETE}-{option}"));
     }
     if cluster.held && (cluster.started_at.is_none() || cluster.preserve) {
         let path = "jsonpath='{.metadata.finalizers}'";
@@ -155,7 +153,8 @@ fn explain_deprovisioning(evidence: &Evidence, cluster: &Cluster, job: &str) -> 
     let namespace = &host.metadata.namespace;
     let next = format!("poolctl annotate host {host_name} {DETACHED}=true -n {namespace}");
     Chain::new(cause, next).because(failed).because(format!(
-        "host {host_name} keeps the others; detached, it stays as it is and they go"
+        "host {host_name} keeps the other hosts from being released; once it is detached, it stays \
+         as it is and they are released"
     ))
 }
 

@@ -50,7 +50,7 @@ fn explain_free_customization(evidence: &Evidence, name: &str) -> Chain {
         evidence.pools.iter().filter_map(|pool| describe_view(pool, name)).collect();
     if views.is_empty() {
         let next = format!("poolctl get pool{option}");
-        return Chain::new(first_cause, next).because("no pool has looked at it");
+        return Chain::new(first_cause, next).because("no pool has it in its inventory yet");
     }
     let next = format!("poolctl get customization {name} -o yaml{option}");
     Chain::new(first_cause, next).because(views.join("; "))

@@ -64,7 +64,7 @@ fn explain_machine(evidence: &Evidence, host: &BareMetalHost) -> Chain {
 fn explain_running_job(evidence: &Evidence, host: &str, job: &Job) -> Chain {
     let verb = job.verb.name();
     let duration = evidence.now.since(job.started).to_short_text();
-    let cause = format!("{verb} of host {host} is running since {duration}");
+    let cause = format!("{verb} of host {host} has been running for {duration}");
     Chain::new(cause, format!("poolctl job logs {} -f", job.id))
 }
 
@@ -72,7 +72,10 @@ fn explain_error(evidence: &Evidence, host: &BareMetalHost, secret: &str) -> Cha
     let name = &host.metadata.name;
     let status = &host.status;
     let option = &evidence.namespace_option;
-    let error = if status.error_type.is_empty() { "error" } else { &status.error_type };
+    let error = match status.error_type.as_str() {
+        "" => "an error".to_owned(),
+        error_type => format!("a {error_type}"),
+    };
     let create_secret =
         format!("poolctl secret create {secret} --from-file=username --from-file=password");
     let next = match status.error_reason {
@@ -81,15 +84,20 @@ fn explain_error(evidence: &Evidence, host: &BareMetalHost, secret: &str) -> Cha
         Some(ErrorReason::CertificateRefused) => {
             format!("poolctl annotate host {name} {PIN}=SHA256{option}")
         }
-        None if error == REGISTRATION_ERROR => format!("poolctl edit host {name}{option}"),
+        None if status.error_type == REGISTRATION_ERROR => {
+            format!("poolctl edit host {name}{option}")
+        }
         None => format!("poolctl job logs host/{name}{option}"),
     };
     let chain =
-        Chain::new(format!("host {name} has a {error}"), next).because(&*status.error_message);
+        Chain::new(format!("host {name} has {error}"), next).because(&*status.error_message);
     let Some(next_attempt) = host.next_attempt_at() else { return chain };
     let remaining = next_attempt.since(evidence.now).to_short_text();
-    let times = status.error_count;
-    chain.because(format!("it failed {times} times in a row, and is tried again in {remaining}"))
+    let times = match status.error_count {
+        1 => "once".to_owned(),
+        times => format!("{times} times in a row"),
+    };
+    chain.because(format!("it failed {times}; the next attempt is in {remaining}"))
 }
 
 /// Explains a machine whose controller reports no error.
@@ -100,24 +108,28 @@ fn explain_power(evidence: &Evidence, host: &BareMetalHost) -> Chain {
     let wanted = if online { "on" } else { "off" };
     let chain = match host.is_powered_on() {
         None => {
-            Chain::new(format!("whether host {name} is on is not known yet"), "poolctl reconcile")
+            let cause = format!("the power state of host {name} is not known yet");
+            Chain::new(cause, "poolctl reconcile")
         }
         Some(is_on) if is_on == online => Chain::new(
-            format!("host {name} is {wanted}, as it is to be"),
+            format!("host {name} is {wanted}, as it should be"),
             format!("poolctl host power status {name}{option}"),
         ),
         Some(_) if host.spec.disable_power_off && !online => Chain::new(
-            format!("host {name} is on and to be off, but disablePowerOff forbids it"),
+            format!("host {name} is on and should be off, but disablePowerOff forbids that"),
             format!("poolctl edit host {name}{option}"),
         ),
         Some(_) => Chain::new(
-            format!("host {name} is to be {wanted}: the next pass does it"),
+            format!("host {name} should be {wanted}: the next pass switches it {wanted}"),
             "poolctl reconcile",
         ),
     };
     match host.certificate_trust() {
-        trust @ (CertificateTrust::Unverified | CertificateTrust::Unencrypted) => chain
-            .because(format!("certificate: {trust}; whoever is on the way can read its password")),
+        certificate_trust @ (CertificateTrust::Unverified | CertificateTrust::Unencrypted) => {
+            let cause =
+                format!("certificate: {certificate_trust}; others on the network can read its password");
+            chain.because(cause)
+        }
         CertificateTrust::NotApplicable | CertificateTrust::Pinned | CertificateTrust::Verified => {
             chain
         }

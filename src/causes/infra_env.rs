@@ -23,7 +23,7 @@ pub fn explain_infra_env(evidence: &Evidence, infra_env: &InfraEnv) -> Chain {
         return Chain::new(first_cause, make_image).because(&*condition.message);
     }
     if evidence.image_is_stale {
-        let why = "its spec, or an NMStateConfig that it selects, was changed after that";
+        let why = "its spec, or an NMStateConfig that it selects, was changed later";
         return Chain::new(first_cause, make_image).because(why);
     }
     if infra_env.status.created_time.is_none() {

@@ -69,10 +69,10 @@ pub fn is_explained_by_history(state: &State, pool: &ClusterPool) -> bool {
 pub fn describe_install_pause(pool: &ClusterPool) -> Option<String> {
     let InstallPause { since, until, cause, .. } = pool.status.install_pause.as_ref()?;
     let next = match until {
-        Some(until) => format!("the next one begins {until}"),
-        None => "the next one is tried now".to_owned(),
+        Some(until) => format!("the next one begins at {until}"),
+        None => "the next one begins now".to_owned(),
     };
-    Some(format!("installations fail since {since}, {next}: {cause}"))
+    Some(format!("installations have failed since {since}; {next}: {cause}"))
 }
 
 /// What a pool lacks to make the clusters that it should have. None if it has enough clusters.
@@ -142,7 +142,7 @@ fn explain_obstacle(evidence: &Evidence, pool: &ClusterPool, obstacle: Obstacle<
             } else {
                 "poolctl reconcile --wait".to_owned()
             };
-            let cause = format!("maxConcurrent {limit} lets no more be made or destroyed now");
+            let cause = format!("maxConcurrent {limit} allows no more to be made or destroyed now");
             Chain::new(cause, next)
         }
         Obstacle::Cluster(cluster) => explain_cluster(evidence, cluster),
@@ -170,7 +170,7 @@ fn explain_deletion(evidence: &Evidence, pool: &ClusterPool) -> Chain {
     let cause = "it is being deleted and gives no more clusters";
     if pool.spec.max_concurrent == Some(0) {
         let next = command_to_raise_limit(&pool.metadata.name, "maxConcurrent", 1, option);
-        return Chain::new(format!("{cause}; maxConcurrent 0 lets nothing go"), next);
+        return Chain::new(format!("{cause}; maxConcurrent 0 allows none to be destroyed"), next);
     }
     match find_kept_cluster(&evidence.state, pool) {
         Some(cluster) => explain_cluster(evidence, cluster).preceded_by(cause),
@@ -188,7 +188,7 @@ fn explain_progress(evidence: &Evidence, pool: &ClusterPool) -> Chain {
     let running = pool.spec.running_count;
     let claim = format!("poolctl claim {name}{option}");
     if pool.status.ready > 0 {
-        Chain::new("it has what it should", claim)
+        Chain::new("it has all the clusters that it should have", claim)
     } else if pool.status.standby > 0 {
         let cause = "its clusters stand by: a claim wakes one";
         Chain::new(format!("{cause}; runningCount is {running}"), claim)
@@ -196,7 +196,7 @@ fn explain_progress(evidence: &Evidence, pool: &ClusterPool) -> Chain {
         let cause = "its size is 0: it makes clusters only for claims";
         Chain::new(cause, format!("poolctl pool scale {name} --size 1{option}"))
     } else {
-        let cause = format!("a pass decides what comes next; runningCount is {running}");
+        let cause = format!("the next pass decides what to do; runningCount is {running}");
         Chain::new(cause, "poolctl reconcile --wait")
     }
 }
@@ -279,7 +279,7 @@ fn describe_inventory(pool: &ClusterPool) -> Option<String> {
         uses.push(format!("{} is {status} ({why})", entry.name));
     }
     let count = entries.len();
-    Some(format!("no customization of its {count} is free: {}", uses.join("; ")))
+    Some(format!("none of its customizations ({count}) is free: {}", uses.join("; ")))
 }
 
 #[cfg(test)]
@@ -316,8 +316,8 @@ mod tests {
         check(
             &evidence,
             &pool,
-            "3 of its clusters were replaced within 24h: of an older version of its pool or \
-             customization",
+            "3 of its clusters were replaced within 24h because they were of an older version of \
+             their pool or customization",
             "poolctl annotate pool lab poolctl.dev/refresh=none --overwrite -n west",
         );
         pool.metadata.annotations.insert(RECONCILE_PAUSE.into(), "true".into());

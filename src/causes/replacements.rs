@@ -28,7 +28,8 @@ pub fn explain_replacements(evidence: &Evidence, pool: &ClusterPool) -> Option<C
     let name = &pool.metadata.name;
     let option = &evidence.namespace_option;
     let is_broken = *reason == BROKEN_CLUSTER;
-    let why = if is_broken { "broken" } else { "of an older version of its pool or customization" };
+    let why =
+        if is_broken { "broken" } else { "of an older version of their pool or customization" };
     let next = if is_broken {
         format!("poolctl events cluster/{newest}")
     } else if pool.metadata.annotation(REFRESH) == Some("none") {
@@ -38,7 +39,9 @@ pub fn explain_replacements(evidence: &Evidence, pool: &ClusterPool) -> Option<C
     };
     let count = clusters.len();
     let span = RECENT_SPAN.to_short_text();
-    Some(Chain::new(format!("{count} of its clusters were replaced within {span}: {why}"), next))
+    let cause =
+        format!("{count} of its clusters were replaced within {span} because they were {why}");
+    Some(Chain::new(cause, next))
 }
 
 /// The clusters that the pool has replaced, by the reason of their events; the newest first.
