@@ -162,7 +162,7 @@ fn guests_have_what_is_theirs_and_nothing_else() {
     assert!(asked.code == 2 && asked.err.contains("belongs to alice"), "{}", asked.err);
     assert_eq!(machine.run_as_owner("release -y hers").code, 0);
     let events = machine.run_as_owner("events claim/hers").out;
-    assert!(events.contains("what alice claimed was asked for by poolctl"), "{events}");
+    assert!(events.contains("poolctl requested the deletion of what alice claimed"), "{events}");
 }
 
 #[test]

@@ -184,7 +184,7 @@ fn a_host_without_a_controller_is_booted_by_people_and_may_leave_in_the_middle()
     });
     let info = jsonpath(&lab, "agent/h1", "{.status.debugInfo.stateInfo}");
     let image = info
-        .strip_prefix("Host is to be booted from the image of its cluster: ")
+        .strip_prefix("Host must be booted from the image of its cluster: ")
         .unwrap_or_default();
     assert_eq!(fs::read_to_string(image).unwrap(), "image\n", "{info}");
     lab.ok(&["agent", "unbind", "h1", "-y", "-q"]);

@@ -329,6 +329,6 @@ fn addresses_reserved_and_hosts_held_since_the_backup_stay_so() {
     };
     let before = kept();
     let ran = held(&sandbox, &backup);
-    assert!(ran.err.contains("host `default/node-1` is held as it is now: bad fan"), "{}", ran.err);
+    assert!(ran.err.contains("host `default/node-1` stays held: bad fan"), "{}", ran.err);
     assert_eq!(kept(), before);
 }

@@ -219,7 +219,7 @@ fn hosts_without_a_controller_wait_for_somebody_who_boots_them() {
     // The message names an image, which exists.
     let message = state_info(sandbox, "h1");
     let (instruction, image) = message.split_once(": ").unwrap();
-    assert_eq!(instruction, "Host is to be booted from the image of its cluster");
+    assert_eq!(instruction, "Host must be booted from the image of its cluster");
     assert!(image.ends_with("agent.x86_64.iso") && Path::new(image).exists(), "{message}");
     assert!(
         sandbox.ok(&["status"]).contains("2 agents (h1, h2) to be booted for the installation")

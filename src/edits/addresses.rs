@@ -127,7 +127,7 @@ fn change_claim(
     };
     if existing.pool != claim.spec.pool.name {
         return Err(Refusal::conflict(format!(
-            "IPClaim `{}`: spec.pool cannot be modified: it is of pool `{}`",
+            "IPClaim `{}`: spec.pool cannot be modified: it belongs to pool `{}`",
             claim.metadata.name, existing.pool
         )));
     }
@@ -226,7 +226,9 @@ fn put_address(
 fn find_fixed_field(existing: &IpLease, desired: &IpLease) -> Option<String> {
     let IpLease { claim, pool, .. } = existing;
     if *pool != desired.pool {
-        return Some(format!("spec.pool cannot be modified: claim `{claim}` is of `{pool}`"));
+        return Some(format!(
+            "spec.pool cannot be modified: claim `{claim}` belongs to pool `{pool}`"
+        ));
     }
     if let Some(address) = existing.address
         && existing.address != desired.address

@@ -75,7 +75,7 @@ fn check_new(agent: &Agent) -> Result<(), Refusal> {
     }
     let name = &agent.metadata.name;
     Err(Refusal::conflict(format!("Agent `{name}`: Missing InfraEnv name label"))
-        .because(format!("label {INFRA_ENV_LABEL} says which InfraEnv it is of"))
+        .because(format!("label {INFRA_ENV_LABEL} must name its InfraEnv"))
         .next("poolctl agent register --infraenv NAME --id ID"))
 }
 
@@ -86,7 +86,7 @@ fn check_change(existing: &Agent, desired: &Agent, merge: bool) -> Result<(), Re
     let label = desired.metadata.labels.get(INFRA_ENV_LABEL);
     if existing_label != label && (!merge || label.is_some()) {
         return Err(Refusal::conflict(format!(
-            "Agent `{name}`: label {INFRA_ENV_LABEL} says which InfraEnv it is of, and stays"
+            "Agent `{name}`: label {INFRA_ENV_LABEL} names its InfraEnv and cannot be changed"
         )));
     }
     rules::agents::check_change(existing, desired)

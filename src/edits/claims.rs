@@ -45,7 +45,7 @@ impl Edited for Claim {
 fn insert_claim(state: &mut State, mut claim: Claim, tick: &Tick) -> Result<EditOutcome, Refusal> {
     if let Some(cluster) = &claim.cluster {
         let why =
-            format!("spec.namespace `{cluster}` is filled in by poolctl and cannot be asked for");
+            format!("spec.namespace `{cluster}` is filled in by poolctl and cannot be chosen");
         return Err(refusal_of_claim(&claim.name, &why));
     }
     let key = claim.key();
@@ -53,7 +53,7 @@ fn insert_claim(state: &mut State, mut claim: Claim, tick: &Tick) -> Result<Edit
         state.clusters.rows().find(|cluster| cluster.claim_key().as_ref() == Some(&key));
     if let Some(cluster) = held_cluster {
         let name = &cluster.name;
-        let why = format!("a claim of this name, which is gone, still holds cluster {name}");
+        let why = format!("a deleted claim of this name still holds cluster {name}");
         let refusal = refusal_of_claim(&claim.name, &why);
         return Err(refusal.next(format!("poolctl delete cluster {name}")));
     }
@@ -82,7 +82,7 @@ fn change_claim(
     }
     let is_moved = desired.pool != existing.pool;
     if is_moved && let Some(cluster) = &existing.cluster {
-        let why = format!("it has cluster {cluster} of pool {} already", existing.pool);
+        let why = format!("it already has cluster {cluster} of pool {}", existing.pool);
         return Err(refusal_of_claim(&desired.name, &why));
     }
     if let (Some(existing_body), Some(body)) = (&existing.body, &mut desired.body) {

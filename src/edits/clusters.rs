@@ -48,13 +48,13 @@ fn insert_cluster(
     tick: &Tick,
 ) -> Result<EditOutcome, Refusal> {
     if cluster.pool.is_some() {
-        let why = "clusters of a pool are made by the pool; leave spec.clusterPoolRef out";
+        let why = "only a pool makes clusters for itself; leave spec.clusterPoolRef out";
         return refuse(&cluster, why);
     }
     let (name, domain) = dns_name(&cluster);
     let namesake = state.clusters.rows().find(|namesake| dns_name(namesake) == (name, domain));
     if let Some(namesake) = namesake {
-        let why = format!("{name}.{domain} is cluster `{}` already", namesake.name);
+        let why = format!("{name}.{domain} is already the name of cluster `{}`", namesake.name);
         return refuse(&cluster, &why);
     }
     cluster.created = tick.now;
@@ -127,7 +127,10 @@ fn check_change(state: &State, existing: &Cluster, desired: &Cluster) -> Result<
     let has_other_links =
         (&desired.pool, &desired.customization) != (&existing.pool, &existing.customization);
     if has_other_links || (!is_assigned && desired.claim != existing.claim) {
-        return refuse(desired, "spec.clusterPoolRef is poolctl's and cannot be changed");
+        return refuse(
+            desired,
+            "spec.clusterPoolRef is filled in by poolctl and cannot be changed",
+        );
     }
     if is_assigned {
         check_assignment(state, existing, &desired.claim_key().unwrap_or_default())?;
@@ -150,7 +153,7 @@ fn check_assignment(state: &State, cluster: &Cluster, claim: &Key) -> Result<(),
     }
     let message = format!("cluster `{}` cannot be given to claim `{}`", cluster.name, claim.name);
     Err(Refusal::conflict(message)
-        .because("only one that stays is, to a claim that waits for one of its pool")
+        .because("the claim must wait for this pool, and the cluster must not be broken or going")
         .next("poolctl get claim"))
 }
 

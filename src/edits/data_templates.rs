@@ -25,7 +25,7 @@ impl EditedDocument for Metal3DataTemplate {
         if let Some(existing) = state.data_templates.by_key(&template.metadata.key()) {
             rules::data_templates::check_change(existing, &template).map_err(|causes| {
                 let name = &template.metadata.name;
-                let message = format!("Metal3DataTemplate `{name}` is fixed once it is made");
+                let message = format!("Metal3DataTemplate `{name}` cannot be changed");
                 let mut refusal = Refusal::conflict(message);
                 refusal.causes = causes;
                 refusal.advise("apply it under another name")

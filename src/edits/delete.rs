@@ -18,9 +18,9 @@ pub fn delete_object(state: &mut State, kind: Kind, key: &Key, tick: &Tick) -> b
     if changed == Some(true) {
         let message = match find_other_owner(state, kind, key, tick) {
             Some((_, owner)) => {
-                format!("Deletion of what {owner} claimed was asked for by {}", tick.actor)
+                format!("{} requested the deletion of what {owner} claimed", tick.actor)
             }
-            None => "Deletion was asked for".into(),
+            None => "Deletion was requested".into(),
         };
         record_action(state, tick, kind, key, EventReason::DeletionRequested, &message);
     }

@@ -171,7 +171,7 @@ impl Holding<'_> {
             return sentence;
         }
         format!(
-            "{sentence}; the backup does not have it installed, so it is paused: poolctl annotate \
+            "{sentence}; it is not installed in the backup, so it is paused: poolctl annotate \
              cluster {name} {RECONCILE_PAUSE}-{option}"
         )
     }
@@ -208,7 +208,9 @@ impl Holding<'_> {
         }
         let entry = &key.name;
         if !preserved {
-            return Some(format!("customization `{entry}` goes with cluster `{cluster_name}`"));
+            return Some(format!(
+                "customization `{entry}` stays leased to cluster `{cluster_name}`"
+            ));
         }
         let option = (self.namespace_option)(&key.namespace);
         Some(format!(
@@ -247,7 +249,7 @@ impl Holding<'_> {
             state.ip_leases.insert(held);
         }
         if let Some(cluster) = cluster {
-            return Some(format!("address {address} goes with cluster `{cluster}`"));
+            return Some(format!("address {address} stays leased to cluster `{cluster}`"));
         }
         let claim = &lease.claim;
         let option = (self.namespace_option)(&lease.namespace);
@@ -336,7 +338,7 @@ fn hold_gone_cluster(state: &mut State, cluster: &Cluster, now: &Snapshot) -> St
         let host_now = state.hosts.get(host_id).and_then(|host| now.host(host));
         let online_now = host_now.map(|host| host.spec.online);
         state.hosts.update(host_id, |host| {
-            let why = format!("the backup brought back cluster {name}, which was gone");
+            let why = format!("the backup brought back cluster {name}, which no longer existed");
             let annotations = &mut host.metadata.annotations;
             annotations.entry(HOLD.into()).or_insert(why);
             match online_now {
@@ -348,8 +350,8 @@ fn hold_gone_cluster(state: &mut State, cluster: &Cluster, now: &Snapshot) -> St
     }
     let unpause = command_to_unpause(cluster);
     format!(
-        "the backup brings back cluster `{name}`, which was gone; it is paused, and its hosts are \
-         held. If it is gone: poolctl delete cluster {name}, then {unpause}"
+        "the backup brings back cluster `{name}`, which no longer existed; it is paused, and its \
+         hosts are held. If it was destroyed: poolctl delete cluster {name}, then {unpause}"
     )
 }
 
@@ -363,7 +365,7 @@ fn keep_manual_holds(state: &mut State, now: &Snapshot) -> Vec<String> {
             state.hosts.update(host_id, |in_backup| {
                 in_backup.metadata.annotations.insert(HOLD.into(), why.to_owned());
             });
-            sentences.push(format!("host `{}` is held as it is now: {why}", host.key()));
+            sentences.push(format!("host `{}` stays held: {why}", host.key()));
         }
     }
     for (pool, reserved) in now.reservations() {
@@ -375,7 +377,7 @@ fn keep_manual_holds(state: &mut State, now: &Snapshot) -> Vec<String> {
             state.ip_pools.update(pool_id, |in_backup| {
                 in_backup.metadata.annotations.insert(RESERVED.into(), reserved.to_owned());
             });
-            sentences.push(format!("IPPool `{key}` has its reserved addresses as they are now"));
+            sentences.push(format!("IPPool `{key}` keeps its current reserved addresses"));
         }
     }
     sentences
@@ -427,8 +429,8 @@ fn hold_drawn_name(
 ) -> Option<String> {
     let Some(pool_key) = now.cluster(cluster_name)?.pool.as_deref() else {
         return Some(format!(
-            "the name {dns_name} of cluster `{cluster_name}` cannot be held: let no other cluster \
-             have it"
+            "the name {dns_name} of cluster `{cluster_name}` cannot be held: give it to no other \
+             cluster"
         ));
     };
     let names_drawn = now.state.pools.by_key(pool_key).map_or(0, |pool| pool.status.ordinal);

@@ -34,7 +34,7 @@ pub fn put_object(
         }
         EditOutcome::Configured(changes) => {
             let mut message = match find_other_owner(state, kind, &key, tick) {
-                Some((_, owner)) => format!("What {owner} claimed was changed by {}", tick.actor),
+                Some((_, owner)) => format!("{} changed what {owner} claimed", tick.actor),
                 None => "Changed".to_owned(),
             };
             if !changes.is_empty() {

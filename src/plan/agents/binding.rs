@@ -24,7 +24,8 @@ use super::leaving::{leave_cluster, remove_deleted_agent, unbind_refusal};
 use super::{AWAITS_INVENTORY, enter_state, record_event, returning};
 
 const BINDING: &str = "Host is waiting to be bound to the cluster";
-const MISSING_INFRA_ENV: &str = "Missing InfraEnv: the one that its label names is not there";
+const MISSING_INFRA_ENV: &str =
+    "Missing InfraEnv: the InfraEnv that its label names does not exist";
 
 /// Why the spec of an Agent is not followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,7 +118,9 @@ fn arbiter_refusal(agent: &Agent) -> Option<String> {
         return None;
     }
     let hostname = agent.hostname();
-    Some(format!("Host {hostname} is assigned the arbiter role: no cluster here has arbiters"))
+    Some(format!(
+        "Host {hostname} is assigned the arbiter role: clusters of poolctl have no arbiters"
+    ))
 }
 
 /// Why a host cannot be bound to the cluster that is wanted, or cannot leave its own for it.
@@ -142,8 +145,8 @@ fn cluster_refusal(state: &State, agent: &Agent, wanted: &Key) -> Option<SpecErr
     let Some(cluster) = clusters::find_cluster(state, wanted) else {
         let Key { namespace, name } = wanted;
         return Some(backend_error(format!(
-            "failed to get clusterDeployment with name {name} in namespace {namespace}: there is \
-             none of that name"
+            "failed to get clusterDeployment with name {name} in namespace {namespace}: it does \
+             not exist"
         )));
     };
     let Some(infra_env) = agent.infra_env_key().and_then(|key| state.infra_envs.by_key(&key))
@@ -170,8 +173,8 @@ fn cluster_refusal(state: &State, agent: &Agent, wanted: &Key) -> Option<SpecErr
     let name = &cluster.name;
     if cluster.is_installed() && agent.spec.role == Role::Master {
         return Some(input_error(format!(
-            "Host {hostname} is to be a master, and hosts join cluster {name}, which is installed, \
-             as workers"
+            "Host {hostname} has role master, but cluster {name} is installed and accepts only \
+             workers"
         )));
     }
     let stage = cluster_stage(state, cluster);
@@ -262,7 +265,7 @@ fn not_ready(agent: &Agent) -> String {
     let hostname = agent.hostname();
     let state = agent.state();
     let why = why_not_known(agent);
-    format!("Host {hostname} is {state}, it is bound once it is known-unbound: {why}")
+    format!("Host {hostname} is {state} and can be bound only when it is known-unbound: {why}")
 }
 
 /// What keeps a host from being known-unbound.
@@ -270,9 +273,9 @@ pub fn why_not_known(agent: &Agent) -> String {
     let state = agent.state();
     match state {
         HostState::InsufficientUnbound => unmet_gates(agent),
-        HostState::DisconnectedUnbound => "it has not been heard of for three minutes".into(),
-        HostState::DiscoveringUnbound => "it has not said yet what is in it".into(),
-        _ if state.is_returning() => "it has not come back from its last cluster".into(),
+        HostState::DisconnectedUnbound => "it has not reported for three minutes".into(),
+        HostState::DiscoveringUnbound => "it has not reported its hardware yet".into(),
+        _ if state.is_returning() => "it has not returned from its last cluster yet".into(),
         _ => agent.status.debug_info.state_info.clone(),
     }
 }

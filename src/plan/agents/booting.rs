@@ -24,7 +24,7 @@ pub fn update_booting_hosts(state: &mut State, job: &Job, image: Option<&str>, t
                 | HostState::InstallingPendingUserAction,
                 Some(image),
             ) if !is_driven => {
-                let info = format!("Host is to be booted from the image of its cluster: {image}");
+                let info = format!("Host must be booted from the image of its cluster: {image}");
                 let next = HostState::InstallingPendingUserAction;
                 enter_state(state, agent_id, next, &info, tick);
             }

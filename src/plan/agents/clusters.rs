@@ -271,10 +271,10 @@ fn shortage_without_counts(
             return None;
         }
         None => "spec.provisioning.installConfigSecretRef is missing".to_owned(),
-        Some(key) => format!("Secret {} has none that can be read", key.name),
+        Some(key) => format!("Secret {} has no readable install-config", key.name),
     };
     let message =
-        format!("The cluster has no install-config to say how many hosts it needs: {why}");
+        format!("The cluster has no install-config, which says how many hosts it needs: {why}");
     Some(Shortage::new(INSUFFICIENT_AGENTS, message))
 }
 

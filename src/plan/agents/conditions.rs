@@ -92,7 +92,7 @@ pub fn duplicate_condition(agent: &Agent) -> Option<Condition> {
         return None;
     }
     let original = &agent.status.duplicate_of;
-    let message = format!("The machine is Agent {original} already; this one is never picked");
+    let message = format!("The machine is that of Agent {original}, so this Agent is never picked");
     Some(Condition::new(DUPLICATE, "True", ConditionReason::SameMachine, message))
 }
 
@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(duplicate_condition(&known_agent), None);
         known_agent.status.duplicate_of = "other".into();
         assert_eq!(agent_conditions(&known_agent)[1].reason, "AgentNotReady");
-        let message = "The machine is Agent other already; this one is never picked";
+        let message = "The machine is that of Agent other, so this Agent is never picked";
         assert_eq!(duplicate_condition(&known_agent).unwrap().message, message);
         let mut cancelled = agent(HostState::Cancelled);
         cancelled.status.debug_info.state_info = "by ada".into();

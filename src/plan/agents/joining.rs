@@ -365,7 +365,7 @@ pub fn cancel_join(state: &mut State, agent: &Agent, tick: &Tick) {
     let cluster_id = state.find_cluster(&cluster_key.name);
     let cluster = cluster_id.and_then(|cluster_id| state.clusters.get(cluster_id));
     let object = (CLUSTER, cluster.map_or(cluster_key, Cluster::key));
-    let message = format!("add-nodes cancelled: host {} leaves", agent.hostname());
+    let message = format!("add-nodes cancelled: host {} leaves the cluster", agent.hostname());
     record_event(state, tick, EventReason::JobCancelled, object, message);
 }
 

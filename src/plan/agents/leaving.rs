@@ -82,7 +82,7 @@ pub fn release_agents_of_cluster(state: &mut State, cluster_id: ClusterId, tick:
         let infra_env_cluster = infra_env.and_then(InfraEnv::cluster_key);
         if infra_env_cluster.is_some_and(|key| key.name == cluster.name) {
             let message = format!(
-                "Host {}: deregistered, its InfraEnv was of cluster {}",
+                "Host {}: deregistered, because its InfraEnv belonged to cluster {}",
                 agent.hostname(),
                 cluster.name
             );
@@ -157,7 +157,7 @@ fn node_left_behind(state: &State, agent: &Agent) -> Option<String> {
     let node = agent.hostname();
     let cluster = &cluster_key.name;
     Some(format!(
-        "Host {node} is a node of cluster {cluster} still: oc delete node {node}, then poolctl \
+        "Host {node} is still a node of cluster {cluster}: oc delete node {node}, then poolctl \
          annotate agent {name} {SKIP_CLEANUP}=done"
     ))
 }

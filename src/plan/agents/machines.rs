@@ -67,7 +67,7 @@ pub fn why_approved(state: &State, agent: &Agent) -> Option<String> {
     }
     let host = agent.host_key().and_then(|key| state.hosts.by_key(&key))?;
     let name = &host.metadata.name;
-    Some(format!("BareMetalHost {name} is driven by poolctl, and approved with that"))
+    Some(format!("poolctl manages BareMetalHost {name}, so its Agent is always approved"))
 }
 
 /// Gives the machine of a bound host to its cluster, unless it has a consumer already.

@@ -74,13 +74,13 @@ fn list_agents<'a>(
     (free, taken)
 }
 
-/// `4 not (a: ...; b: ...; c: ... and 1 more)`
+/// `4 unusable (a: ...; b: ...; c: ... and 1 more)`
 fn describe_problems(problems: &[String]) -> String {
     let count = problems.len();
     let named = &problems[..count.min(MAX_NAMED)];
     let unnamed = count - named.len();
     let rest = if unnamed > 0 { format!(" and {unnamed} more") } else { String::new() };
-    format!("{count} not ({}{rest})", named.join("; "))
+    format!("{count} unusable ({}{rest})", named.join("; "))
 }
 
 /// ` matching rack=7, zone In a|b`, or nothing for a selector that selects all.
@@ -112,20 +112,19 @@ pub fn why_not_free(state: &State, agent: &Agent) -> Option<String> {
     if !agent.spec.approved {
         return Some("is not approved".into());
     }
-    let Some(infra_env) = agent.infra_env_key().and_then(|key| state.infra_envs.by_key(&key))
-    else {
-        return Some("has no InfraEnv: the one that its label names is not there".into());
+    let Some(infra_env_key) = agent.infra_env_key().and_then(|key| state.infra_envs.by_key(&key)) else {
+        return Some("has no InfraEnv: the InfraEnv that its label names does not exist".into());
     };
     if let Some(host) = agent.host_key().and_then(|key| state.hosts.by_key(&key)) {
         if host.status.error_count > 0 {
             return Some(format!("does not answer: {}", host.status.error_message));
         }
         if host.metadata.has_annotation(CLUSTER_REFERENCE) {
-            return Some("has its cluster by what its BareMetalHost is annotated with".into());
+            return Some("gets its cluster from an annotation of its BareMetalHost".into());
         }
     }
     if infra_env.cluster_key().is_some() {
-        return Some("is of an InfraEnv with a cluster".into());
+        return Some("belongs to an InfraEnv that has a cluster".into());
     }
     binding::why_kept_back(state, agent)
 }
@@ -197,7 +196,7 @@ impl Picker<'_> {
             return mismatch;
         }
         if agent.spec.role != Role::AutoAssign && agent.spec.role != role {
-            return Some(format!("is to be a {}", agent.spec.role.name()));
+            return Some(format!("has role {}", agent.spec.role.name()));
         }
         let inventory = agent.status.inventory.as_ref()?;
         let other_agents: Vec<&Agent> = self.picked.iter().map(|(_, agent)| *agent).collect();

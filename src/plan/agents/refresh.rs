@@ -64,7 +64,7 @@ fn update_deprovision_info(state: &mut State, agent_id: AgentId) {
     let is_over = is_skipped || state.find_cluster(&info.cluster_name).is_none();
     let cluster = info.cluster_name.clone();
     let node = &info.node_name;
-    let message = format!("Node {node} is in cluster {cluster} still: oc delete node {node}");
+    let message = format!("Node {node} is still in cluster {cluster}: oc delete node {node}");
     let agent = agent.clone();
     state.agents.update(agent_id, |agent| match &mut agent.status.deprovision_info {
         Some(info) if !is_over => info.message = message,

@@ -82,7 +82,7 @@ fn state_after_boot(agent: &Agent) -> Result<(HostState, String), String> {
     let info = &agent.status.debug_info.state_info;
     match host_state {
         HostState::Reclaiming => Err(format!(
-            "Host is in {host_state} state, it registers again once it is rebooted from the \
+            "Host is in {host_state} state; it can register after it is rebooted from the \
              discovery image"
         )),
         HostState::PreparingForInstallation | HostState::PreparingSuccessful => {
@@ -148,8 +148,7 @@ pub fn new_agent(
     let infra_env_name = &infra_env_metadata.name;
     if unapproved >= MAX_UNAPPROVED {
         return Err(format!(
-            "InfraEnv {infra_env_name} has {MAX_UNAPPROVED} hosts that nobody has approved, and \
-             takes no more"
+            "InfraEnv {infra_env_name} has {MAX_UNAPPROVED} unapproved hosts and accepts no more"
         ));
     }
     check_takes_new_hosts(state, infra_env)?;
@@ -263,7 +262,7 @@ fn check_inventory_is_accepted(
             other_agent.bound_cluster().is_some() && other_agent.key() != agent.key();
         if is_other_bound && other_agent.identities().any(|identity| macs.contains(&identity)) {
             return Err(format!(
-                "Host {} says that it has an address of host {}, which is bound",
+                "Host {} reports a MAC address of host {}, which is bound",
                 agent.hostname(),
                 other_agent.hostname()
             ));

@@ -111,7 +111,7 @@ fn can_boot(host: &BareMetalHost) -> bool {
 fn describe_boot(host: &BareMetalHost) -> String {
     let image = host.spec.image.as_ref().map(|image| image.url.as_str()).unwrap_or_default();
     let after_wipe = if host.is_to_be_wiped() { ", once its disks are wiped" } else { "" };
-    format!("Host is on its way back: its controller boots it from {image}{after_wipe}")
+    format!("Host is returning: its controller boots it from {image}{after_wipe}")
 }
 
 /// The state info of a host that somebody has to boot from the discovery image. `since` is empty,
@@ -125,10 +125,8 @@ fn describe_boot_by_hand(state: &State, agent: &Agent, since: &str) -> String {
         None => format!("poolctl infraenv iso {name}"),
     };
     let wiper = infra_env.and_then(|infra_env| infra_env.metadata.annotation(WIPE));
-    let wipe = match wiper
-        .filter(|wiper| wiper.starts_with(PROGRAM_PREFIX) && agent.host_key().is_none())
-    {
-        Some(wiper) => format!("; wipe its disks first, {wiper} does it for BareMetalHosts alone"),
+    let wipe = match wiper.filter(|wiper| wiper.starts_with(PROGRAM_PREFIX) && agent.host_key().is_none()) {
+        Some(wiper) => format!("; wipe its disks first: {wiper} wipes only BareMetalHosts"),
         None => String::new(),
     };
     format!(
@@ -225,10 +223,11 @@ pub fn await_boot_by_hand(state: &mut State, agent_id: AgentId, since: &str, tic
 /// Agent.
 pub fn retire_host(state: &mut State, agent_id: AgentId, cluster: &str, tick: &Tick) {
     let Some(agent) = state.agents.get(agent_id) else { return };
-    let message = format!("Host {}: retired, it goes on in cluster {cluster}", agent.hostname());
+    let hostname = agent.hostname();
+    let message = format!("Host {hostname}: retired, because it still runs in cluster {cluster}");
     let info = format!(
-        "Host is retired: it goes on in cluster {cluster}, which was left running; when it is used \
-         no more: poolctl delete agent {}",
+        "Host is retired: it still runs in cluster {cluster}, which was left running. When nothing \
+         uses it any more: poolctl delete agent {}",
         agent.metadata.name
     );
     record_event(state, agent_id, EventReason::HostRetired, false, message, tick);
@@ -238,7 +237,7 @@ pub fn retire_host(state: &mut State, agent_id: AgentId, cluster: &str, tick: &T
 
 /// Why a host is held whose machine may still run as a node of a cluster.
 pub fn not_seen_off(cluster: &str) -> String {
-    format!("its controller has not reported it off since it left cluster {cluster}")
+    format!("its controller has not reported that it is off since it left cluster {cluster}")
 }
 
 /// Why a host that is free is not picked, and what lets it be picked again.
