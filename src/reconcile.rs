@@ -435,11 +435,9 @@ impl Door<'_> {
 fn clock_jumped_event(news: ClockNews, tick: &Tick) -> Event {
     let message = match news {
         ClockNews::Moved => {
-            "The clock was moved; nothing expires until it is back or has stayed there for an hour"
+            "The clock jumped; nothing expires until it is back or has stayed there for an hour"
         }
-        ClockNews::Believed => {
-            "The clock stays where it was moved to; from the next pass on it counts"
-        }
+        ClockNews::Believed => "The clock stays where it jumped to; the next pass goes by it again",
     };
     Event {
         time: tick.now,

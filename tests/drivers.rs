@@ -96,7 +96,7 @@ fn logs_can_be_read_and_jobs_killed() {
     lab.set_behaviour("");
     lab.sandbox.ok(&format!("job kill {cluster}"));
     lab.wait_until("cancelled", |lab| {
-        lab.sandbox.ok("events").contains("provision broke off: cancelled")
+        lab.sandbox.ok("events").contains("provision was interrupted: cancelled")
     });
     lab.wait_until_installed();
     lab.delete_clusters();

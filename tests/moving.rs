@@ -156,7 +156,7 @@ fn half_written_claims() -> Vec<HalfLink> {
         HalfLink(
             "C-01",
             cluster("c", "") + &claim("k", "c"),
-            &["Claim k has it"],
+            &["Assigned to claim k"],
             claim_of_cluster,
             "k",
         ),
@@ -175,8 +175,8 @@ fn reserved_customization(cluster: &str) -> String {
 fn half_written_leases() -> Vec<HalfLink> {
     let without_cluster = customization("x", "clusterPoolRef: {name: p}");
     let free = customization("x", "");
-    let taken_again: &[&str] = &["Lease taken again for cluster c"];
-    let moved: &[&str] = &["cluster d does not use it", "Lease taken again for cluster c"];
+    let taken_again: &[&str] = &["Lease restored for cluster c"];
+    let moved: &[&str] = &["cluster d does not use it", "Lease restored for cluster c"];
     let two_clusters = cluster("c", USES) + &cluster("d", "") + &reserved_customization("d");
     vec![
         HalfLink(

@@ -194,7 +194,7 @@ fn doctor_finds_what_is_wrong_and_puts_it_right() {
     let ran = sandbox.run(&["doctor"]);
     assert_eq!(ran.code, 1, "{}", ran.out);
     for part in [
-        "Lease taken again for cluster lab-",
+        "Lease restored for cluster lab-",
         "is assigned to it",
         "has mode 644",
         "clusters/gone` belongs to no object",

@@ -153,7 +153,9 @@ fn check_assignment(state: &State, cluster: &Cluster, claim: &Key) -> Result<(),
     }
     let message = format!("cluster `{}` cannot be given to claim `{}`", cluster.name, claim.name);
     Err(Refusal::conflict(message)
-        .because("the claim must wait for this pool, and the cluster must not be broken or going")
+        .because(
+            "the claim must wait for this pool, and the cluster must not be about to be deleted",
+        )
         .next("poolctl get claim"))
 }
 

@@ -68,7 +68,7 @@ pub fn choose_host_addresses(
         for ip_pool in &ip_pools {
             let claim = host_claim_name(cluster, host, &ip_pools, ip_pool);
             if leases.iter().any(|lease| lease.claim == claim) {
-                return Err(format!("host {host}: the claim {claim} is another's already"));
+                return Err(format!("host {host}: claim {claim} already belongs to another host"));
             }
             let request = AddressRequest { cluster, agent: Some(host), claim };
             let lease = choose_address(state, pool, ip_pool, request, leases, book, tick)

@@ -231,7 +231,7 @@ fn describe_taken_name(state: &State, batch: &Batch<'_>, rendered: &Rendered) ->
     let name = &rendered.cluster_name;
     let domain = &rendered.base_domain;
     let holder = state.dns_name_holder(batch.names, name, domain)?;
-    Some(format!("The name is taken: {name}.{domain} is cluster {holder}"))
+    Some(format!("The name is taken: {name}.{domain} belongs to cluster {holder}"))
 }
 
 /// Notes with the pool and with the customization why no cluster was made.

@@ -61,7 +61,7 @@ pub fn lease_named_customizations(
         }
         let pool = Some(pool.clone());
         let holder = ClusterHolder { pool, ..ClusterHolder::new(&*cluster.name) };
-        let message = format!("Lease taken again for cluster {}, which uses it", holder.cluster);
+        let message = format!("Lease restored for cluster {}, which uses it", holder.cluster);
         leases::grant_customization(state, customization_id, holder);
         record_warning(state, tick, EventReason::LeaseRepaired, (CUSTOMIZATION, key), message);
         leased.push(customization_id);

@@ -79,12 +79,12 @@ fn driver_problem(pool: &ClusterPool) -> Option<String> {
     let platform = pool.spec.platform.name();
     match pool.driver() {
         Driver::Missing => Some(format!(
-            "driver: no driver of this build serves platform {platform}; annotate the pool's \
-             clusters (spec.annotations) with {FAKE_CLUSTER}: \"true\" for simulated ones"
+            "driver: no driver of this build serves platform {platform}; for simulated clusters, \
+             set {FAKE_CLUSTER}: \"true\" in the pool's spec.annotations"
         )),
         Driver::Agent if !pool.picks_hosts() => Some(format!(
-            "platform {platform}: a pool of hosts needs platform agentBareMetal, whose agentSelector \
-             says which"
+            "platform {platform}: a pool of hosts needs platform agentBareMetal with an \
+             agentSelector"
         )),
         _ => None,
     }

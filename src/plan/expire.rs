@@ -39,9 +39,9 @@ fn warn_before_expiry(state: &mut State, claim_id: ClaimId, pool: &Key, tick: &T
         let limits = state.pools.by_key(pool).and_then(|pool| pool.spec.claim_lifetime.as_ref());
         let maximum = limits.and_then(|limits| limits.maximum);
         let message = if maximum.is_some_and(|maximum| lifetime >= Some(maximum)) {
-            format!("It ends {end}; it has the longest lifetime its pool allows")
+            format!("It expires at {end}; its lifetime is the longest that its pool allows")
         } else {
-            format!("It ends {end}; poolctl extend {} --for 2h keeps it longer", key.name)
+            format!("It expires at {end}; to keep it longer: poolctl extend {} --for 2h", key.name)
         };
         record_warning(state, tick, EventReason::ClaimExpiresSoon, (CLAIM, key), message);
     }

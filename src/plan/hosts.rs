@@ -286,7 +286,7 @@ pub fn finish_host_job(
                 host.status.error_count += 1;
                 host.status.last_updated = Some(tick.now);
             });
-            let event = format!("{} broke off: {message}", verb.name());
+            let event = format!("{} was interrupted: {message}", verb.name());
             record_warning(state, tick, EventReason::JobInterrupted, (HOST, key.clone()), event);
         }
         JobOutcome::Failed { message, .. } if verb == Verb::Wipe => {
@@ -315,14 +315,14 @@ fn note_success(state: &mut State, host_id: HostId, verb: Verb, tick: &Tick) {
     });
     let (reason, message) = match verb {
         Verb::Inspect if was_inspected => {
-            (EventReason::InspectionComplete, "Hardware was looked at")
+            (EventReason::InspectionComplete, "Hardware was inspected")
         }
         Verb::Inspect => {
-            (EventReason::Registered, "Its management controller takes the credentials")
+            (EventReason::Registered, "Its management controller accepted the credentials")
         }
         Verb::Cycle => (EventReason::PowerCycled, "Host was powered off and on"),
         Verb::Attach => {
-            (EventReason::ProvisioningComplete, "Image is attached, host booted from it once")
+            (EventReason::ProvisioningComplete, "Image is attached, host was booted from it once")
         }
         Verb::Eject => (EventReason::DeprovisioningComplete, "Image is ejected"),
         Verb::Wipe => (EventReason::Wiped, "Its disks are wiped"),

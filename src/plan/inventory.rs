@@ -55,7 +55,7 @@ pub fn inventory_status(state: &State, pool: &ClusterPool) -> BTreeMap<String, I
         if customization.holder.as_ref() == Some(&holder) {
             let unlisted = InventoryStatus {
                 status: EntryStatus::ToBeDeleted,
-                message: format!("No longer listed; goes with cluster {}", cluster.name),
+                message: format!("No longer listed; removed with cluster {}", cluster.name),
                 ..held_entry(customization, &holder, pool.status.inventory.get(name))
             };
             entries.insert(name.clone(), unlisted);
@@ -98,7 +98,7 @@ fn held_entry(
     let generation = customization.metadata.generation;
     let version = before.map_or(generation, |before| before.version);
     let (status, message) = if customization.metadata.deletion_timestamp.is_some() {
-        (EntryStatus::Reserved, format!("Being deleted; goes when cluster {cluster} is gone"))
+        (EntryStatus::Reserved, format!("Being deleted; removed when cluster {cluster} is gone"))
     } else if version == generation {
         (EntryStatus::Reserved, String::new())
     } else {
@@ -218,8 +218,7 @@ pub fn sufficient_condition(pool: &ClusterPool) -> Option<Condition> {
         && size > usable
     {
         let message = format!(
-            "Size is {size}, and the inventory can serve {usable} clusters: {usable} of its {} \
-             customizations are usable",
+            "Size is {size}, but the inventory has fewer usable customizations: {usable} of {}",
             inventory.len()
         );
         return Some(Condition::new(KIND, "False", ConditionReason::TooFewCustomizations, message));

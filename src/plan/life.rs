@@ -227,7 +227,8 @@ pub fn give_up_cluster(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     let tried = cluster.restarts;
     let customization = cluster.customization.clone();
     let pool_id = cluster.pool.as_deref().and_then(|key| state.pools.find(key));
-    let failure = format!("Install attempts limit reached after {tried} failed installations");
+    let installations = if tried == 1 { "installation" } else { "installations" };
+    let failure = format!("Install attempts limit reached after {tried} failed {installations}");
     stop_trying(state, cluster_id, failure, tick);
     let Some(pool_id) = pool_id else { return };
     let cluster = state.clusters.get(cluster_id);
@@ -359,7 +360,7 @@ fn end_customization_lease(
     let object = (CUSTOMIZATION, customization.key());
     if let Some(dns_name) = preserved_dns_name {
         leases::keep_customization(state, customization_id, dns_name);
-        let message = format!("Kept by cluster {cluster}, left running");
+        let message = format!("Kept by cluster {cluster}, which was left running");
         return record_warning(state, tick, EventReason::Preserved, object, message);
     }
     leases::return_customization(state, customization_id);

@@ -109,7 +109,7 @@ fn check_cluster_of_claim(state: &mut State, claim_id: ClaimId, tick: &Tick) {
         Some(name) if name == key.name && is_same_pool => {}
         None if is_same_pool && !is_going => {
             let object = cluster.key();
-            let message = format!("Claim {} has it", key.name);
+            let message = format!("Assigned to claim {}", key.name);
             state.clusters.update(cluster_id, |cluster| {
                 cluster.claim = Some(key.name.clone());
                 cluster.claimed_at.get_or_insert(tick.now);

@@ -84,7 +84,7 @@ fn pass_over_slow_clusters(state: &mut State, pool_id: PoolId, tick: &Tick) {
         state.clusters.update(cluster_id, |cluster| cluster.passed_over = Some(tick.now));
         let Some(key) = state.clusters.get(cluster_id).map(Cluster::key) else { continue };
         let message = format!(
-            "Not running {after} after it was woken: the next standby is woken for the claims"
+            "Not running {after} after it was woken: another standby is woken for the claims"
         );
         record_warning(state, tick, EventReason::PassedOver, (CLUSTER, key), message);
     }
@@ -133,7 +133,7 @@ pub fn advance_power(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
         let key = cluster.key();
         let after = cluster.hibernate_after.unwrap_or_default();
         state.clusters.update(cluster_id, |cluster| cluster.power_wanted = Power::Hibernating);
-        let message = format!("It has run for {after}: it goes to sleep");
+        let message = format!("It has run for {after}: it hibernates now");
         record_event(state, tick, EventReason::HibernateAfter, (CLUSTER, key), message);
     }
     start_or_stop(state, cluster_id, tick);
@@ -312,5 +312,5 @@ pub fn why_power_is_unsupported(state: &State, pool: &ClusterPool) -> Option<&'s
     if is_by_hosts && clusters.all(|cluster| is_driven_by_hosts(state, cluster)) {
         return None;
     }
-    Some("The driver cannot stop machines: all clusters run, runningCount counts as size")
+    Some("The driver cannot stop machines: all clusters run, as if runningCount were the size")
 }

@@ -28,7 +28,7 @@ pub fn unpatched_install_config(state: &State, pool: &ClusterPool) -> Result<Val
 
 fn describe_missing_template(secret: &str) -> String {
     format!(
-        "install config template secret: secrets \"{secret}\" not found, or without \
+        "install config template secret: secrets \"{secret}\" not found, or it has no \
          install-config.yaml"
     )
 }
@@ -43,8 +43,10 @@ pub fn render_install_config(
     let rendered = install_config::render(base, name, patches, pool)?;
     // What does not look like a name may be a secret that went astray: it is not repeated.
     if !is_label(&rendered.cluster_name) {
-        let why = "a-z, 0-9 and dashes, at most 63, beginning and ending with a letter or digit";
-        return Err(format!("/metadata/name of the patched install-config is no name: {why}"));
+        let why = "use at most 63 of a-z, 0-9 and dashes, no dash first or last";
+        return Err(format!(
+            "/metadata/name of the patched install-config is not a valid name: {why}"
+        ));
     }
     if !rendered.base_domain.split('.').all(is_label) {
         return Err("/baseDomain of the patched install-config is not a domain".into());

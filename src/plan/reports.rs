@@ -120,7 +120,7 @@ fn apply_outcome(
             apply_failure(state, cluster_id, verb, (&message, failure), tick);
         }
         (_, JobOutcome::BrokeOff { message, later }) => {
-            let event = format!("{} broke off: {message}", verb.name());
+            let event = format!("{} was interrupted: {message}", verb.name());
             record_warning(state, tick, EventReason::JobInterrupted, (CLUSTER, key), event);
             if verb == Verb::Provision {
                 note_interruption(state, cluster_id, later.then_some(message), tick);
@@ -181,7 +181,7 @@ fn note_deprovision(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
         cluster.undo_failures = 0;
         cluster.undo_failed_at = None;
     });
-    let message = "What an interrupted installation left is gone".into();
+    let message = "The remains of an interrupted installation are gone".into();
     record_event(state, tick, EventReason::CleanedUp, (CLUSTER, key), message);
 }
 
@@ -297,7 +297,7 @@ fn note_failed_installation(
     if is_counted && times >= life::FAILURES_WORTH_A_WARNING && cluster.attempts_limit.is_none() {
         let key = cluster.key();
         let event = format!(
-            "Installation failed {times} times, and is tried for ever: set installAttemptsLimit"
+            "Installation failed {times} times and is retried without end: set installAttemptsLimit"
         );
         record_warning(state, tick, EventReason::InstallKeepsFailing, (CLUSTER, key), event);
     }

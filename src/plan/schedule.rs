@@ -63,6 +63,6 @@ pub fn apply_schedule(state: &mut State, pool_id: PoolId, tick: &Tick) {
         pool.spec.running_count = running_count;
         pool.metadata.generation += i64::from(is_changed);
     });
-    let message = format!("By its schedule of {time}: size {size}, runningCount {running_count}");
+    let message = format!("Scheduled for {time}: size {size}, runningCount {running_count}");
     record_event(state, tick, EventReason::Scheduled, (POOL, key), message);
 }

@@ -287,11 +287,11 @@ impl Door<'_> {
 
     fn start_job(&self, job: &Job, settings: &SettingsSpec) -> Result<(), Refusal> {
         if self.world.is_clock_standing() {
-            return Err(Refusal::usage("POOLCTL_NOW rehearses; only simulated jobs run under it"));
+            return Err(Refusal::usage("POOLCTL_NOW is set, so only simulated jobs can run"));
         }
         let job_folder = JobFolder::for_job(&self.jobs_folder(), &job.id.to_string());
         if !copies::is_owned_by_this_user(self.store.path()) {
-            let message = "jobs are begun by the account that owns the state, not by root";
+            let message = "only the account that owns the state can start jobs, not root";
             return Err(Refusal::new(Exit::Denied, message));
         }
         if !job_folder.exists() {
@@ -306,5 +306,5 @@ impl Door<'_> {
 }
 
 fn not_started_message(job: &Job, refusal: &Refusal) -> String {
-    format!("{} of {} is not begun: {refusal}", job.verb.name(), job.object_word())
+    format!("{} of {} was not started: {refusal}", job.verb.name(), job.object_word())
 }
