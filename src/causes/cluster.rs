@@ -22,10 +22,11 @@ pub fn explain_cluster(evidence: &Evidence, cluster: &Cluster) -> Chain {
     match cluster.phase() {
         Phase::Deprovisioning => explain_deprovisioning(evidence, cluster, &job),
         Phase::Broken => {
+            let failures = cluster.restarts;
+            let installations = if failures == 1 { "installation" } else { "installations" };
+            let reason = cluster.failure.as_deref().unwrap_or("no reason was given");
             let cause = format!(
-                "cluster {name} was given up after {} failed installations: {}",
-                cluster.restarts,
-                cluster.failure.as_deref().unwrap_or("no reason was given")
+                "cluster {name} was given up after {failures} failed {installations}: {reason}"
             );
             Chain::new(cause, show_logs)
         }

@@ -145,7 +145,8 @@ impl RoleShortage {
         let Self { role, needed, picked, mut problems } = self;
         let role_name = role.name();
         let labels = describe_selector(selector);
-        let summary = format!("needs {needed} {role_name}-capable agents{labels}; {picked} free");
+        let agents = if needed == 1 { "agent" } else { "agents" };
+        let summary = format!("needs {needed} {role_name}-capable {agents}{labels}; {picked} free");
         problems.extend(taken);
         if problems.is_empty() {
             return summary;
