@@ -23,7 +23,7 @@ const DELETING: EventReason = EventReason::ClusterDeleting;
 /// Why clusters are deleted: the reason of the event, and the end of its sentence.
 type DeletionCause = (EventReason, &'static str);
 
-const TOO_MANY: DeletionCause = (DELETING, "more than the pool's size");
+const TOO_MANY: DeletionCause = (DELETING, "the pool has more clusters than its size");
 
 /// Makes clusters, or deletes those that are marked, broken, too many or stale. A pool that is
 /// being deleted loses its clusters, and goes itself once none is left.
@@ -38,7 +38,7 @@ pub fn choose_size(state: &mut State, pool_id: PoolId, tick: &Tick, names: &dyn 
     let is_paused = pause::is_paused(pool);
     let max_size = pool.max_size().unwrap_or(usize::MAX);
     let (marked, budget) = choose_marked_clusters(state, pool, &sorted);
-    delete_clusters(state, &marked, tick, (DELETING, "to be removed from its pool"));
+    delete_clusters(state, &marked, tick, (DELETING, "it is marked to be removed from its pool"));
     if budget == 0 && marked.is_empty() {
         let excess = unclaimed.saturating_sub(wanted);
         let failing = choose_failing_clusters(state, pool_id, &sorted, excess);
@@ -61,7 +61,7 @@ pub fn choose_size(state: &mut State, pool_id: PoolId, tick: &Tick, names: &dyn 
     if !sorted.broken.is_empty() {
         let broken: Vec<ClusterId> = sorted.broken.iter().copied().take(budget).collect();
         learn_from_broken(state, pool_id, &broken);
-        return delete_clusters(state, &broken, tick, (BROKEN_CLUSTER, "broken"));
+        return delete_clusters(state, &broken, tick, (BROKEN_CLUSTER, "it is broken"));
     }
     if unclaimed > wanted {
         let order = sorted.installing.iter().chain(&sorted.standby).chain(&sorted.ready);
@@ -195,7 +195,7 @@ fn delete_stale_clusters(state: &mut State, pool_id: PoolId, stale: &[ClusterId]
         state,
         stale,
         tick,
-        (STALE_CLUSTER, "of an older version of its pool or customization"),
+        (STALE_CLUSTER, "it is of an older version of its pool or customization"),
     );
 }
 
@@ -230,7 +230,7 @@ fn delete_clusters(
     for cluster_id in clusters {
         let Some(key) = state.clusters.get(*cluster_id).map(Cluster::key) else { continue };
         state.clusters.update(*cluster_id, |cluster| cluster.deleting = Some(tick.now));
-        record_event(state, tick, reason, (CLUSTER, key), format!("Deprovisioned: {why}"));
+        record_event(state, tick, reason, (CLUSTER, key), format!("Deprovisioning: {why}"));
     }
 }
 

@@ -238,8 +238,8 @@ impl Door<'_> {
             self.start_cluster_jobs(&running_jobs, waiting_jobs, &settings, &mut warnings);
         if has_started && self.world.does_systemd_end_children() {
             warnings.push(
-                "systemd ends jobs when this service ends: KillMode=process and \
-                 Environment=POOLCTL_KILL_MODE=process let them live (examples/systemd)"
+                "systemd ends the jobs when this service ends; to keep them, set KillMode=process \
+                 and Environment=POOLCTL_KILL_MODE=process (examples/systemd)"
                     .into(),
             );
         }

@@ -117,7 +117,7 @@ pub fn why_not_free(state: &State, agent: &Agent) -> Option<String> {
     };
     if let Some(host) = agent.host_key().and_then(|key| state.hosts.by_key(&key)) {
         if host.status.error_count > 0 {
-            return Some(format!("does not answer: {}", host.status.error_message));
+            return Some(format!("has an error: {}", host.status.error_message));
         }
         if host.metadata.has_annotation(CLUSTER_REFERENCE) {
             return Some("gets its cluster from an annotation of its BareMetalHost".into());
