@@ -314,7 +314,9 @@ fn a_node_that_is_unbound_keeps_its_address_until_its_controller_reports_it_off(
         assert!(has_address(&state), "was on: {was_on}");
         let agent = state.agents.rows().next().unwrap();
         assert!(agent.status.bound_to.is_none(), "{:?}", agent.status.debug_info);
-        assert!(plan::agents::why_kept_back(&state, agent).unwrap().contains("reported that it is off"));
+        assert!(
+            plan::agents::why_kept_back(&state, agent).unwrap().contains("reported that it is off")
+        );
         if !was_on {
             controller_says(&mut state, Verb::State, true, &later(6));
             assert!(has_address(&state));

@@ -132,7 +132,10 @@ fn explain_deprovisioning(evidence: &Evidence, cluster: &Cluster, job: &str) -> 
     let option = &evidence.namespace_option;
     if cluster.protected {
         let cause = format!("cluster {name} is being deleted, but is protected against that");
-        return Chain::new(cause, format!("poolctl annotate cluster {name} {PROTECTED_DELETE}-{option}"));
+        return Chain::new(
+            cause,
+            format!("poolctl annotate cluster {name} {PROTECTED_DELETE}-{option}"),
+        );
     }
     if cluster.held && (cluster.started_at.is_none() || cluster.preserve) {
         let path = "jsonpath='{.metadata.finalizers}'";

@@ -126,8 +126,9 @@ fn explain_power(evidence: &Evidence, host: &BareMetalHost) -> Chain {
     };
     match host.certificate_trust() {
         certificate_trust @ (CertificateTrust::Unverified | CertificateTrust::Unencrypted) => {
-            let cause =
-                format!("certificate: {certificate_trust}; others on the network can read its password");
+            let cause = format!(
+                "certificate: {certificate_trust}; others on the network can read its password"
+            );
             chain.because(cause)
         }
         CertificateTrust::NotApplicable | CertificateTrust::Pinned | CertificateTrust::Verified => {

@@ -201,8 +201,14 @@ fn request_binding(
     rules::check_object(&Object::Agent(Box::new(after.clone())))?;
     let message =
         format!("Host {}: binding to cluster {} requested", after.hostname(), cluster_key.name);
-    let event =
-        agents::agent_event(&after, EventReason::HostBindRequested, false, message, &tick.actor, tick);
+    let event = agents::agent_event(
+        &after,
+        EventReason::HostBindRequested,
+        false,
+        message,
+        &tick.actor,
+        tick,
+    );
     state.agents.update(agent_id, |agent| *agent = after);
     state.record_event(event);
     Ok(())
@@ -370,8 +376,14 @@ fn request_unbinding(
         return Err(Refusal::conflict(why));
     }
     let message = format!("Host {}: unbinding requested", agent.hostname());
-    let record_event =
-        agents::agent_event(agent, EventReason::HostUnbindRequested, false, message, &tick.actor, tick);
+    let record_event = agents::agent_event(
+        agent,
+        EventReason::HostUnbindRequested,
+        false,
+        message,
+        &tick.actor,
+        tick,
+    );
     state.record_event(record_event);
     state.agents.update(agent_id, |agent| {
         agent.spec.cluster_deployment_name = None;

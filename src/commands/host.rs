@@ -216,8 +216,10 @@ impl Power {
         match ended {
             WaitOutcome::Interrupted(exit) => Err(Refusal::new(exit, "interrupted").into()),
             WaitOutcome::Late => {
-                let problem =
-                    format!("hosts without the wanted power after {}: {failed}", limit.to_short_text());
+                let problem = format!(
+                    "hosts without the wanted power after {}: {failed}",
+                    limit.to_short_text()
+                );
                 Err(Refusal::new(Exit::Timeout, problem).next("poolctl job list").into())
             }
             WaitOutcome::Met(()) if failed > 0 && door.plans_changes => {

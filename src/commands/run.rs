@@ -107,7 +107,8 @@ impl Run {
         if let Some(caught) = context.world.take_signal() {
             return Err(Refusal::new(Exit::by_signal(caught.signal), "interrupted"));
         }
-        let claim = created_claim.read_live_claim(store)?.ok_or_else(|| claim_is_gone(created_claim))?;
+        let claim =
+            created_claim.read_live_claim(store)?.ok_or_else(|| claim_is_gone(created_claim))?;
         if claim.expires_at().is_none() {
             context.hint("the claim has no lifetime: if poolctl is killed, nothing releases it");
         }

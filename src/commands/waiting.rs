@@ -131,7 +131,11 @@ impl Waiting<'_> {
             }
             job_count = in_flight.jobs.len();
             let (installed, size, description) = count_clusters(self.door.store, self.pool)?;
-            Ok(Observation::Not(installed, size, format!("{description}; {}", count_of(job_count, "job"))))
+            Ok(Observation::Not(
+                installed,
+                size,
+                format!("{description}; {}", count_of(job_count, "job")),
+            ))
         })?;
         match ended {
             WaitOutcome::Met(()) => Ok(()),

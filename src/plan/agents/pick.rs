@@ -112,7 +112,8 @@ pub fn why_not_free(state: &State, agent: &Agent) -> Option<String> {
     if !agent.spec.approved {
         return Some("is not approved".into());
     }
-    let Some(infra_env_key) = agent.infra_env_key().and_then(|key| state.infra_envs.by_key(&key)) else {
+    let Some(infra_env) = agent.infra_env_key().and_then(|key| state.infra_envs.by_key(&key))
+    else {
         return Some("has no InfraEnv: the InfraEnv that its label names does not exist".into());
     };
     if let Some(host) = agent.host_key().and_then(|key| state.hosts.by_key(&key)) {

@@ -125,7 +125,9 @@ fn describe_boot_by_hand(state: &State, agent: &Agent, since: &str) -> String {
         None => format!("poolctl infraenv iso {name}"),
     };
     let wiper = infra_env.and_then(|infra_env| infra_env.metadata.annotation(WIPE));
-    let wipe = match wiper.filter(|wiper| wiper.starts_with(PROGRAM_PREFIX) && agent.host_key().is_none()) {
+    let wipe = match wiper
+        .filter(|wiper| wiper.starts_with(PROGRAM_PREFIX) && agent.host_key().is_none())
+    {
         Some(wiper) => format!("; wipe its disks first: {wiper} wipes only BareMetalHosts"),
         None => String::new(),
     };
