@@ -57,7 +57,7 @@ impl fmt::Display for YamlError {
     }
 }
 
-/// The documents of a text that has at most `LARGEST` bytes. Empty documents are left out. JSON
+/// The documents of a text that has at most `MAX_BYTES` bytes. Empty documents are left out. JSON
 /// documents may follow each other without `---` between them.
 pub fn parse_documents(content: &str) -> Result<Vec<Node>, YamlError> {
     parse_documents_within(content, MAX_BYTES)

@@ -231,7 +231,7 @@ impl Context {
     }
 
     /// Answers in the format that was asked for. People see an answer at once. A program can read
-    /// only one document, so documents are kept until `conclude` prints them together.
+    /// only one document, so documents are kept until `print_documents` prints them together.
     pub fn answer(&self, answer: Answer) -> anyhow::Result<()> {
         if self.wants_documents() && !answer.is_stream() {
             self.answered.borrow_mut().append(answer);

@@ -30,7 +30,7 @@ const SHOWN_BYTES: usize = 600;
 
 /// A discovery image to be made by coreos-installer.
 pub struct DiscoveryImage<'a> {
-    /// The path of coreos-installer, as `programs::find` returns it.
+    /// The path of coreos-installer, as `programs::find_program` returns it.
     pub program: &'a Path,
     /// The live image as the release has it, not customized.
     pub base_iso: &'a Path,
@@ -72,9 +72,9 @@ impl DiscoveryImage<'_> {
 /// The Ignition of hosts that wait for the configuration of their cluster, to be made by
 /// openshift-install.
 pub struct UnconfiguredIgnition<'a> {
-    /// The path of openshift-install, as `programs::find` returns it.
+    /// The path of openshift-install, as `programs::find_program` returns it.
     pub program: &'a Path,
-    /// The files of `cluster-manifests` by name, as `render::discovery::manifests` returns them.
+    /// The files of `cluster-manifests` by name, as `render::discovery::render_manifests` returns them.
     pub manifests: &'a [(&'static str, String)],
     /// Secrets in the manifests, which must not be shown if the program prints them.
     pub secrets: &'a [String],

@@ -268,7 +268,7 @@ impl JobFolder {
     }
 
     /// Removes the folder of a job that is over. It stays if somebody still works on the job, or if
-    /// something that the job saved was not removed by `tidy` before.
+    /// something that the job saved was not removed by `remove_inputs` before.
     pub fn remove_if_over(&self) {
         if matches!(self.read_state(), JobState::Over(_) | JobState::Interrupted)
             && !self.file_path("saved").exists()

@@ -292,7 +292,7 @@ pub enum AnnotationValue {
     Fingerprint,
     /// The number of a cipher suite of IPMI 2.0.
     CipherSuite,
-    /// JSON pointers, as `pool::pointers` separates them.
+    /// JSON pointers, as `pool::split_pointers` separates them.
     Pointers,
     /// Cron lines, as `Schedule` reads them.
     Schedule,

@@ -71,7 +71,7 @@ fn load_hosts(
 struct Identity {
     /// The MAC address that it boots from, in lower case.
     mac: Option<String>,
-    /// Its management controller, in the one spelling that `Address::controller` gives it.
+    /// Its management controller, in the one spelling that `BmcAddress::canonical_name` gives it.
     controller: Option<String>,
 }
 

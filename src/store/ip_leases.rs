@@ -75,7 +75,7 @@ fn unreadable_lease(why: impl std::fmt::Display) -> Refusal {
     Refusal::new(Exit::State, "a lease of an address cannot be read").because(why.to_string())
 }
 
-/// Reads an address from the bytes that `Addr::key` makes of it for columns.
+/// Reads an address from the bytes that `Addr::to_key` makes of it for columns.
 pub fn read_address(key: &[u8]) -> Result<Addr, Refusal> {
     Addr::from_key(key).ok_or_else(|| unreadable_lease("no address"))
 }

@@ -28,7 +28,7 @@ pub trait Stored: Resource {
 /// A kind whose objects are documents in a table of the state. What a kind does not define here is
 /// done as for a kind without logic, where an object is its document and nothing more.
 pub trait StoredDocument: Resource + Tabled + Document {
-    /// Does what `Stored::fetch` says.
+    /// Does what `Stored::load_for_edit` says.
     fn load_for_edit(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
         load_document(conn, Self::table_mut(state), key)
     }
@@ -58,7 +58,7 @@ impl<T: StoredDocument> Stored for T {
     }
 }
 
-/// Loads an object of a kind, as `Stored::fetch` does. Records, such as events, are not edited:
+/// Loads an object of a kind, as `Stored::load_for_edit` does. Records, such as events, are not edited:
 /// nothing is loaded.
 pub fn fetch(conn: &Connection, state: &mut State, kind: Kind, key: &Key) -> Result<(), Refusal> {
     match_kind!(kind, R => <R as Stored>::load_for_edit(conn, state, key), Ok(()))
