@@ -95,9 +95,9 @@ const HOSTS: [(&str, &str, &str); 18] = [
     ("pool", "{matchLabel: {a: b}}", "agentSelector: unknown field `matchLabel`"),
     ("Agent", "clusterDeploymentName: {namespace: own}", "clusterDeploymentName.name is missing"),
     ("BareMetalHost", "edge", "`edge` is neither NAMESPACE/NAME of a cluster nor empty"),
-    ("BareMetalHost", "lab/edge/1", "is not NAMESPACE/NAME"),
-    ("BareMetalHost", "/edge", "is not NAMESPACE/NAME"),
-    ("BareMetalHost", "lab/", "is not NAMESPACE/NAME"),
+    ("BareMetalHost", "lab/edge/1", "is neither NAMESPACE/NAME"),
+    ("BareMetalHost", "/edge", "is neither NAMESPACE/NAME"),
+    ("BareMetalHost", "lab/", "is neither NAMESPACE/NAME"),
 ];
 
 fn agent_install_object(kind: &str, spec: &str) -> String {

@@ -108,7 +108,7 @@ fn under_a_rehearsed_clock_no_real_job_runs() {
     lab.sandbox.set_variable("POOLCTL_NOW", "2026-03-02T12:00:00Z");
     let path = lab.sandbox.write_file("pool.yaml", &pool("lab", VSPHERE, TEMPLATED));
     let ran = lab.sandbox.run(&format!("apply -f {path}"));
-    assert!(ran.err.contains("only simulated jobs run under it"), "{}", ran.err);
+    assert!(ran.err.contains("only simulated jobs can run"), "{}", ran.err);
     assert!(lab.ledger().is_empty());
 }
 
@@ -266,7 +266,7 @@ fn under_crons_environment_a_cluster_is_installed_and_values_are_never_run_as_co
         .sandbox
         .write_file("pool.yaml", &pool("lab", VSPHERE, &format!("{TEMPLATED}{variables}")));
     let ran = lab.sandbox.run(&format!("apply --no-reconcile -f {path}"));
-    assert!(ran.err.contains("installerEnv LD_PRELOAD is not passed on"), "{}", ran.err);
+    assert!(ran.err.contains("installerEnv LD_PRELOAD is not passed to the installer"), "{}", ran.err);
     let poolctl = env!("CARGO_BIN_EXE_poolctl");
     let pass = format!(
         "env -i HOME=/nonexistent PATH=/usr/bin:/bin SHELL=/bin/sh POOLCTL_STATE=$POOLCTL_STATE {poolctl} reconcile"
