@@ -230,7 +230,7 @@ fn eight_machines_are_discovered_bound_moved_and_returned() {
     // The same machine in two environments is two Agents, and one counts: the one that is bound.
     lab.ok(&format!("agent register --infraenv other --id {} -q", uuid(3)));
     lab.ok("reconcile -q");
-    assert!(condition(&lab, &uuid(3), "Duplicate").contains("Agent n3 already"));
+    assert!(condition(&lab, &uuid(3), "Duplicate").contains("is that of Agent n3"));
     let inventory = lab.write_file("report.json", &report("thief", &mac(3).to_uppercase()));
     lab.ok(&format!("agent report reporter --inventory {inventory} -q"));
     lab.ok("reconcile -q");
