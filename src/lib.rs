@@ -13,7 +13,7 @@
 //! | `render/` | writes documents: install-config, patches | reads or writes files |
 //! | `store/` | keeps: the only SQL | knows rules |
 //! | `drivers/` | acts, and reports what became of jobs | decides |
-//! | `output/` | shows: rows and documents become tables, JSON, YAML, names and jsonpath | reads the state |
+//! | `output/` | shows: rows and documents become text in every format of `-o` | reads the state |
 //! | `model/` | names: pure data, a file per kind | does anything |
 //! | `world.rs` | touches clock, dice and environment | decides |
 //! | `yaml.rs` | is the only YAML | knows kinds |

@@ -189,10 +189,10 @@ fn an_order_for_an_unknown_driver_fails_and_openshift_install_is_not_started() {
     let lab = Lab::new();
     let job = lab.sandbox.path().join("job");
     std::fs::create_dir(&job).unwrap();
-    std::fs::write(job.join("order.json"), "{\"driver\": \"terraform\"}").unwrap();
+    std::fs::write(job.join("order.json"), "{\"driver\": \"no-such-driver\"}").unwrap();
     lab.sandbox.ok(&format!("__supervise {}", job.display()));
     let outcome = std::fs::read_to_string(job.join("outcome")).unwrap();
-    assert!(outcome.contains("unknown driver `terraform`"), "{outcome}");
+    assert!(outcome.contains("unknown driver `no-such-driver`"), "{outcome}");
     assert!(outcome.contains("failed") && lab.ledger().is_empty(), "{outcome}");
 }
 

@@ -11,8 +11,9 @@ use serde_json::json;
 
 use crate::drivers::programs;
 use crate::model::agent::INFRA_ENV_LABEL;
+use crate::model::annotations::{DRIVER, POWER};
 use crate::model::documents::SettingsSpec;
-use crate::model::driver::{DRIVER, Driver, POWER, PROGRAM_PREFIX};
+use crate::model::driver::{Driver, PROGRAM_PREFIX, ProgramNeed, driver_programs};
 use crate::model::host::BareMetalHost;
 use crate::model::host::wipe::{WIPE, wipe_program};
 use crate::model::infra_env::InfraEnv;
@@ -35,7 +36,7 @@ impl Verb for List {
         let users_by_driver = find_users(context)?;
         let mut names: Vec<&str> = Driver::ALL.iter().map(|driver| driver.name()).collect();
         // Each `exec:NAME` that is used stands for `exec`.
-        names.retain(|name| *name != "exec");
+        names.retain(|name| *name != Driver::Exec.name());
         names.extend(
             users_by_driver
                 .keys()
@@ -45,7 +46,7 @@ impl Verb for List {
         let mut entries = Vec::new();
         for name in names {
             let users = users_by_driver.get(name).cloned().unwrap_or_default();
-            if name != "none" || users != Users::default() {
+            if name != Driver::Missing.name() || users != Users::default() {
                 entries.push(users.entry(context, name));
             }
         }
@@ -139,7 +140,7 @@ impl Verb for Check {
         let mut names = self.names;
         if names.is_empty() {
             names = find_users(context)?.into_keys().collect();
-            names.retain(|name| !DRIVERS_WITHOUT_PROGRAMS.contains(&&**name));
+            names.retain(|name| has_programs(name));
         }
         if names.is_empty() {
             context.hint(
@@ -165,14 +166,10 @@ impl Verb for Check {
     }
 }
 
-const DRIVERS_WITHOUT_PROGRAMS: [&str; 3] = ["fake", "none", "redfish"];
-/// Programs that tell their version, and the arguments that ask for it.
-const VERSION_ARGUMENTS: [(&str, &[&str]); 4] = [
-    ("openshift-install", &["version"]),
-    ("oc", &["version", "--client"]),
-    ("kubectl", &["version", "--client"]),
-    ("ipmitool", &["-V"]),
-];
+/// Whether a driver starts programs; `exec:NAME` is one itself.
+fn has_programs(driver: &str) -> bool {
+    Driver::named(driver).is_none_or(|builtin| !builtin.traits().programs.is_empty())
+}
 
 /// A program that a driver needs or uses.
 struct Program {
@@ -220,9 +217,10 @@ impl Program {
         };
         match search_result {
             Ok(path) => {
-                let arguments =
-                    VERSION_ARGUMENTS.into_iter().find(|(program_name, _)| *program_name == name);
-                let version = arguments.and_then(|(_, words)| programs::read_version(&path, words));
+                // Nobody knows how programs of somebody else are asked for their version.
+                let declared = driver_programs().into_iter().find(|declared| declared.name == name);
+                let version = declared
+                    .and_then(|declared| programs::read_version(&path, declared.version_arguments));
                 program.version = version.unwrap_or_default();
                 if let Ok(metadata) = std::fs::metadata(&path) {
                     program.owner = crate::world::user_name(metadata.uid());
@@ -263,26 +261,24 @@ fn find_programs(settings: &SettingsSpec, driver: &str) -> Result<Vec<Program>, 
         let search_result = programs::find_driver_program(settings, name);
         return Ok(vec![Program::new(driver, &program, true, search_result)]);
     }
-    if driver == Driver::Ipmi.name() {
-        let search_result = programs::find_program(settings, "ipmitool");
-        return Ok(vec![Program::new(driver, "ipmitool", true, search_result)]);
-    }
-    let is_agent = driver == Driver::Agent.name();
-    if !is_agent && driver != Driver::Installer.name() {
+    let traits = Driver::named(driver).map(Driver::traits);
+    let Some(traits) = traits.filter(|traits| !traits.programs.is_empty()) else {
         return Err(Refusal::usage(format!("`{driver}` is not a driver with programs"))
             .next("poolctl driver list"));
+    };
+    let mut found_programs = Vec::new();
+    for program in traits.programs {
+        let is_needed = match program.need {
+            ProgramNeed::Required => true,
+            ProgramNeed::Optional => false,
+            ProgramNeed::RequiredWithout(replacement) => {
+                programs::find_program(settings, replacement).is_err()
+            }
+        };
+        let search_result = programs::find_program(settings, program.name);
+        found_programs.push(Program::new(driver, program.name, is_needed, search_result));
     }
-    let installer = programs::find_program(settings, "openshift-install");
-    let oc = programs::find_program(settings, "oc");
-    let kubectl = programs::find_program(settings, "kubectl");
-    // `oc` can extract the installer from a release image.
-    let needs_installer = oc.is_err();
-    let mut found_programs = vec![
-        Program::new(driver, "openshift-install", needs_installer, installer),
-        Program::new(driver, "oc", false, oc),
-        Program::new(driver, "kubectl", false, kubectl),
-    ];
-    if is_agent {
+    if traits.boots_images {
         // Without a folder for images, people boot the hosts: that is less, not nothing.
         let is_set = settings.iso_directory.is_some();
         let folder = check_image_folder(settings);

@@ -45,7 +45,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::model::documents::SecretValue;
-use crate::model::driver::Driver;
+use crate::model::driver::{Driver, JobRunner};
 use crate::model::job::{
     ClusterHealth, FailureKind, Installation, Job, JobOutcome, JobReport, Verb,
 };
@@ -76,12 +76,10 @@ impl LiveJob<'_> {
 /// What there is to report of a job now: in this order what it has saved, how far it is, what was
 /// found of hosts, and how it ended. Empty if it goes on and there is nothing to tell.
 pub fn collect_reports(work: &LiveJob<'_>, now: Time) -> Vec<JobReport> {
-    match work.job.driver {
-        Driver::Fake => fake::collect_report(work, now).into_iter().collect(),
-        Driver::Missing => Vec::new(),
-        Driver::Installer | Driver::Agent | Driver::Exec | Driver::Ipmi | Driver::Redfish => {
-            collect_supervised_reports(work)
-        }
+    match work.job.driver.traits().jobs {
+        JobRunner::Simulation => fake::collect_report(work, now).into_iter().collect(),
+        JobRunner::Supervisor => collect_supervised_reports(work),
+        JobRunner::Nobody => Vec::new(),
     }
 }
 
@@ -170,7 +168,7 @@ fn progress_outcomes(job_folder: &JobFolder, job: &Job) -> Vec<JobOutcome> {
     }
     let installs_hosts = matches!(job.verb, Verb::Provision | Verb::AddNodes);
     if installs_hosts
-        && job.driver == Driver::Agent
+        && job.driver.traits().boots_images
         && let Some(image) = job_folder.boot_image()
     {
         // An empty name says that the hosts have been booted.
@@ -247,7 +245,7 @@ const SKIP_OPERATORS: &str = "hive.openshift.io/resume-skips-cluster-operators";
 /// The health of a simulated cluster that was told to start or stop. None for any other: those need
 /// a job to find out.
 pub fn simulated_health(driver: Driver, steering: &Steering, name: &str) -> Option<ClusterHealth> {
-    if driver != Driver::Fake {
+    if !driver.is_simulated() {
         return None;
     }
     Some(apply_resume_label(fake::simulated_health(&steering.annotations, name), steering))
@@ -263,5 +261,5 @@ pub fn apply_resume_label(health: ClusterHealth, steering: &Steering) -> Cluster
 
 /// When a job will be done. Only the driver of simulated clusters knows that beforehand.
 pub fn simulated_completion_time(work: &LiveJob<'_>) -> Option<Time> {
-    if work.job.driver == Driver::Fake { Some(fake::completion_time(work)) } else { None }
+    if work.job.driver.is_simulated() { Some(fake::completion_time(work)) } else { None }
 }

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use super::driver::Driver;
 use super::kinds::Kind;
 use super::time::Span;
 
@@ -83,7 +84,7 @@ annotations! {
     DRIVER = "poolctl.dev/driver" {
         about: "The driver that makes the cluster, instead of that of its platform.",
         kinds: [ClusterDeployment],
-        value: AnnotationValue::WordOrProgram(&["fake", "openshift-install", "agent"]),
+        value: AnnotationValue::Driver,
         default: None,
     }
     POWER = "poolctl.dev/power" {
@@ -275,6 +276,8 @@ pub enum AnnotationValue {
     OneOf(&'static [&'static str]),
     /// One of some words, or `exec:NAME` for a program that follows the contract of drivers.
     WordOrProgram(&'static [&'static str]),
+    /// The name of a driver that may be chosen so, or `exec:NAME`.
+    Driver,
     /// A number, 0 or greater.
     Number,
     /// A duration, such as 90s or 8h.
@@ -324,7 +327,8 @@ impl AnnotationValue {
             Self::Word([]) => String::new(),
             Self::Word([words @ .., last]) => format!("{} or {last}", words.join(", ")),
             Self::OneOf(words) => format!("one of {}", words.join(", ")),
-            Self::WordOrProgram(words) => format!("{} or exec:NAME", words.join(", ")),
+            Self::WordOrProgram(words) => describe_words_or_program(words),
+            Self::Driver => describe_words_or_program(&Driver::annotation_words()),
             Self::Number => "number".into(),
             Self::Duration | Self::DurationLike(_) | Self::DurationAboveZero { .. } => {
                 "duration".into()
@@ -338,6 +342,10 @@ impl AnnotationValue {
             Self::Ranges => "ranges".into(),
         }
     }
+}
+
+fn describe_words_or_program(words: &[&str]) -> String {
+    format!("{} or exec:NAME", words.join(", "))
 }
 
 /// The duration that an annotation gives, else its declared default. Zero without either.

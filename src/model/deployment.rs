@@ -195,7 +195,7 @@ pub struct DeploymentStatus {
     /// The machines that poolctl waits for, or what failed at the last start or stop.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub power_detail: String,
-    /// Provisioned, ProvisionFailed, ProvisionStopped, Hibernating, Ready; each when it applies.
+    /// The conditions that apply to it now; `poolctl describe cluster NAME` shows them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }

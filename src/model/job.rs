@@ -244,7 +244,7 @@ pub struct JobSpec {
     /// That cluster's pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
-    /// The driver: fake, openshift-install, agent, exec, ipmitool or redfish.
+    /// The name of the driver, of which `poolctl driver list` lists all; exec for any exec:NAME.
     pub driver: String,
     /// 1 for the first try.
     pub attempt: u32,

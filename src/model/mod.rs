@@ -16,6 +16,7 @@ pub mod declared;
 pub mod deployment;
 pub mod documents;
 pub mod driver;
+pub mod driver_choice;
 pub mod event;
 pub mod event_reason;
 pub mod facts;

@@ -5,17 +5,17 @@ use std::collections::HashSet;
 
 use crate::model::agent::Agent;
 use crate::model::cluster::Cluster;
-use crate::model::driver::Driver;
+use crate::model::driver::PowerControl;
 use crate::model::host::BareMetalHost;
 use crate::model::state::State;
 
 /// The hosts by which a cluster is started and stopped, as `NAMESPACE/NAME`: those that it uses, or
 /// none if its driver starts and stops it.
 pub fn power_hosts(state: &State, cluster: &Cluster) -> Vec<String> {
-    let is_driven_by_hosts = match cluster.driver {
-        Driver::Installer | Driver::Agent => cluster.powerless,
-        Driver::Missing => cluster.is_installed(),
-        _ => false,
+    let is_driven_by_hosts = match cluster.driver.traits().power {
+        PowerControl::ProgramOrHosts => cluster.powerless,
+        PowerControl::HostsOfInstalled => cluster.is_installed(),
+        PowerControl::Simulation | PowerControl::Driver | PowerControl::NoClusters => false,
     };
     if !is_driven_by_hosts {
         return Vec::new();

@@ -8,11 +8,12 @@ use serde_json::Value;
 
 use crate::drivers::programs;
 use crate::model::agent::{Agent, HostState};
+use crate::model::annotations::{DRIVER, POWER};
 use crate::model::cluster::Cluster;
 use crate::model::customization::{Customization, ManifestPatch};
 use crate::model::deployment::ClusterDeployment;
 use crate::model::documents::{ClusterImageSet, Secret, SecretValue, SettingsSpec};
-use crate::model::driver::{DRIVER, Driver, POWER, PROGRAM_PREFIX};
+use crate::model::driver::{Driver, PROGRAM_PREFIX, driver_programs};
 use crate::model::host::{BOOT, BareMetalHost, BootMode, CIPHER, PIN, REBOOT};
 use crate::model::infra_env::InfraEnv;
 use crate::model::ip_lease::IpLease;
@@ -29,8 +30,6 @@ use crate::yaml;
 
 use super::Door;
 
-/// Programs that jobs may use. Those that are missing matter only to a job that needs one.
-const PROGRAMS: [&str; 4] = ["openshift-install", "oc", "kubectl", "ipmitool"];
 /// The keys of a management controller's Secret that drivers use.
 const CREDENTIALS: [&str; 3] = ["username", "password", "ca.crt"];
 
@@ -410,10 +409,11 @@ fn find_programs(
 ) -> Result<Programs, Refusal> {
     let mut programs = BTreeMap::new();
     let mut missing = BTreeMap::new();
-    for name in PROGRAMS {
-        match programs::find_program(settings, name) {
-            Ok(path) => drop(programs.insert(name.to_owned(), path)),
-            Err(why) => drop(missing.insert(name.to_owned(), why)),
+    // A program that is missing matters only to a job that needs it.
+    for program in driver_programs() {
+        match programs::find_program(settings, program.name) {
+            Ok(path) => drop(programs.insert(program.name.to_owned(), path)),
+            Err(why) => drop(missing.insert(program.name.to_owned(), why)),
         }
     }
     let mut driver = None;

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::annotations::{Annotation, AnnotationValue, PREFIX};
-use crate::model::driver::{PROGRAM_PREFIX, is_driver_name};
+use crate::model::driver::{Driver, PROGRAM_PREFIX, is_driver_name};
 use crate::model::host::parse_certificate_pin;
 use crate::model::kinds::Kind;
 use crate::model::meta::is_go_bool;
@@ -61,8 +61,11 @@ fn find_value_problem(kind: Kind, expected: AnnotationValue, value: &str) -> Opt
             (!words.contains(&value)).then(|| describe_mismatch(kind, value, expected))
         }
         AnnotationValue::WordOrProgram(words) => {
-            let is_program = value.strip_prefix(PROGRAM_PREFIX).is_some_and(is_driver_name);
-            let is_known = is_program || words.contains(&value);
+            let is_known = words.contains(&value) || is_driver_program(value);
+            (!is_known).then(|| describe_mismatch(kind, value, expected))
+        }
+        AnnotationValue::Driver => {
+            let is_known = Driver::annotation_words().contains(&value) || is_driver_program(value);
             (!is_known).then(|| describe_mismatch(kind, value, expected))
         }
         AnnotationValue::Number => {
@@ -99,6 +102,11 @@ fn find_value_problem(kind: Kind, expected: AnnotationValue, value: &str) -> Opt
             result.err().map(|why| format!(": {why}"))
         }
     }
+}
+
+/// Whether the value is `exec:NAME` with a name that a driver may have.
+fn is_driver_program(value: &str) -> bool {
+    value.strip_prefix(PROGRAM_PREFIX).is_some_and(is_driver_name)
 }
 
 /// Names the value and what is expected instead. The messages about pools and clusters are worded

@@ -243,7 +243,7 @@ fn lease_or_adopt(
 /// namespace and name. A simulated cluster has none, and a driver of somebody else boots hosts
 /// itself.
 fn find_driven_hosts(state: &State, cluster: &Cluster, agent_ids: &[AgentId]) -> Vec<String> {
-    if join_driver(cluster) != Driver::Agent {
+    if !cluster.driver.joining_driver().traits().boots_images {
         return Vec::new();
     }
     let mut driven_hosts = Vec::new();
@@ -269,16 +269,7 @@ fn plan_job(state: &State, cluster: &Cluster) -> JobPlan {
         verb: Verb::AddNodes,
         attempt: failures + 1,
         hosts: find_driven_hosts(state, cluster, &agent_ids),
-        driver: join_driver(cluster),
-    }
-}
-
-/// The driver that lets hosts join a cluster. Whichever driver of poolctl has installed the
-/// cluster, `oc` makes the image that hosts join with.
-fn join_driver(cluster: &Cluster) -> Driver {
-    match cluster.driver {
-        driver @ (Driver::Fake | Driver::Exec) => driver,
-        _ => Driver::Agent,
+        driver: cluster.driver.joining_driver(),
     }
 }
 
