@@ -261,8 +261,8 @@ fn find_programs(settings: &SettingsSpec, driver: &str) -> Result<Vec<Program>, 
         let search_result = programs::find_driver_program(settings, name);
         return Ok(vec![Program::new(driver, &program, true, search_result)]);
     }
-    let traits = Driver::named(driver).map(Driver::traits);
-    let Some(traits) = traits.filter(|traits| !traits.programs.is_empty()) else {
+    let builtin = Driver::named(driver).map(Driver::traits);
+    let Some(traits) = builtin.filter(|traits| !traits.programs.is_empty()) else {
         return Err(Refusal::usage(format!("`{driver}` is not a driver with programs"))
             .next("poolctl driver list"));
     };

@@ -1,5 +1,5 @@
-//! Reads from annotations which driver a cluster has, and whether that driver can stop its machines.
-//! It never looks at a cluster itself: pools ask before they have any.
+//! Reads from annotations which driver a cluster has, and whether it can stop its machines. It never
+//! looks at a cluster itself: pools ask before they have any.
 
 use std::collections::BTreeMap;
 
