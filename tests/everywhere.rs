@@ -1,6 +1,8 @@
 //! The example in the help of every command runs: on a state with hostile strings in it, in every
 //! output format, without colours, into a closed pipe, under cron, as another user.
 
+use poolctl::output::Format;
+
 use crate::sandbox::{Ran, Sandbox, has_program, is_met_or_skipped, is_root};
 
 /// Every command, as the words of its path, with its example.
@@ -116,7 +118,12 @@ fn every_commands_example_runs() {
 
 #[test]
 fn every_example_runs_in_any_format() {
-    for format in ["wide", "json", "yaml", "name", "jsonpath={.}"] {
+    for name in Format::names() {
+        let format = if name.ends_with('=') { format!("{name}{{.}}") } else { name.to_owned() };
+        // Every other test of this file runs the examples in the default format.
+        if format.parse::<Format>() == Ok(Format::default()) {
+            continue;
+        }
         let with_format = format!("poolctl() {{ command poolctl -o '{format}' \"$@\"; }}");
         run_examples(&with_format, |path, example, ran| {
             assert_succeeded(path, example, ran);

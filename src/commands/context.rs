@@ -213,7 +213,12 @@ impl Context {
         self.globals.output.shows_documents()
     }
 
-    /// Whether people read the answer. Then it is neither documents nor names alone.
+    /// Whether the answer is made of rows and lines of text, and not of names alone.
+    pub fn wants_rows(&self) -> bool {
+        self.globals.output.shows_rows() && !self.globals.quiet
+    }
+
+    /// Whether people read the answer, so that hints help them.
     pub fn is_for_people(&self) -> bool {
         self.globals.output.is_for_people() && !self.globals.quiet
     }
@@ -225,7 +230,7 @@ impl Context {
         row: impl FnOnce() -> Row,
         document: impl FnOnce() -> Value,
     ) -> Entry {
-        let row = if self.is_for_people() { row() } else { Row::new() };
+        let row = if self.wants_rows() { row() } else { Row::new() };
         let document = if self.wants_documents() { document() } else { Value::Null };
         Entry { name, row, document }
     }
@@ -246,7 +251,7 @@ impl Context {
     }
 
     fn print_answer(&self, answer: Answer) -> anyhow::Result<()> {
-        let is_verbatim = answer.is_verbatim() && self.is_for_people();
+        let is_verbatim = answer.is_verbatim() && self.wants_rows();
         let rendered = answer.render(&self.globals.output, self.globals.quiet)?;
         if is_verbatim { self.print_value(&rendered) } else { self.print(&rendered) }
     }

@@ -246,7 +246,7 @@ impl Get {
         kind: Kind,
         objects: &[Object],
     ) -> Result<Vec<Entry>, Refusal> {
-        let view = if context.is_for_people() {
+        let view = if context.wants_rows() {
             gather_view(context, store, kind, objects)?
         } else {
             RowContext::default()

@@ -41,7 +41,7 @@ impl Verb for Status {
         for pool in store.list::<ClusterPool>(&filter)? {
             pools.push(context.redact_pool(pool));
         }
-        if !context.is_for_people() {
+        if !context.wants_rows() {
             let names = pools.iter().map(|pool| Name::of(Kind::ClusterPool, &pool.key()));
             let documents = pools.iter().map(|pool| {
                 json!({"namespace": pool.metadata.namespace, "name": pool.metadata.name,

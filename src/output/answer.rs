@@ -240,9 +240,11 @@ impl Answer {
 
     /// The answer as text. `quiet` asks for names alone, unless whole documents are asked for.
     pub fn render(self, format: &Format, quiet: bool) -> Result<String, Refusal> {
+        if quiet && !format.shows_documents() {
+            return Ok(self.name_lines(Name::without_kind));
+        }
         match format {
             Format::Json | Format::Yaml | Format::JsonPath(_) => self.document_text(format),
-            _ if quiet => Ok(self.name_lines(Name::without_kind)),
             Format::Name => Ok(self.name_lines(Name::to_string)),
             Format::Table | Format::Wide => Ok(self.parts.iter().map(Part::text).collect()),
         }
@@ -294,12 +296,12 @@ fn select_lines(rows: &[Row], shown: &[usize], headers: bool) -> String {
     header.into_iter().chain(row_lines).copied().collect()
 }
 
-/// A single document in a format of whole documents; in the formats that people read it is YAML.
+/// A single document in a format of whole documents; in the formats of rows or names it is YAML.
 pub fn document_text(format: &Format, document: &Value) -> Result<String, Refusal> {
     match format {
         Format::JsonPath(template) => jsonpath::evaluate(template, document),
         Format::Json => Ok(escape_json(&format!("{document:#}\n"))),
-        _ => yaml_text(document),
+        Format::Yaml | Format::Table | Format::Wide | Format::Name => yaml_text(document),
     }
 }
 
@@ -335,6 +337,20 @@ mod tests {
         check(list(), "table", true, "lab\noffice\n");
         check(list(), "jsonpath={.items[1].name}", true, "office");
         check(list(), "jsonpath={.kind}", false, "List");
+    }
+
+    #[test]
+    fn each_format_shows_the_part_of_an_answer_that_its_declaration_names() {
+        for name in Format::names() {
+            let argument = if name.ends_with('=') { format!("{name}{{.is}}") } else { name.into() };
+            let format: Format = argument.parse().unwrap();
+            let answer = Answer::text("a row\n")
+                .with_name(Name::plain("a-name"))
+                .with_document(json!({"is": "a document"}));
+            let rendered = answer.render(&format, false).unwrap();
+            assert_eq!(rendered.contains("a row"), format.shows_rows(), "{name}");
+            assert_eq!(rendered.contains("a document"), format.shows_documents(), "{name}");
+        }
     }
 
     #[test]

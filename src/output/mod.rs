@@ -19,70 +19,130 @@ pub use progress::Progress;
 pub use table::{draw_rows, draw_table};
 pub use unified::unified_diff;
 
-/// The format of an answer, as `-o` asks for it.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub enum Format {
-    #[default]
-    Table,
-    Wide,
-    Json,
-    Yaml,
-    Name,
-    JsonPath(String),
-}
-
-/// The formats that are asked for by a word alone.
-const WORDS: [(&str, Format); 5] = [
-    ("table", Format::Table),
-    ("wide", Format::Wide),
-    ("json", Format::Json),
-    ("yaml", Format::Yaml),
-    ("name", Format::Name),
-];
-/// What stands before the template of the only other format.
-const JSONPATH: &str = "jsonpath=";
-
-impl std::str::FromStr for Format {
-    type Err = String;
-
-    fn from_str(argument: &str) -> Result<Self, String> {
-        if let Some(template) = argument.strip_prefix(JSONPATH) {
-            return Ok(Self::JsonPath(template.to_owned()));
+/// Declares the formats of `-o`: those that are asked for by a word alone, and those that a template
+/// follows. In braces are the traits of each.
+macro_rules! formats {
+    (
+        words: { $(
+            $(#[$word_attribute:meta])*
+            $Word:ident = $word:literal { $($word_trait:tt)* }
+        )* }
+        templates: { $(
+            $(#[$template_attribute:meta])*
+            $Template:ident = $prefix:literal { $($template_trait:tt)* }
+        )* }
+    ) => {
+        /// The format of an answer, as `-o` asks for it.
+        #[derive(Clone, Debug, PartialEq, Eq, Default)]
+        pub enum Format {
+            $( $(#[$word_attribute])* $Word, )*
+            $( $(#[$template_attribute])* $Template(String), )*
         }
-        for (word, format) in WORDS {
-            if word == argument {
-                return Ok(format);
+
+        /// The formats that are asked for by a word alone.
+        const WORDS: &[&str] = &[$($word),*];
+        /// What stands before the template of each other format.
+        const TEMPLATE_PREFIXES: &[&str] = &[$($prefix),*];
+
+        impl Format {
+            fn traits(&self) -> FormatTraits {
+                match self {
+                    $(Self::$Word => FormatTraits { $($word_trait)* },)*
+                    $(Self::$Template(_) => FormatTraits { $($template_trait)* },)*
+                }
             }
         }
-        Err(format!("it is none of {}...", Self::names().join(", ")))
+
+        impl std::str::FromStr for Format {
+            type Err = String;
+
+            fn from_str(argument: &str) -> Result<Self, String> {
+                $(if argument == $word {
+                    return Ok(Self::$Word);
+                })*
+                $(if let Some(template) = argument.strip_prefix($prefix) {
+                    return Ok(Self::$Template(template.to_owned()));
+                })*
+                Err(format!("it is none of {}...", Self::names().join(", ")))
+            }
+        }
+    };
+}
+
+formats! {
+    words: {
+        /// Tables that fit a terminal of 80 letters, and lines of text.
+        #[default]
+        Table = "table" { content: Content::Rows, is_wide: false, is_for_people: true }
+        /// The same with all columns.
+        Wide = "wide" { content: Content::Rows, is_wide: true, is_for_people: true }
+        Json = "json" { content: Content::Documents, is_wide: false, is_for_people: false }
+        Yaml = "yaml" { content: Content::Documents, is_wide: false, is_for_people: false }
+        /// The names of objects with their kinds, a line each.
+        Name = "name" { content: Content::Names, is_wide: false, is_for_people: false }
+    }
+    templates: {
+        /// What a template of JSONPath selects.
+        JsonPath = "jsonpath=" {
+            content: Content::Documents, is_wide: false, is_for_people: false
+        }
     }
 }
 
+/// What has to be known of a format before it is written.
+#[derive(Clone, Copy, Debug)]
+struct FormatTraits {
+    content: Content,
+    /// Whether tables have the columns that do not fit a terminal of 80 letters.
+    is_wide: bool,
+    /// Whether people read it, so that colours and hints help.
+    is_for_people: bool,
+}
+
+/// The part of an answer that a format shows. The other parts need not be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Content {
+    /// Rows of tables, and lines of text.
+    Rows,
+    /// Whole documents.
+    Documents,
+    /// Names alone.
+    Names,
+}
+
 impl Format {
-    /// All formats, as they are typed; a template is to follow the last one.
+    /// All formats, as they are typed; a template is to follow those that end with `=`.
     pub fn names() -> Vec<&'static str> {
-        WORDS.into_iter().map(|(word, _)| word).chain([JSONPATH]).collect()
+        [WORDS, TEMPLATE_PREFIXES].concat()
     }
 
     /// What `--help` says of `-o`.
     pub fn help() -> String {
-        let words = WORDS.map(|(word, _)| word).join(", ");
-        format!("{words} or {JSONPATH}TEMPLATE")
+        let mut alternatives = vec![WORDS.join(", ")];
+        for prefix in TEMPLATE_PREFIXES {
+            alternatives.push(format!("{prefix}TEMPLATE"));
+        }
+        alternatives.join(" or ")
+    }
+
+    /// Whether rows and lines of text are shown.
+    pub fn shows_rows(&self) -> bool {
+        self.traits().content == Content::Rows
     }
 
     /// Whether whole documents are shown, for programs, instead of columns.
     pub fn shows_documents(&self) -> bool {
-        matches!(self, Self::Json | Self::Yaml | Self::JsonPath(_))
+        self.traits().content == Content::Documents
     }
 
     /// Whether tables have the columns that do not fit a terminal of 80 letters.
     pub fn is_wide(&self) -> bool {
-        *self == Self::Wide
+        self.traits().is_wide
     }
 
-    /// Whether people read it: then it has lines of text and tables.
+    /// Whether people read it, so that colours and hints help.
     pub fn is_for_people(&self) -> bool {
-        matches!(self, Self::Table | Self::Wide)
+        self.traits().is_for_people
     }
 }
 

@@ -222,7 +222,7 @@ impl Verb for Match {
         }
         let fitting_count = fitting.len();
         // Names are for another command, which needs all of them or none.
-        if fitting_count >= self.count || context.is_for_people() || context.wants_documents() {
+        if fitting_count >= self.count || context.wants_rows() || context.wants_documents() {
             fitting.extend(misfits);
             context.answer(list_candidates(context, &fitting))?;
         }
