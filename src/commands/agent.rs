@@ -33,23 +33,23 @@ use crate::commands::{Context, Verb, target};
 
 #[derive(Args)]
 pub struct Bind {
-    /// Hosts, as `get agent` names them
+    /// Agents to bind
     #[arg(value_name = "AGENT", required = true)]
     names: Vec<String>,
-    /// Cluster that gets them as nodes: CLUSTER or NAMESPACE/CLUSTER
+    /// Cluster that they join: CLUSTER or NAMESPACE/CLUSTER
     #[arg(long, value_name = "CLUSTER")]
     cluster: String,
-    /// Bind hosts that are not ready yet as soon as they are
+    /// Also bind agents that are not ready yet, as soon as they are ready
     #[arg(long)]
     when_ready: bool,
-    /// Role of all of them in the cluster
+    /// Role of these agents in the cluster
     #[arg(long, value_parser = RoleWord)]
     role: Option<String>,
 }
 
 impl Verb for Bind {
     const NAME: &'static str = "bind";
-    const ABOUT: &'static str = "Bind hosts to a cluster, all or none";
+    const ABOUT: &'static str = "Bind agents to a cluster, all or none";
     const EXAMPLE: &'static str = "poolctl agent bind node-1 node-2 --cluster edge --when-ready";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
@@ -305,14 +305,14 @@ pub fn confirm_leaving_cluster(
 
 #[derive(Args)]
 pub struct Unbind {
-    /// Hosts, as `get agent` names them
+    /// Agents to unbind
     #[arg(value_name = "AGENT", required = true)]
     names: Vec<String>,
 }
 
 impl Verb for Unbind {
     const NAME: &'static str = "unbind";
-    const ABOUT: &'static str = "Take hosts out of their clusters, all or none";
+    const ABOUT: &'static str = "Take agents out of their clusters, all or none";
     const EXAMPLE: &'static str = "poolctl agent unbind node-3";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {

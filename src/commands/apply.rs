@@ -23,14 +23,14 @@ pub struct Apply {
     /// File or folder with manifests in YAML or JSON, or - for stdin
     #[arg(short, long, required = true, value_name = "FILE|DIR|-")]
     filename: Vec<PathBuf>,
-    /// Warn about unknown fields instead of refusing
+    /// Warn about unknown fields instead of refusing them
     #[arg(long)]
     lenient: bool,
 }
 
 impl Verb for Apply {
     const NAME: &'static str = "apply";
-    const ABOUT: &'static str = "Create the objects of manifests, or change them to match";
+    const ABOUT: &'static str = "Create or change objects, so that they match manifests";
     const EXAMPLE: &'static str = "poolctl apply -f examples/pool";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {

@@ -26,14 +26,14 @@ const HOLD_OPTION: &str = " --leases-since=hold";
 
 #[derive(Args)]
 pub struct Backup {
-    /// File to write; an older backup in it is replaced
+    /// File to write; it may be an older backup
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
 
 impl Verb for Backup {
     const NAME: &'static str = "backup";
-    const ABOUT: &'static str = "Copy the whole state with its secrets; commands may run meanwhile";
+    const ABOUT: &'static str = "Copy the whole state, including secrets, to a file";
     const EXAMPLE: &'static str = "poolctl backup \"$HOME/poolctl-backup.db\"";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
@@ -53,7 +53,7 @@ fn describe_result(result: &str, file: &Path) -> Answer {
 /// What happens to leases that the backup does not have.
 #[derive(Clone, Copy, ValueEnum)]
 enum LeasesSince {
-    /// Hold them in the restored state until they are given back
+    /// Keep them in the restored state until a person releases them
     Hold,
 }
 
@@ -62,14 +62,14 @@ pub struct Restore {
     /// File that `backup` wrote
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// What to do with leases made after the backup; by default they stop the restore
+    /// What to do with leases made after the backup; by default restore refuses to run
     #[arg(long, value_enum, value_name = "WHAT")]
     leases_since: Option<LeasesSince>,
 }
 
 impl Verb for Restore {
     const NAME: &'static str = "restore";
-    const ABOUT: &'static str = "Replace the state by a backup";
+    const ABOUT: &'static str = "Replace the state with a backup";
     const EXAMPLE: &'static str = "poolctl backup \"$HOME/b.db\" && poolctl --state \"$HOME/other.db\" restore \"$HOME/b.db\"";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {

@@ -31,23 +31,23 @@ pub struct Claim {
     /// Pool to take a cluster from
     #[arg(value_name = "POOL", required_unless_present = "selector")]
     pool: Option<String>,
-    /// Name of the claim; by default that of the pool and a suffix
+    /// Name of the claim; by default the name of the pool and a suffix
     #[arg(value_name = "NAME")]
     positional_name: Option<String>,
-    /// Choose among the pools with these labels the one with most ready clusters
+    /// Use the pool with most ready clusters among the pools with these labels
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "pool")]
     selector: Option<Selector>,
-    /// Name of the claim, together with -l
+    /// Name of the claim, for use with -l
     #[arg(long, value_name = "NAME", conflicts_with = "positional_name")]
     name: Option<String>,
     #[command(flatten)]
     terms: Terms,
-    /// Wait until the cluster runs, at most this long; a claim without one is then released, also
-    /// when you interrupt the command
+    /// Wait until the cluster runs, at most this long (45m without a value); if the time ends or
+    /// you interrupt the command, the claim is released
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true,
           default_missing_value = "45m")]
     wait: Option<Span>,
-    /// Leave the claim in the queue when the waiting ends without a cluster
+    /// Keep the claim in the queue if the wait ends without a cluster
     #[arg(long, requires = "wait")]
     keep: bool,
 }
@@ -55,10 +55,10 @@ pub struct Claim {
 /// What `claim` and `run` ask for beside the pool.
 #[derive(Args)]
 pub struct Terms {
-    /// How long you may keep the cluster, from when it is handed over
+    /// How long you may keep the cluster, such as 8h; counted from when you get it
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
     pub lifetime: Option<Span>,
-    /// What you need the cluster for; kept as annotation poolctl.dev/reason
+    /// What you need the cluster for; stored as annotation poolctl.dev/reason
     #[arg(long)]
     reason: Option<String>,
 }

@@ -27,14 +27,14 @@ use crate::commands::{Context, Verb, job, patch, scope, target};
 
 #[derive(Args)]
 pub struct Hibernate {
-    /// Claim or cluster to stop
+    /// Claim or cluster to hibernate
     #[arg(value_name = "CLAIM|CLUSTER")]
     name: String,
 }
 
 impl Verb for Hibernate {
     const NAME: &'static str = "hibernate";
-    const ABOUT: &'static str = "Stop the machines of a claimed cluster";
+    const ABOUT: &'static str = "Hibernate a claimed cluster: stop its machines";
     const EXAMPLE: &'static str = "poolctl cluster hibernate ci-17";
     const FOR_GUESTS: bool = true;
 
@@ -45,14 +45,14 @@ impl Verb for Hibernate {
 
 #[derive(Args)]
 pub struct Resume {
-    /// Claim or cluster to start
+    /// Claim or cluster to resume
     #[arg(value_name = "CLAIM|CLUSTER")]
     name: String,
 }
 
 impl Verb for Resume {
     const NAME: &'static str = "resume";
-    const ABOUT: &'static str = "Start the machines of a claimed cluster";
+    const ABOUT: &'static str = "Resume a claimed cluster: start its machines";
     const EXAMPLE: &'static str = "poolctl cluster resume ci-17";
     const FOR_GUESTS: bool = true;
 
@@ -70,7 +70,7 @@ pub struct Retry {
 
 impl Verb for Retry {
     const NAME: &'static str = "retry";
-    const ABOUT: &'static str = "Try a failed installation, start or stop again now";
+    const ABOUT: &'static str = "Retry a failed installation, start or stop at once";
     const EXAMPLE: &'static str = "poolctl cluster retry CLUSTER";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
@@ -120,17 +120,17 @@ fn retry_cluster(state: &mut State, cluster: &Cluster, tick: &Tick) -> bool {
 
 #[derive(Args)]
 pub struct Logs {
-    /// Cluster, also one that was deleted
+    /// Cluster; it may be deleted
     #[arg(value_name = "CLUSTER")]
     name: String,
-    /// Show this attempt only, counted from 1
+    /// Show only this attempt; the first is 1
     #[arg(long, value_name = "N")]
     attempt: Option<u32>,
 }
 
 impl Verb for Logs {
     const NAME: &'static str = "logs";
-    const ABOUT: &'static str = "Show how the installations of a cluster ended";
+    const ABOUT: &'static str = "Show the results of the installation attempts of a cluster";
     const EXAMPLE: &'static str = "poolctl cluster logs CLUSTER";
     const FOR_GUESTS: bool = true;
 

@@ -20,7 +20,7 @@ pub struct Completion {
 
 impl Verb for Completion {
     const NAME: &'static str = "completion";
-    const ABOUT: &'static str = "Print the script that completes names in bash, zsh or fish";
+    const ABOUT: &'static str = "Print the completion script for bash, zsh or fish";
     const EXAMPLE: &'static str = "poolctl completion bash > \"$HOME/poolctl.bash\"";
     const FOR_GUESTS: bool = true;
 

@@ -47,10 +47,10 @@ pub struct Globals {
     /// State file to use
     #[arg(long, global = true, value_name = "FILE")]
     pub state: Option<PathBuf>,
-    /// Namespace (else $POOLCTL_NAMESPACE, else default)
+    /// Namespace; by default $POOLCTL_NAMESPACE, or `default` if that is not set
     #[arg(short, long, global = true)]
     pub namespace: Option<String>,
-    /// Look in all namespaces
+    /// Use all namespaces
     #[arg(short = 'A', long, global = true, conflicts_with = "namespace")]
     pub all_namespaces: bool,
     #[arg(
@@ -74,13 +74,13 @@ pub struct Globals {
         hide_possible_values = true
     )]
     pub color: ColorChoice,
-    /// Print names only, no hints
+    /// Print only names, and no hints
     #[arg(short, long, global = true)]
     pub quiet: bool,
     /// Answer yes to every question
     #[arg(short, long, global = true)]
     pub yes: bool,
-    /// Run no pass after a change; leave it to cron
+    /// Only store the change, and let the next `poolctl reconcile` act on it
     #[arg(long, global = true)]
     pub no_reconcile: bool,
 }

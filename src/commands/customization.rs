@@ -34,7 +34,7 @@ pub struct Create {
     /// Replace the value at this JSON pointer with a string; may be given several times
     #[arg(long, required_unless_present = "set_json", value_name = "PATH=TEXT")]
     set: Vec<String>,
-    /// Replace the value at this JSON pointer with any JSON value
+    /// Replace the value at this JSON pointer with any JSON value; may be given several times
     #[arg(long, value_name = "PATH=JSON")]
     set_json: Vec<String>,
 }
@@ -122,14 +122,14 @@ pub struct Test {
     /// Pool whose install-config template is patched
     #[arg(long, value_name = "POOL")]
     pool: String,
-    /// Directory with the result of `openshift-install create manifests`; nothing is written there
+    /// Directory with the output of `openshift-install create manifests`; it is only read
     #[arg(long, value_name = "DIR")]
     manifests: Option<PathBuf>,
 }
 
 impl Verb for Test {
     const NAME: &'static str = "test";
-    const ABOUT: &'static str = "Apply a customization to a pool's template without leasing it";
+    const ABOUT: &'static str = "Try a customization on the template of a pool, without leasing it";
     const EXAMPLE: &'static str = "poolctl customization test foo --pool lab";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
@@ -234,7 +234,8 @@ pub struct Reset {
 
 impl Verb for Reset {
     const NAME: &'static str = "reset";
-    const ABOUT: &'static str = "Restore all attempts of a customization, or end its kept lease";
+    const ABOUT: &'static str =
+        "Restore all attempts, or free a customization of a preserved cluster";
     const EXAMPLE: &'static str = "poolctl customization reset foo";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {

@@ -28,19 +28,19 @@ use crate::commands::{Context, Verb, scope, target};
 
 #[derive(Args)]
 pub struct Delete {
-    /// Kind, or KIND/NAME
+    /// Kind with names after it, or KIND/NAME
     #[arg(value_name = "KIND/NAME")]
     kind: String,
     /// Names of objects of this kind
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// Every object of the kind in the namespace
+    /// Delete all objects of the kind in the namespace
     #[arg(long, conflicts_with = "names")]
     all: bool,
     /// Only objects with these labels
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with_all = ["names", "all"])]
     selector: Option<Selector>,
-    /// Delete the agents of an InfraEnv with it
+    /// Delete an InfraEnv together with its agents
     #[arg(long)]
     force: bool,
     /// Do not fail if an object does not exist

@@ -24,7 +24,7 @@ pub struct Diff {
     /// File or folder with manifests in YAML or JSON, or - for stdin
     #[arg(short, long, required = true, value_name = "FILE|DIR|-")]
     filename: Vec<PathBuf>,
-    /// Warn about unknown fields instead of refusing
+    /// Warn about unknown fields instead of refusing them
     #[arg(long)]
     lenient: bool,
 }

@@ -30,7 +30,7 @@ const OVERDUE: Span = Span::minutes(10);
 
 #[derive(Args)]
 pub struct Doctor {
-    /// Repair what can be repaired
+    /// Repair the problems that can be repaired
     #[arg(long)]
     fix: bool,
 }
@@ -68,7 +68,7 @@ type Fix<'a> = Option<&'a dyn Fn() -> Result<(), Refusal>>;
 
 impl Verb for Doctor {
     const NAME: &'static str = "doctor";
-    const ABOUT: &'static str = "Check the state and the files beside it; --fix repairs them";
+    const ABOUT: &'static str = "Check the state and the files beside it for errors";
     const EXAMPLE: &'static str = "poolctl doctor --fix";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {

@@ -18,8 +18,7 @@ pub struct Drain {
 
 impl Verb for Drain {
     const NAME: &'static str = stream::DRAIN_COMMAND;
-    const ABOUT: &'static str =
-        "Read the output of the driver of this folder when nothing else reads it";
+    const ABOUT: &'static str = "Read the output of a job's driver if no other process reads it";
     const EXAMPLE: &'static str = "poolctl __drain DIR";
 
     fn run(self, _: &Context) -> anyhow::Result<()> {

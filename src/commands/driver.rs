@@ -121,7 +121,7 @@ fn find_users(context: &Context) -> anyhow::Result<BTreeMap<String, Users>> {
 
 #[derive(Args)]
 pub struct Check {
-    /// Drivers to check, such as openshift-install, agent or exec:NAME; by default those in use
+    /// Drivers to check, such as openshift-install, agent or exec:NAME; by default all in use
     #[arg(value_name = "DRIVER")]
     names: Vec<String>,
 }
@@ -129,7 +129,7 @@ pub struct Check {
 impl Verb for Check {
     const NAME: &'static str = "check";
     const ABOUT: &'static str =
-        "Check that cron will find the programs of drivers, also of those that wipe hosts";
+        "Check that cron will find the programs of drivers and of host wipes";
     const EXAMPLE: &'static str = "poolctl driver check";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {

@@ -20,17 +20,17 @@ const MAX_EVENTS: usize = 1000;
 
 #[derive(Args)]
 pub struct Events {
-    /// Show the events of this object only
+    /// Show only the events of this object
     #[arg(value_name = "KIND/NAME")]
     object: Option<String>,
-    /// Keep running, and show new events
+    /// Keep running and show new events
     #[arg(short, long)]
     follow: bool,
 }
 
 impl Verb for Events {
     const NAME: &'static str = "events";
-    const ABOUT: &'static str = "Show what happened, oldest first";
+    const ABOUT: &'static str = "Show events, oldest first";
     const EXAMPLE: &'static str = "poolctl events pool/lab";
     const FOR_GUESTS: bool = true;
 

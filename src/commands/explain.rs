@@ -19,7 +19,7 @@ pub struct Explain {
     /// Kind, or a field of it such as pool.spec.size
     #[arg(value_name = "KIND[.FIELD]")]
     kind_and_field: String,
-    /// Print all fields below, without their descriptions
+    /// Print all nested fields, without descriptions
     #[arg(long)]
     recursive: bool,
 }

@@ -25,7 +25,7 @@ use crate::commands::{Context, Verb, count_of};
 
 #[derive(Args)]
 pub struct Export {
-    /// File to write, which only its owner may read; by default stdout
+    /// File to write, readable only by its owner; by default stdout
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
     /// Export the values of Secrets too; needs a file

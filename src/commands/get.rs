@@ -26,13 +26,13 @@ pub struct Get {
     /// Kinds, separated by commas, or KIND/NAME
     #[arg(value_name = "KIND[,KIND]")]
     kinds: String,
-    /// Names of objects; without names, all objects are listed
+    /// Names of objects; by default all objects
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// Only objects with these labels: a=b, a!=b, a, !a, a in (b,c), separated by commas
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     selector: Option<Selector>,
-    /// Keep running, and show objects that change
+    /// Keep running and show objects that change
     #[arg(short, long)]
     watch: bool,
     /// Sort by the name of a column or by a jsonpath

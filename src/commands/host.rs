@@ -28,23 +28,23 @@ const ANSWER_TIMEOUT: Span = Span::minutes(2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum PowerAction {
-    /// Power the hosts on
+    /// Power hosts on
     On,
-    /// Ask the hosts to shut down, and power them off if they do not
+    /// Shut hosts down, and power them off by force if that takes too long
     Off,
-    /// Power the hosts off by force, and on again
+    /// Power hosts off by force, then on again
     Cycle,
-    /// Ask the hosts for their power, and change nothing
+    /// Read the power state from the controllers
     Status,
 }
 
 /// The hosts that a command is about.
 #[derive(Args)]
 pub struct HostSelection {
-    /// Hosts, by name
+    /// Names of hosts
     #[arg(value_name = "HOST", required_unless_present_any = ["all", "selector"])]
     names: Vec<String>,
-    /// Every host of the namespace
+    /// All hosts of the namespace
     #[arg(long, conflicts_with = "names")]
     all: bool,
     /// Only hosts with these labels
@@ -85,10 +85,10 @@ pub struct Power {
     action: PowerAction,
     #[command(flatten)]
     selection: HostSelection,
-    /// Boot them from this once, when they are powered on: cdrom, pxe or disk
+    /// Device for the next boot only: cdrom, pxe or disk
     #[arg(long, value_name = "DEVICE")]
     boot: Option<String>,
-    /// Wait until the hosts have that power, at most this long
+    /// Wait until the hosts have this power state, at most this long (20m without a value)
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true,
           default_missing_value = "20m")]
     wait: Option<Span>,
@@ -96,7 +96,7 @@ pub struct Power {
 
 impl Verb for Power {
     const NAME: &'static str = "power";
-    const ABOUT: &'static str = "Power hosts on or off, cycle them, or ask for their power";
+    const ABOUT: &'static str = "Power hosts on, off or off and on, or read their power state";
     const EXAMPLE: &'static str = "poolctl host power on node-1 node-2 --no-reconcile";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
@@ -320,7 +320,7 @@ pub fn change_hosts_with(
 pub struct Boot {
     #[command(flatten)]
     selection: HostSelection,
-    /// URL of the image, from which their management controllers fetch it
+    /// URL from which management controllers download the image
     #[arg(long, value_name = "URL")]
     iso: String,
 }

@@ -32,16 +32,16 @@ use crate::manifest::{self, Manifests, ReadOptions};
 
 #[derive(Args)]
 pub struct Import {
-    /// File with the List that export, kubectl or oc wrote; - is stdin
+    /// File written by export, kubectl or oc; - for stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Warn about unknown fields instead of refusing them
     #[arg(long)]
     lenient: bool,
-    /// Import the Settings too: they choose which programs run
+    /// Import the Settings too; they decide which programs run
     #[arg(long)]
     settings: bool,
-    /// Skip leases of KIND, or KIND.GROUP, that poolctl cannot keep; may be repeated
+    /// Skip objects of KIND or KIND.GROUP that hold leases unknown to poolctl; may be repeated
     #[arg(long, value_name = "KIND")]
     skip: Vec<String>,
 }
@@ -56,7 +56,7 @@ enum ImportOutcome {
 
 impl Verb for Import {
     const NAME: &'static str = "import";
-    const ABOUT: &'static str = "Import a whole state, from export or kubectl, into an empty one";
+    const ABOUT: &'static str = "Import objects from export, kubectl or oc into an empty state";
     const EXAMPLE: &'static str =
         "poolctl export | poolctl --state \"$(mktemp -d)/state.db\" import -";
 

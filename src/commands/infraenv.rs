@@ -37,38 +37,38 @@ pub struct Create {
     /// Name of the InfraEnv
     #[arg(value_name = "NEW")]
     name: String,
-    /// Secret with .dockerconfigjson, for the images that hosts pull
+    /// Secret with the pull secret (.dockerconfigjson) for container images
     #[arg(long, value_name = "SECRET")]
     pull_secret: String,
-    /// File with the public keys that may log in during discovery
+    /// File with SSH public keys that may log in to hosts during discovery
     #[arg(long, value_name = "FILE")]
     ssh_key: Option<PathBuf>,
-    /// Cluster that its hosts are bound to as soon as they register
+    /// Cluster that hosts are bound to when they register
     #[arg(long, value_name = "CLUSTER")]
     cluster: Option<String>,
-    /// Label that all of its agents get
+    /// Label for all agents of the InfraEnv; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     agent_label: Vec<String>,
-    /// NTP server of its hosts, beside those of the network
+    /// Additional NTP server of the hosts; may be repeated
     #[arg(long, value_name = "HOST")]
     ntp: Vec<String>,
-    /// Proxy of its hosts for http and https
+    /// Proxy of the hosts for HTTP and HTTPS
     #[arg(long, value_name = "URL")]
     proxy: Option<String>,
-    /// Approve its hosts automatically
+    /// Approve the hosts automatically
     #[arg(long)]
     auto_approve: bool,
-    /// CPU architecture of its hosts: x86_64, aarch64, ...
+    /// CPU architecture of the hosts: x86_64, aarch64, ...
     #[arg(long, value_name = "ARCH")]
     cpu_architecture: Option<String>,
-    /// Person or team that looks after its hosts
+    /// Person or team responsible for the hosts
     #[arg(long)]
     owner: Option<String>,
 }
 
 impl Verb for Create {
     const NAME: &'static str = "create";
-    const ABOUT: &'static str = "Create an InfraEnv, whose image registers hosts as agents";
+    const ABOUT: &'static str = "Create an InfraEnv; hosts that boot its image become agents";
     const EXAMPLE: &'static str =
         "poolctl infraenv create rack-8 --pull-secret pull-secret --auto-approve";
 
@@ -146,9 +146,9 @@ impl Create {
 enum TokenAction {
     /// Create a token and print it once
     Create,
-    /// Revoke a token or all of them: they no longer admit hosts
+    /// Revoke a token or all tokens: hosts cannot register with them any more
     Revoke,
-    /// Create a token and revoke all others
+    /// Create a token and revoke all other tokens
     Rotate,
     /// List the tokens without their values
     List,
@@ -162,18 +162,17 @@ pub struct Token {
     /// InfraEnv of the tokens
     #[arg(value_name = "INFRAENV")]
     name: String,
-    /// Token to revoke; by default all of them
+    /// Id of the token to revoke; by default all tokens
     #[arg(long, value_name = "TOKEN-ID")]
     id: Option<String>,
-    /// How long the token admits hosts; by default for ever
+    /// How long hosts can register with the token, such as 30d; by default without limit
     #[arg(long, value_name = "DURATION")]
     expires: Option<Span>,
 }
 
 impl Verb for Token {
     const NAME: &'static str = "token";
-    const ABOUT: &'static str =
-        "Create, revoke and list the tokens that admit hosts of an InfraEnv";
+    const ABOUT: &'static str = "Create, revoke and list the tokens with which hosts register";
     const EXAMPLE: &'static str = "poolctl infraenv token create rack --expires 30d";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {

@@ -24,14 +24,14 @@ use crate::commands::{Context, Verb, delete};
 
 #[derive(Args)]
 pub struct Release {
-    /// IPClaims whose addresses are given back
+    /// IPClaims to release
     #[arg(value_name = "IPCLAIM", required = true)]
     names: Vec<String>,
 }
 
 impl Verb for Release {
     const NAME: &'static str = "release";
-    const ABOUT: &'static str = "Give addresses back";
+    const ABOUT: &'static str = "Release leased addresses";
     const EXAMPLE: &'static str = "poolctl ip release db-1";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
@@ -55,22 +55,22 @@ fn release_result(state: &State, claim: &Object) -> &'static str {
 
 #[derive(Args)]
 pub struct Reserve {
-    /// IPPool that has the range
+    /// IPPool that contains the range
     #[arg(value_name = "IPPOOL")]
     pool: String,
-    /// Range of addresses: A-B, A or A/LENGTH
+    /// Range: FIRST-LAST, ADDRESS or NETWORK/PREFIX
     range: String,
-    /// What the range is reserved for
+    /// Reason for the reservation
     #[arg(long, value_name = "TEXT", default_value = "")]
     comment: String,
-    /// Let the range be leased again
+    /// Remove the reservation
     #[arg(long, conflicts_with = "comment")]
     remove: bool,
 }
 
 impl Verb for Reserve {
     const NAME: &'static str = "reserve";
-    const ABOUT: &'static str = "Keep a range of addresses of a pool from being leased";
+    const ABOUT: &'static str = "Reserve a range of addresses, so that it is not leased";
     const EXAMPLE: &'static str =
         "poolctl ip reserve lan 192.168.100.40-192.168.100.49 --comment 'printers'";
 

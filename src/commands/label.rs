@@ -12,10 +12,10 @@ use crate::commands::{Context, Verb, patch, target};
 /// The arguments of both commands. They differ in the field of the metadata that they change.
 #[derive(Args)]
 pub struct Change {
-    /// Objects, as KIND NAME or KIND/NAME; then KEY=VALUE to set, or KEY- to remove
+    /// Objects (KIND NAME or KIND/NAME), then KEY=VALUE to set or KEY- to remove
     #[arg(required = true, num_args = 1.., value_name = "KIND/NAME|KEY=VALUE|KEY-")]
     words: Vec<String>,
-    /// Change values that exist already
+    /// Overwrite existing values
     #[arg(long)]
     overwrite: bool,
 }

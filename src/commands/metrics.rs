@@ -18,7 +18,7 @@ use crate::commands::{Context, Verb};
 
 #[derive(Args)]
 pub struct Metrics {
-    /// Write to a file that everybody may read, for the textfile collector
+    /// Write to a file that everybody may read, for the textfile collector of node_exporter
     #[arg(long, value_name = "FILE")]
     textfile: Option<PathBuf>,
 }

@@ -25,9 +25,9 @@ use crate::manifest;
 
 #[derive(Clone, Copy, ValueEnum)]
 enum PatchType {
-    /// RFC 7386: given fields replace the old ones, null removes a field
+    /// JSON merge patch (RFC 7386): given fields are replaced, null removes a field
     Merge,
-    /// RFC 6902: a list of operations
+    /// JSON patch (RFC 6902): a list of operations
     Json,
 }
 
@@ -39,7 +39,7 @@ pub struct Patch {
     /// Name of the object, after its kind
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// How PATCH is written
+    /// Format of PATCH
     #[arg(long = "type", value_enum, value_name = "TYPE", default_value = "merge")]
     format: PatchType,
     /// The patch, as JSON or YAML

@@ -17,14 +17,14 @@ use crate::commands::{Context, Quit, Verb};
 
 #[derive(Args)]
 pub struct Plan {
-    /// Only this pool
+    /// Plan only this pool
     #[arg(long, value_name = "POOL")]
     pool: Option<String>,
 }
 
 impl Verb for Plan {
     const NAME: &'static str = "plan";
-    const ABOUT: &'static str = "Show what a pass would change; exit 10 if there are changes";
+    const ABOUT: &'static str = "Show what the next pass would change; exit code 10 for changes";
     const EXAMPLE: &'static str = "poolctl plan";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {

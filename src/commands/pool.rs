@@ -24,10 +24,10 @@ pub struct Scale {
     /// Name of the pool
     #[arg(value_name = "POOL")]
     name: String,
-    /// How many unclaimed clusters to keep
+    /// Number of unclaimed clusters to keep
     #[arg(long, group = "counts", allow_negative_numbers = true)]
     size: Option<u32>,
-    /// How many of them run; the rest hibernate
+    /// Number of unclaimed clusters that run; the others hibernate
     #[arg(long, group = "counts", allow_negative_numbers = true)]
     running_count: Option<u32>,
 }

@@ -16,7 +16,7 @@ use crate::commands::{Context, Verb, plan};
 
 #[derive(Args)]
 pub struct Reconcile {
-    /// Repeat passes until no job is running, at most this long
+    /// Repeat passes until no job is running, at most this long (1h without a value)
     #[arg(
         long,
         value_name = "DURATION",
@@ -25,20 +25,21 @@ pub struct Reconcile {
         default_missing_value = "1h"
     )]
     wait: Option<Span>,
-    /// Only this pool
+    /// Reconcile only this pool
     #[arg(long, value_name = "POOL")]
     pool: Option<String>,
-    /// Print what a pass would change, and change nothing
+    /// Only print what a pass would change
     #[arg(long, conflicts_with = "wait")]
     dry_run: bool,
-    /// Exit 7 when another pass is running
+    /// Exit with code 7 if another pass is running
     #[arg(long, conflicts_with = "wait")]
     strict: bool,
 }
 
 impl Verb for Reconcile {
     const NAME: &'static str = "reconcile";
-    const ABOUT: &'static str = "Run one pass: collect finished jobs, decide, start what is due";
+    const ABOUT: &'static str =
+        "Run one pass: read the results of jobs, decide what to do, start jobs";
     const EXAMPLE: &'static str = "poolctl reconcile --wait=10m";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {

@@ -24,10 +24,10 @@ pub struct Run {
     pool: String,
     #[command(flatten)]
     terms: Terms,
-    /// How long to wait for a cluster
+    /// Maximum time to wait for a cluster
     #[arg(long, value_name = "DURATION", default_value = "45m")]
     wait: Span,
-    /// Command with its arguments; KUBECONFIG, POOLCTL_CLAIM and POOLCTL_CLUSTER are set for it
+    /// Command with arguments; it gets KUBECONFIG, POOLCTL_CLAIM and POOLCTL_CLUSTER
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
@@ -38,7 +38,7 @@ const SIGKILL: i32 = 9;
 
 impl Verb for Run {
     const NAME: &'static str = "run";
-    const ABOUT: &'static str = "Run a command with a cluster that is released afterwards";
+    const ABOUT: &'static str = "Claim a cluster, run a command with it, and release it";
     const EXAMPLE: &'static str =
         "poolctl run lab --lifetime 2h -- sh -c 'test -r \"$KUBECONFIG\"'";
     /// Nobody may run a command behind sudo, but guests are told here what to type instead.

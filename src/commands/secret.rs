@@ -28,23 +28,23 @@ pub struct Create {
     /// Name of the Secret
     #[arg(value_name = "NAME")]
     name: String,
-    /// Take the content of a file, under its name or KEY; - is stdin
+    /// File with a value; the key is KEY or the file's name; KEY=- reads stdin
     #[arg(long, value_name = "[KEY=]FILE", group = "values")]
     from_file: Vec<String>,
-    /// Ask for the value of KEY, without showing it
+    /// Ask for the value of KEY; your input is hidden
     #[arg(long, value_name = "KEY", group = "values")]
     prompt: Vec<String>,
     /// Type of the Secret: Opaque, kubernetes.io/dockerconfigjson, ...
     #[arg(long = "type", value_name = "TYPE", default_value = "Opaque")]
     kind: String,
-    /// Replace an existing Secret, with all its values
+    /// Replace an existing Secret and all its values
     #[arg(long)]
     overwrite: bool,
 }
 
 impl Verb for Create {
     const NAME: &'static str = "create";
-    const ABOUT: &'static str = "Create a Secret from files, stdin or typed values";
+    const ABOUT: &'static str = "Create a Secret from files, stdin or keyboard input";
     const EXAMPLE: &'static str =
         "poolctl secret create pull-secret --from-file=.dockerconfigjson=$HOME/pull-secret.json";
 

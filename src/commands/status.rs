@@ -30,7 +30,7 @@ pub struct Status {}
 
 impl Verb for Status {
     const NAME: &'static str = "status";
-    const ABOUT: &'static str = "Show all pools at a glance, and what is wrong";
+    const ABOUT: &'static str = "Show all pools at a glance, and their problems";
     const EXAMPLE: &'static str = "poolctl status";
     const FOR_GUESTS: bool = true;
 

@@ -18,7 +18,7 @@ pub struct Supervise {
 
 impl Verb for Supervise {
     const NAME: &'static str = SUPERVISE_COMMAND;
-    const ABOUT: &'static str = "Do the job in this folder, once";
+    const ABOUT: &'static str = "Run the job of this directory once";
     const EXAMPLE: &'static str = "poolctl __supervise DIR";
 
     fn run(self, _: &Context) -> anyhow::Result<()> {

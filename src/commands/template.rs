@@ -31,9 +31,9 @@ use crate::commands::{Context, Verb, target};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum RenderFormat {
-    /// metaData and networkData, as metal3 writes them
+    /// metaData and networkData in the format of metal3
     Metal3,
-    /// Networks in nmstate, as agent-config.yaml has them
+    /// Networks in nmstate, the format of agent-config.yaml
     Nmstate,
 }
 
@@ -53,7 +53,7 @@ pub struct Render {
 impl Verb for Render {
     const NAME: &'static str = "render";
     const ABOUT: &'static str =
-        "Lease the addresses that a template needs for a host, and print the host's data";
+        "Lease an index and addresses of a template for a host, and print its data";
     const EXAMPLE: &'static str = "poolctl template render nodes --host node-1";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
@@ -164,10 +164,10 @@ fn put_claim(
 
 #[derive(Args)]
 pub struct Release {
-    /// Metal3DataTemplate whose number and addresses are given back
+    /// Metal3DataTemplate that the index and addresses belong to
     #[arg(value_name = "TEMPLATE")]
     name: String,
-    /// Host that has them
+    /// Host that has the index and addresses
     #[arg(long)]
     host: String,
 }
@@ -175,7 +175,7 @@ pub struct Release {
 impl Verb for Release {
     const NAME: &'static str = "release";
     const ABOUT: &'static str =
-        "Give back the number and the addresses that a host has of a template";
+        "Release the index and the addresses that a host has from a template";
     const EXAMPLE: &'static str = "poolctl template release nodes --host node-1";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {

@@ -71,7 +71,7 @@ fn cluster_group() -> Node {
         entry::<cluster::Retry>(),
         entry::<cluster::Logs>(),
     ];
-    group("cluster", "Power claimed clusters, and look at installations that fail", entries)
+    group("cluster", "Hibernate, resume and retry clusters, and show their installations", entries)
 }
 
 fn pool_nodes() -> Vec<Node> {
@@ -125,12 +125,16 @@ fn pool_nodes() -> Vec<Node> {
         cluster_group(),
         group("pool", "Create, scale, render and pause pools", pool),
         group("customization", "Create, test and reset customizations", customization),
-        group("ippool", "Create pools of IP addresses, and draw maps of them", ippool),
-        group("template", "Render data templates for hosts, and release their leases", template),
+        group("ippool", "Create pools of IP addresses, and draw them", ippool),
+        group(
+            "template",
+            "Render Metal3DataTemplates for hosts, and release their leases",
+            template,
+        ),
         group("ip", "Lease, release, reserve and look up IP addresses", ip),
-        group("infraenv", "Create InfraEnvs, and the images that boot hosts", infraenv),
+        group("infraenv", "Create InfraEnvs, their discovery images and tokens", infraenv),
         group("agent", "Approve agents, and bind them to clusters", agent),
-        group("host", "Add, power and boot BareMetalHosts", host),
+        group("host", "Add, power, boot and hold BareMetalHosts", host),
     ]
 }
 

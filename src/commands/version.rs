@@ -24,7 +24,7 @@ pub struct Version {}
 
 impl Verb for Version {
     const NAME: &'static str = "version";
-    const ABOUT: &'static str = "Print the version, its commit and the schema of its states";
+    const ABOUT: &'static str = "Print the version, the commit and the schema version of the state";
     const EXAMPLE: &'static str = "poolctl version";
     const FOR_GUESTS: bool = true;
 

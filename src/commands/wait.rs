@@ -22,13 +22,13 @@ pub struct Wait {
     /// Kind, or KIND/NAME
     #[arg(value_name = "KIND/NAME")]
     kind: String,
-    /// Names of objects, after their kind
+    /// Names of objects, after the kind
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// condition=NAME[=STATUS], delete, create, or jsonpath=PATH[=VALUE]
+    /// What to wait for: condition=NAME[=STATUS], delete, create, or jsonpath=PATH[=VALUE]
     #[arg(long = "for", value_name = "WHAT")]
     goal: Goal,
-    /// Wait at most this long; -1 waits for ever, 0 looks once
+    /// Maximum time to wait; -1 waits without limit, 0 checks once
     #[arg(
         long,
         value_name = "DURATION",
@@ -37,7 +37,7 @@ pub struct Wait {
         allow_hyphen_values = true
     )]
     timeout: Span,
-    /// Wait for every object of the kind
+    /// Wait for all objects of the kind
     #[arg(long, conflicts_with = "names")]
     all: bool,
     /// Wait for objects with these labels

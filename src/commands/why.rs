@@ -23,7 +23,7 @@ pub struct Why {
 
 impl Verb for Why {
     const NAME: &'static str = "why";
-    const ABOUT: &'static str = "Explain why an object is as it is, and what helps";
+    const ABOUT: &'static str = "Explain the state of an object, and what helps";
     const EXAMPLE: &'static str = "poolctl why claim/ci-17";
     const FOR_GUESTS: bool = true;
 

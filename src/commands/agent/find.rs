@@ -27,10 +27,10 @@ use crate::commands::{Context, Verb};
 
 #[derive(Args)]
 pub struct Discover {
-    /// BareMetalHosts; their management controllers report the hardware
+    /// BareMetalHosts whose hardware is read from their management controllers
     #[arg(value_name = "HOST", required_unless_present = "all")]
     names: Vec<String>,
-    /// Every host of the namespace
+    /// All hosts of the namespace
     #[arg(long, conflicts_with = "names")]
     all: bool,
     /// InfraEnv of the new agents
@@ -40,7 +40,8 @@ pub struct Discover {
 
 impl Verb for Discover {
     const NAME: &'static str = "discover";
-    const ABOUT: &'static str = "Create agents from what management controllers report of hosts";
+    const ABOUT: &'static str =
+        "Create agents from the hardware that management controllers report";
     const EXAMPLE: &'static str = "poolctl agent discover node-1 --infraenv rack --no-reconcile";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
@@ -180,16 +181,16 @@ enum As {
 
 #[derive(Args)]
 pub struct Match {
-    /// Role that the hosts are needed for
+    /// Role that the hosts must be suitable for
     #[arg(long, value_enum, default_value = "worker")]
     role: As,
-    /// Number of hosts that are needed; if fewer fit, the exit code is 6
+    /// Number of hosts to find; exit code 6 if fewer fit
     #[arg(long, value_name = "N", default_value_t = 1)]
     count: usize,
     /// Only hosts with these labels
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     selector: Option<Selector>,
-    /// Only hosts with at least this many processors
+    /// Only hosts with at least this many CPU threads
     #[arg(long, value_name = "N")]
     min_cpus: Option<u64>,
     /// Only hosts with at least this much memory, in GiB

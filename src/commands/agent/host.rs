@@ -49,7 +49,7 @@ pub struct Register {
     /// InfraEnv whose image the host was booted from
     #[arg(long, value_name = "INFRAENV")]
     infraenv: String,
-    /// Id of the host: the UUID of its board
+    /// Id of the host: the UUID of its mainboard
     #[arg(long, value_name = "ID")]
     id: String,
 }
@@ -70,16 +70,16 @@ impl Verb for Register {
 
 #[derive(Args)]
 pub struct Report {
-    /// A host, as `get agent` names it
+    /// Agent that reports
     #[arg(value_name = "AGENT")]
     name: String,
-    /// File with the hardware in the host, as its agent reports it; - for stdin
+    /// JSON file with the hardware of the host; - for stdin
     #[arg(long, value_name = "FILE")]
     inventory: Option<PathBuf>,
-    /// The host can no longer read the image that it was booted from
+    /// Report that the host cannot read the image that it was booted from
     #[arg(long)]
     media_lost: bool,
-    /// Stage of its installation, such as Rebooting
+    /// Installation stage of the host, such as Rebooting
     #[arg(long, value_name = "STAGE")]
     stage: Option<String>,
 }
@@ -142,14 +142,14 @@ pub fn read_short_file(path: &PathBuf) -> anyhow::Result<String> {
 
 #[derive(Args)]
 pub struct CheckIn {
-    /// A host, as `get agent` names it
+    /// Agent that checks in
     #[arg(value_name = "AGENT")]
     name: String,
 }
 
 impl Verb for CheckIn {
     const NAME: &'static str = "check-in";
-    const ABOUT: &'static str = "Record that a host is alive, and print what it must do next";
+    const ABOUT: &'static str = "Record that a host is alive, and print its next task";
     const EXAMPLE: &'static str = "poolctl agent check-in node-1";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {

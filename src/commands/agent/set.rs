@@ -61,17 +61,17 @@ pub fn parse_role(word: &str, agent: &Agent) -> Result<Role, Refusal> {
 
 #[derive(Args)]
 pub struct Approve {
-    /// Hosts, as `get agent` names them
+    /// Agents to approve
     #[arg(value_name = "AGENT", required = true)]
     names: Vec<String>,
-    /// Revoke the approval
+    /// Revoke the approval instead
     #[arg(long)]
     revoke: bool,
 }
 
 impl Verb for Approve {
     const NAME: &'static str = "approve";
-    const ABOUT: &'static str = "Approve hosts for installation";
+    const ABOUT: &'static str = "Approve agents for installation";
     const EXAMPLE: &'static str = "poolctl agent approve node-1 node-2";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
@@ -83,35 +83,35 @@ impl Verb for Approve {
 
 #[derive(Args)]
 pub struct Set {
-    /// A host, as `get agent` names it
+    /// Agent to change
     #[arg(value_name = "AGENT")]
     name: String,
-    /// Its role in its cluster
+    /// Role in the cluster
     #[arg(long, value_parser = RoleWord)]
     role: Option<String>,
-    /// Name of the host in its cluster
+    /// Hostname in the cluster
     #[arg(long)]
     hostname: Option<String>,
-    /// The disk to install on, by its id or path
+    /// Disk to install on: its id or path
     #[arg(long, value_name = "ID")]
     disk: Option<String>,
-    /// Machine config pool of a worker
+    /// MachineConfigPool of a worker
     #[arg(long, value_name = "MCP")]
     machine_config_pool: Option<String>,
-    /// Label of its node; KEY- removes it
+    /// Label of the node; KEY- removes it; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     node_label: Vec<String>,
-    /// Arguments of coreos-installer, as a JSON list
+    /// Arguments for coreos-installer, as a JSON list
     #[arg(long, value_name = "JSON")]
     installer_args: Option<String>,
-    /// Ignition (JSON) that is merged over its own
+    /// Ignition config that is merged into that of the host
     #[arg(long, value_name = "JSON")]
     ignition: Option<String>,
 }
 
 impl Verb for Set {
     const NAME: &'static str = "set";
-    const ABOUT: &'static str = "Set role, name, disk and labels of a host in its cluster";
+    const ABOUT: &'static str = "Set role, hostname, disk and node labels of an agent";
     const EXAMPLE: &'static str = "poolctl agent set node-1 --role worker --hostname edge-1";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {

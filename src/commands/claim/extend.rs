@@ -18,10 +18,10 @@ use crate::commands::{Context, Verb};
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("how long").required(true))]
 pub struct Extend {
-    /// Claim that keeps its cluster
+    /// Claim to extend
     #[arg(value_name = "CLAIM")]
     claim: String,
-    /// Extend the lifetime by this much
+    /// Extend the lifetime by this much, such as 2h
     #[arg(long = "for", value_name = "DURATION", group = "how long", allow_hyphen_values = true)]
     by: Option<Span>,
     /// Keep the cluster until a time of day (18:00) or an instant (2026-01-31T18:00:00Z)

@@ -9,14 +9,15 @@ use crate::commands::{Context, Verb, delete};
 
 #[derive(Args)]
 pub struct Release {
-    /// Claims whose clusters are given back
+    /// Claims to release
     #[arg(required = true, value_name = "CLAIM")]
     claims: Vec<String>,
 }
 
 impl Verb for Release {
     const NAME: &'static str = "release";
-    const ABOUT: &'static str = "Give a cluster back; it is destroyed, and its pool makes another";
+    const ABOUT: &'static str =
+        "Release a claim; its cluster is destroyed, and the pool makes another";
     const EXAMPLE: &'static str = "poolctl release ci-17";
     const FOR_GUESTS: bool = true;
 

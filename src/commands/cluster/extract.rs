@@ -18,13 +18,13 @@ pub struct Extract {
     /// Secret to extract, as secret/NAME
     #[arg(value_name = "secret/NAME")]
     secret: String,
-    /// Folder that gets a file for each key, or - for stdout
+    /// Directory to write a file for each key into, or - for stdout
     #[arg(long, value_name = "DIR|-", default_value = ".")]
     to: PathBuf,
-    /// Extract these keys only
+    /// Extract only these keys, separated by commas
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     keys: Vec<String>,
-    /// Replace files that exist
+    /// Overwrite existing files
     #[arg(long)]
     confirm: bool,
 }

@@ -28,7 +28,7 @@ pub struct RotateCredentials {
 
 impl Verb for RotateCredentials {
     const NAME: &'static str = "rotate-credentials";
-    const ABOUT: &'static str = "Copy the credentials in a pool's Secret to all its clusters";
+    const ABOUT: &'static str = "Copy the platform credentials of a pool to all its clusters";
     const EXAMPLE: &'static str = "poolctl pool rotate-credentials cloud";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {

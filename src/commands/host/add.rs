@@ -33,10 +33,11 @@ pub struct Add {
     /// Name of the host
     #[arg(value_name = "NAME")]
     name: String,
-    /// Management controller: ipmi://HOST, redfish-virtualmedia://HOST/redfish/v1/Systems/ID, ...
+    /// Address of the management controller, such as ipmi://HOST or
+    /// redfish-virtualmedia://HOST/redfish/v1/Systems/ID
     #[arg(long, value_name = "ADDRESS")]
     bmc: String,
-    /// MAC address of the interface that it boots from
+    /// MAC address of the network interface that the host boots from
     #[arg(long, value_name = "MAC", default_value = "", hide_default_value = true)]
     mac: String,
     /// Secret with username and password of the management controller
@@ -48,10 +49,10 @@ pub struct Add {
     /// File with the password; - for stdin
     #[arg(long, value_name = "FILE", requires = "user")]
     password_file: Option<PathBuf>,
-    /// PEM file with the certificate authority of the management controller
+    /// PEM file with the CA certificate for the management controller
     #[arg(long, value_name = "FILE", requires = "user")]
     ca: Option<PathBuf>,
-    /// SHA-256 of the certificate of the management controller
+    /// SHA-256 of the only certificate to accept from the management controller
     #[arg(long, value_name = "SHA256")]
     pin: Option<String>,
     /// Accept any certificate of the management controller
@@ -60,10 +61,10 @@ pub struct Add {
     /// Role of the host in its cluster
     #[arg(long, value_enum)]
     role: Option<Role>,
-    /// The host boots by BIOS, not by UEFI
+    /// Boot in legacy BIOS mode instead of UEFI
     #[arg(long)]
     legacy: bool,
-    /// Whether the host must be on; by default its power stays as it is
+    /// Power the host on or off; by default its power does not change
     #[arg(long, value_name = "true|false")]
     online: Option<bool>,
 }

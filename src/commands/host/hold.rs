@@ -18,7 +18,7 @@ use crate::commands::{Context, Verb};
 pub struct Hold {
     #[command(flatten)]
     selection: HostSelection,
-    /// Reason, for other people to read
+    /// Reason, shown to other people
     #[arg(long, value_name = "TEXT", default_value = "held", hide_default_value = true)]
     reason: String,
 }
@@ -41,7 +41,7 @@ pub struct Unhold {
 
 impl Verb for Unhold {
     const NAME: &'static str = "unhold";
-    const ABOUT: &'static str = "Release held hosts, so that clusters may get them";
+    const ABOUT: &'static str = "End the hold of hosts, so that new clusters may use them";
     const EXAMPLE: &'static str = "poolctl host unhold node-1";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {

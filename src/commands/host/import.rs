@@ -47,7 +47,7 @@ pub struct Import {
 
 impl Verb for Import {
     const NAME: &'static str = "import";
-    const ABOUT: &'static str = "Add or change the machines of a CSV file, all or none";
+    const ABOUT: &'static str = "Add or change the hosts in a CSV file, all or none";
     const EXAMPLE: &'static str = "printf 'name,bmc,mac,secret\\nnode-8,ipmi://192.0.2.8,52:54:00:00:00:08,bmc\\n' | \
          poolctl host import - --no-reconcile";
 

@@ -48,31 +48,31 @@ pub struct Iso {
     /// SSH address at which hosts reach poolctl
     #[arg(long, value_name = "[USER@]HOST[:PORT]")]
     address: String,
-    /// Private key that may run `poolctl agent ssh` there, and nothing else
+    /// SSH private key for hosts; it may only run `poolctl agent ssh`
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
-    /// File with the host keys of that address, as `ssh-keyscan` prints them
+    /// File with the SSH host keys of that address, as printed by `ssh-keyscan`
     #[arg(long, value_name = "FILE")]
     known_hosts: PathBuf,
-    /// Live image of RHCOS that coreos-installer customizes; without it only the Ignition is
-    /// written
+    /// RHCOS live image that coreos-installer customizes; without it, poolctl writes only the
+    /// Ignition
     #[arg(long, value_name = "FILE")]
     base: Option<PathBuf>,
-    /// Program that begins the Ignition; with openshift-install, its `agent create
-    /// unconfigured-ignition` is the base, so that hosts take a config image too
+    /// Program that makes the image; with openshift-install, poolctl also runs `agent create
+    /// unconfigured-ignition`, so that hosts accept a config image
     #[arg(long, value_enum, value_name = "PROGRAM", default_value = "coreos-installer")]
     with: Program,
-    /// File to write; by default one with a secret name below isoDirectory of the Settings
+    /// File to write; by default a file with a random name below isoDirectory of the Settings
     #[arg(long, value_name = "FILE", required_unless_present = "base")]
     out: Option<PathBuf>,
-    /// URL at which you serve the file to management controllers; without --out it is below isoURL
+    /// URL from which management controllers download the image; without --out it is below isoURL
     /// of the Settings
     #[arg(long, value_name = "URL", requires = "out")]
     url: Option<String>,
-    /// Container image that hosts try to pull as a check
+    /// Container image that hosts try to pull as a test; may be repeated
     #[arg(long, value_name = "IMAGE")]
     image: Vec<String>,
-    /// How long the image admits hosts; by default for ever
+    /// How long hosts can register with the image, such as 30d; by default without limit
     #[arg(long, value_name = "DURATION")]
     expires: Option<Span>,
 }

@@ -25,23 +25,23 @@ const MAX_COUNT: u32 = 100_000;
 
 #[derive(Args)]
 pub struct Claim {
-    /// IPPools, separated by commas; an address of each is leased, all or none
+    /// IPPools, separated by commas; one address of each pool is leased, or none
     #[arg(value_name = "IPPOOL[,IPPOOL]")]
     pools: String,
     /// Name of the claim; by default your user name and a number
     #[arg(value_name = "NEW")]
     name: Option<String>,
-    /// Lease this address and no other
+    /// Lease exactly this address
     #[arg(long)]
     address: Option<String>,
-    /// Number of addresses, as claims NAME-0, NAME-1 and so on, all or none
+    /// Number of addresses; the claims are NAME-0, NAME-1, ...; all or none
     #[arg(long, default_value_t = 1, conflicts_with = "address")]
     count: u32,
 }
 
 impl Verb for Claim {
     const NAME: &'static str = "claim";
-    const ABOUT: &'static str = "Lease an address of a pool, or none at all";
+    const ABOUT: &'static str = "Lease addresses from pools, all or none";
     const EXAMPLE: &'static str = "poolctl ip claim lan web-1";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {

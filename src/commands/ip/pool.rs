@@ -27,13 +27,13 @@ pub struct Create {
     /// Name of the pool
     #[arg(value_name = "NEW")]
     name: String,
-    /// Range of addresses: A-B, A or A/LENGTH; may be given several times
+    /// Range: FIRST-LAST, ADDRESS or NETWORK/PREFIX; may be given several times
     #[arg(long, value_name = "RANGE", required = true)]
     range: Vec<String>,
-    /// Gateway of the network, which is never leased
+    /// Gateway of the network; it is never leased
     #[arg(long)]
     gateway: Option<String>,
-    /// Length of the network prefix; by default that of the range's subnet
+    /// Prefix length of the network in bits; by default that of the range
     #[arg(long)]
     prefix: Option<i64>,
     /// DNS server; may be given several times
@@ -42,14 +42,14 @@ pub struct Create {
     /// How addresses are chosen: random, sequential or least-recently-used
     #[arg(long, value_name = "STRATEGY")]
     allocation: Option<String>,
-    /// How long a released address is not leased again
+    /// How long a released address is not leased again, such as 5m
     #[arg(long, value_name = "DURATION")]
     reuse_delay: Option<Span>,
 }
 
 impl Verb for Create {
     const NAME: &'static str = "create";
-    const ABOUT: &'static str = "Create a pool of addresses";
+    const ABOUT: &'static str = "Create a pool of IP addresses";
     const EXAMPLE: &'static str =
         "poolctl ippool create dmz --range 192.168.200.0/24 --gateway 192.168.200.1";
 

@@ -26,7 +26,7 @@ pub struct Advise {
     /// Name of the pool
     #[arg(value_name = "POOL")]
     name: String,
-    /// How far to look back
+    /// Length of the history to read, such as 2w
     #[arg(long, value_name = "DURATION", default_value = "2w")]
     since: Span,
 }

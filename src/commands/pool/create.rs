@@ -33,19 +33,19 @@ pub struct Create {
     /// Simulate clusters; no platform, image set or credentials are needed
     #[arg(long)]
     fake: bool,
-    /// How long a simulated installation takes
+    /// How long a simulated installation takes, such as 3s
     #[arg(long, requires = "fake", value_name = "DURATION")]
     fake_install_duration: Option<Span>,
-    /// How many unclaimed clusters to keep
+    /// Number of unclaimed clusters to keep
     #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     size: u32,
-    /// How many of them run; the rest hibernate
+    /// Number of unclaimed clusters that run; the others hibernate
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
     running_count: u32,
-    /// Most clusters that the pool may have, claimed ones included
+    /// Maximum number of clusters, including claimed clusters
     #[arg(long, allow_negative_numbers = true)]
     max_size: Option<u32>,
-    /// Most clusters that install or deprovision at the same time
+    /// Maximum number of clusters that are installed or destroyed at the same time
     #[arg(long, allow_negative_numbers = true)]
     max_concurrent: Option<u32>,
     /// Base domain of the clusters
@@ -57,7 +57,7 @@ pub struct Create {
     /// Platform of the clusters: openstack, vsphere, baremetal, none, ...
     #[arg(long, default_value = "none", value_name = "PLATFORM")]
     platform: String,
-    /// File with the template of every install-config
+    /// File with the install-config template of the clusters
     #[arg(long, value_name = "FILE")]
     install_config: Option<PathBuf>,
     /// Customization of the pool's inventory; may be repeated
@@ -67,7 +67,7 @@ pub struct Create {
 
 impl Verb for Create {
     const NAME: &'static str = "create";
-    const ABOUT: &'static str = "Create a pool";
+    const ABOUT: &'static str = "Create a pool of clusters";
     const EXAMPLE: &'static str = "poolctl pool create demo --fake --size 3 --running-count 1";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {

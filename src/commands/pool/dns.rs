@@ -34,7 +34,8 @@ pub struct Dns {
 
 impl Verb for Dns {
     const NAME: &'static str = "dns";
-    const ABOUT: &'static str = "List the DNS records that a pool's clusters need, as a hosts file";
+    const ABOUT: &'static str =
+        "Print the DNS records that the clusters of a pool need, as a hosts file";
     const EXAMPLE: &'static str = "poolctl pool dns lab";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {

@@ -19,7 +19,7 @@ pub struct Pause {
 
 impl Verb for Pause {
     const NAME: &'static str = "pause";
-    const ABOUT: &'static str = "Pause a pool: it makes, hands over and removes no clusters";
+    const ABOUT: &'static str = "Pause a pool: it installs, gives out and destroys no clusters";
     const EXAMPLE: &'static str = "poolctl pool pause lab";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {

@@ -33,7 +33,7 @@ pub struct Render {
 
 impl Verb for Render {
     const NAME: &'static str = "render";
-    const ABOUT: &'static str = "Show the install-config that a cluster would get, secrets hidden";
+    const ABOUT: &'static str = "Show the install-config of a new cluster, without secrets";
     const EXAMPLE: &'static str = "poolctl pool render lab --customization foo";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {

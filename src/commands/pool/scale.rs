@@ -15,7 +15,7 @@ pub struct Scale {
     /// Name of the pool, after its kind
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// How many unclaimed clusters to keep
+    /// Number of unclaimed clusters to keep
     #[arg(long, allow_negative_numbers = true)]
     replicas: u32,
 }

@@ -93,7 +93,7 @@ pub struct Ssh {
     /// Serve hosts of this InfraEnv only
     #[arg(long, value_name = "INFRAENV")]
     infraenv: Option<String>,
-    /// Print the line of authorized_keys that allows this public key this command alone
+    /// Print an authorized_keys line that lets this public key run only this command
     #[arg(long, value_name = "FILE")]
     authorize: Option<PathBuf>,
 }
@@ -163,7 +163,7 @@ struct Message {
 
 impl Verb for Ssh {
     const NAME: &'static str = "ssh";
-    const ABOUT: &'static str = "Serve one host over SSH, as the command of its key";
+    const ABOUT: &'static str = "Answer one host over SSH, as the forced command of its key";
     const EXAMPLE: &'static str = "poolctl agent ssh --authorize examples/agents/id.pub";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
