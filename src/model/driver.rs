@@ -268,6 +268,7 @@ impl Driver {
 
     /// The driver that lets hosts join a cluster which this driver has installed. Whichever driver
     /// of poolctl that was, `oc` makes the image that hosts join with.
+    #[must_use]
     pub fn joining_driver(self) -> Self {
         if self.traits().joins_hosts { self } else { Self::Agent }
     }
