@@ -323,7 +323,7 @@ fn credentials_that_would_start_a_program_are_refused() {
         "apiVersion: v1\nkind: Secret\nmetadata: {name: aws}\nstringData: {config: '[default]\n  Credential_Process = /bin/id'}\n",
     );
     apply(&lab.sandbox, &pool("lab", aws, ""));
-    let message = "which would start a program";
+    let message = "which poolctl does not pass on";
     lab.wait_until(message, |lab| lab.sandbox.ok("events").contains(message));
     assert!(lab.ledger().is_empty());
     lab.delete_clusters();

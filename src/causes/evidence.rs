@@ -1,4 +1,4 @@
-//! The values that an object is explained with. A command gathers them: nothing here reads a state.
+//! The input of the explanations in `causes`. Commands fill it; this module reads no state.
 
 use crate::model::agent::Agent;
 use crate::model::event::Event;
@@ -8,7 +8,7 @@ use crate::model::pool::ClusterPool;
 use crate::model::state::State;
 use crate::model::time::Time;
 
-/// The values that an object is explained with. Those that its kind does not need stay empty.
+/// What an explanation may use. Fields that the kind of the object does not need stay empty.
 #[derive(Debug, Default)]
 pub struct Evidence {
     /// The scope of the object, and the objects that it refers to.
@@ -17,38 +17,38 @@ pub struct Evidence {
     /// ` -n NAMESPACE`, if commands on the object need it.
     pub namespace_option: String,
 
-    /// Of a claim that waits: its place in the queue of its pool.
+    /// For a waiting claim: its place in the queue of its pool.
     pub queue_position: String,
 
-    /// Of the explained cluster: the last attempt to destroy it that has ended.
+    /// For a cluster that is being deleted: the last attempt to destroy it that has ended.
     pub last_deprovision: Option<Job>,
-    /// The hosts among which that attempt may have failed.
+    /// All hosts, if that attempt worked on any; otherwise empty.
     pub hosts: Vec<BareMetalHost>,
-    /// Whether the claim that holds the explained cluster does not exist any more.
+    /// For a cluster: whether the claim that holds it no longer exists.
     pub claim_is_gone: bool,
 
-    /// Of a pool that is explained by its history: its last `RECENT_JOBS` installations.
+    /// For a pool that is explained by its history: its last `RECENT_JOBS` installations.
     pub provisions: Vec<Job>,
-    /// The events within `RECENT_SPAN`, the newest first.
+    /// For such a pool: the events within `RECENT_SPAN`, the newest first.
     pub events: Vec<Event>,
 
-    /// Of a customization without a holder: the pools of its namespace.
+    /// For a customization without a holder: the pools of its namespace.
     pub pools: Vec<ClusterPool>,
 
-    /// Of a host: the last job that worked on it.
+    /// For a host: the last job that worked on it.
     pub last_job_on_host: Option<Job>,
-    /// Whether the cluster that uses the host still exists.
+    /// Whether a cluster uses the host and exists.
     pub consumer_exists: bool,
-    /// The Agents of the same machine as the host.
+    /// The Agents of the host's machine. Read only if the cluster that the host names is gone.
     pub agents_of_host: Vec<Agent>,
 
-    /// Of an InfraEnv: whether its spec or its network configurations have changed since its image
+    /// For an InfraEnv: whether its spec or its network configurations have changed since its image
     /// was made.
     pub image_is_stale: bool,
 }
 
 impl Evidence {
-    /// ` for 3h`, or nothing if the beginning is not known.
+    /// ` for 3h`, or nothing if `since` is None.
     pub fn format_duration_since(&self, since: Option<Time>) -> String {
         since
             .map(|since| format!(" for {}", self.now.since(since).to_short_text()))

@@ -35,8 +35,8 @@ impl Verb for Diff {
         "Show what apply would change; exit code 1 if it would change anything";
     const EXAMPLE: &'static str = "poolctl diff -f examples/pool";
 
-    /// Exit code 1 means that there is a difference. What fails otherwise has 2 instead, as with
-    /// kubectl.
+    /// 1 means that there is a difference, so a failure that would exit with 1 exits with 2, as with
+    /// kubectl. Other exit codes stay.
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let answers = self.find_differences(context).map_err(|refusal| match refusal.exit {
             Exit::Failed => Refusal { exit: Exit::Usage, ..refusal },
@@ -66,7 +66,7 @@ impl Diff {
         }
         let store = match context.open_existing_state() {
             Err(refusal) if refusal.exit == Exit::NotFound => None,
-            store => Some(store?),
+            result => Some(result?),
         };
         let mut answers = Vec::new();
         for (before, after) in imagine_applied(context, store.as_ref(), manifests.objects)? {
@@ -76,7 +76,8 @@ impl Diff {
     }
 }
 
-/// Each object as it is now, if it exists, and as it would be.
+/// Returns each object before and after applying the manifests without keeping the result. The
+/// first of each pair is None if the object does not exist yet.
 fn imagine_applied(
     context: &Context,
     store: Option<&Store>,
@@ -96,7 +97,8 @@ fn imagine_applied(
         let before = state.find_object(&object);
         let applied = object.clone();
         put_object(&mut state, object, true, &tick)?;
-        // An object that is being deleted is gone when its last finalizer is taken away.
+        // An object under deletion whose last finalizer the manifest removes is gone after this, so
+        // it is not shown.
         if let Some(after) = state.find_object(&applied) {
             pairs.push((before, after));
         }
@@ -104,8 +106,8 @@ fn imagine_applied(
     Ok(pairs)
 }
 
-/// What changes in an object: for people a unified difference, for programs both documents. None if
-/// nothing changes.
+/// Shows what changes in an object, or returns None if nothing does. Text output is a unified diff;
+/// JSON output has both documents.
 fn diff_object(
     context: &Context,
     before: Option<&Object>,
@@ -129,8 +131,8 @@ fn to_yaml(document: &Value) -> Result<String, Refusal> {
     yaml::to_text(document).map_err(|error| Refusal::invalid(error.to_string()))
 }
 
-/// The part of an object that is the user's, without what poolctl writes. Of a Secret it has the
-/// keys, and instead of the values whether they change.
+/// The part of an object that users write, without the status and the metadata that poolctl writes.
+/// For a Secret, each value is replaced by `(hidden)` or by a word that says whether it differs.
 fn user_document(object: &Object) -> Value {
     let mut document = object.to_wire();
     if let Some(fields) = document.as_object_mut() {

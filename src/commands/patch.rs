@@ -1,5 +1,5 @@
-//! `patch`: changes fields of an object. The result is checked like a manifest that is applied; the
-//! status of an object is never changed.
+//! `patch`: changes fields of an object. The result passes the same checks as an applied manifest.
+//! It never changes the status of an object.
 
 use clap::{Args, ValueEnum};
 use serde_json::Value;
@@ -33,7 +33,7 @@ enum PatchType {
 
 #[derive(Args)]
 pub struct Patch {
-    /// Kind, or KIND/NAME
+    /// Object to patch: KIND/NAME, or KIND followed by NAME
     #[arg(value_name = "KIND/NAME")]
     kind: String,
     /// Name of the object, after its kind
@@ -91,8 +91,9 @@ impl Patch {
     }
 }
 
-/// Edits an object as a document and puts it back. `edit_document` is called more than once, and
-/// changes the document as it is then. `result` is what the answer says of the object.
+/// Changes an object by editing its document, and reports the change. `edit_document` may be called
+/// several times, each time with the current document. `result` is the word that the answer prints
+/// after the name of the object, such as `patched`.
 pub fn change_object(
     context: &Context,
     store: &Store,
@@ -136,8 +137,8 @@ pub fn change_object(
     Ok(context.report_pass(&passed)?)
 }
 
-/// The object that an edit of its document makes, with its status as it was: only the spec and the
-/// metadata are the user's.
+/// Returns a copy of an object with an edit applied to its document. The status stays as it was:
+/// users may change only the rest. Refuses to change the name, the namespace or a claim's owner.
 fn edit_object(
     object: &Object,
     edit_document: &impl Fn(&mut Value) -> Result<(), Refusal>,
@@ -161,12 +162,12 @@ fn edit_object(
     Ok(edited)
 }
 
-/// The annotation that says who made a claim; null without it.
+/// The annotation with the account that created a claim, or null if there is none.
 fn owner(document: &Value) -> &Value {
     &document["metadata"]["annotations"][OWNER]
 }
 
-/// Asks before an edit takes a host that is a node from its cluster.
+/// Asks for confirmation if an edit takes the Agent of a node away from its cluster.
 fn confirm_leaving(
     context: &Context,
     agent: &Agent,

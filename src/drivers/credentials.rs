@@ -1,5 +1,6 @@
 //! Gives a platform's credentials to its installer: in files, in its environment, or in the
-//! install-config. Never as arguments, which every user of the machine can see.
+//! install-config. Never as arguments, which every user of the machine can see. Files that cannot
+//! be read are skipped.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,31 +10,33 @@ use serde_json::{Map, Value};
 
 use super::task::Task;
 
-/// Keys of a cloud's Secret whose values the installer reads from a file, and the variable that
-/// names the file.
+/// Keys of a cloud's Secret whose values the installer reads from a file, and the environment
+/// variable that holds the path of the file.
 const FILE_VARIABLES: [(&str, &str); 3] = [
     ("clouds.yaml", "OS_CLIENT_CONFIG_FILE"),
     ("osServicePrincipal.json", "AZURE_AUTH_LOCATION"),
     ("osServiceAccount.json", "GOOGLE_APPLICATION_CREDENTIALS"),
 ];
-/// Keys whose values the installer reads from a variable, and the variable.
+/// Keys of a cloud's Secret whose values the installer reads from an environment variable, and that
+/// variable.
 const VALUE_VARIABLES: [(&str, &str); 3] = [
     ("aws_access_key_id", "AWS_ACCESS_KEY_ID"),
     ("aws_secret_access_key", "AWS_SECRET_ACCESS_KEY"),
     ("ibmcloud_api_key", "IC_API_KEY"),
 ];
-/// Words in the files of cloud tools that make their reader start a program.
-const STARTING_PROGRAMS: [&str; 2] = ["credential_process", "credential_source"];
+/// Words in credentials that make a cloud tool start a program (`credential_process`) or take
+/// credentials from elsewhere (`credential_source`).
+const REFUSED_WORDS: [&str; 2] = ["credential_process", "credential_source"];
 
-/// The environment of the installer: what the order names, and the credentials. The error is for
-/// people.
+/// Returns the environment of the installer: the variables of the order, and those of the
+/// credentials. The error is a sentence for people.
 pub fn installer_environment(task: &Task) -> Result<BTreeMap<String, String>, String> {
     let mut environment = task.order.environment.clone();
     for (key, value) in read_credentials(task) {
         let lower_case = value.to_lowercase();
-        if let Some(word) = STARTING_PROGRAMS.iter().find(|word| lower_case.contains(**word)) {
+        if let Some(word) = REFUSED_WORDS.iter().find(|word| lower_case.contains(**word)) {
             return Err(format!(
-                "{key} of the credentials contains {word}, which would start a program"
+                "credentials key `{key}` contains `{word}`, which poolctl does not pass on"
             ));
         }
         for (file_key, variable) in FILE_VARIABLES {
@@ -51,7 +54,7 @@ pub fn installer_environment(task: &Task) -> Result<BTreeMap<String, String>, St
     Ok(environment)
 }
 
-/// The values of the credentials by key, in the order of the keys.
+/// The values of the credentials by key. Files that cannot be read or are not UTF-8 are skipped.
 fn read_credentials(task: &Task) -> BTreeMap<String, String> {
     let folder = task.job_folder.input_path("credentials");
     let mut credentials = BTreeMap::new();
@@ -87,8 +90,8 @@ pub fn complete_install_config(task: &Task, document: &mut Value) {
     }
 }
 
-/// Puts the login of today into the metadata that destroying a cluster reads, in place of the one
-/// from the time of its installation.
+/// Replaces the vSphere login in the metadata by the current one; destroying a cluster reads it. The
+/// login may have changed since the installation.
 pub fn complete_metadata(task: &Task, metadata: &mut Value) {
     let Some(vsphere) = metadata.get_mut("vsphere").and_then(Value::as_object_mut) else { return };
     remove_login(vsphere);

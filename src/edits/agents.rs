@@ -1,5 +1,5 @@
-//! Edits Agents. What hosts have reported and what poolctl has done with them stays. Never binds or
-//! installs a host: a pass does.
+//! Edits Agents. Edits keep what hosts reported and what poolctl recorded. Binding and installing
+//! happen in a pass.
 
 use crate::model::agent::{Agent, HostState, INFRA_ENV_LABEL, report};
 use crate::model::event::Event;
@@ -15,11 +15,12 @@ use crate::rules;
 use super::documents::{EditedDocument, mark_for_deletion, put_document};
 use super::verdict::EditOutcome;
 
-/// Annotations with the former status of an Agent, for one whose manifest has no status.
-const STATE: &str = "agent.agent-install.openshift.io/state";
-const ROLE: &str = "agent.agent-install.openshift.io/role";
-const INVENTORY: &str = "agent.agent-install.openshift.io/inventory";
-const STAGE: &str = "agent.agent-install.openshift.io/current-stage";
+// Annotations with the former status of an Agent. They are read when an Agent is recreated from a
+// manifest that has no status.
+const STATE_ANNOTATION: &str = "agent.agent-install.openshift.io/state";
+const ROLE_ANNOTATION: &str = "agent.agent-install.openshift.io/role";
+const INVENTORY_ANNOTATION: &str = "agent.agent-install.openshift.io/inventory";
+const STAGE_ANNOTATION: &str = "agent.agent-install.openshift.io/current-stage";
 
 impl EditedDocument for Agent {
     fn carry_over(existing: &Self, desired: &mut Self, merge: bool, _: &Tick) -> bool {
@@ -93,7 +94,7 @@ fn check_change(existing: &Agent, desired: &Agent, merge: bool) -> Result<(), Re
         .map_err(|why| Refusal::conflict(format!("Agent `{name}`: {why}")))
 }
 
-/// The event of a user who approves a host for installation, or withdraws that.
+/// The event that a user approved a host for installation, or withdrew the approval.
 pub fn approval_event(agent: &Agent, tick: &Tick) -> Event {
     let name = agent.hostname();
     let approved = agent.spec.approved;
@@ -101,15 +102,15 @@ pub fn approval_event(agent: &Agent, tick: &Tick) -> Event {
     agents::agent_event(agent, EventReason::HostApprovedUpdated, false, message, &tick.actor, tick)
 }
 
-/// Gives a status to an Agent that was lost and is made again from its manifest: the one that its
-/// annotations tell, or that of a free host. An Agent that has reported itself keeps its own.
+/// Restores the status of an Agent that is recreated from its manifest: from its annotations, or
+/// else as that of a free host. An Agent that has reported itself keeps its own status.
 fn restore_status(agent: &mut Agent, tick: &Tick) {
     let Agent { metadata, spec, status, .. } = agent;
     if !status.host_id.is_empty() || status.found {
         return;
     }
     let mut former_state: Option<HostState> =
-        metadata.annotation(STATE).and_then(|state| state.parse().ok());
+        metadata.annotation(STATE_ANNOTATION).and_then(|state| state.parse().ok());
     if former_state.is_none() && status.debug_info.state != HostState::default() {
         former_state = Some(status.debug_info.state);
     }
@@ -118,27 +119,29 @@ fn restore_status(agent: &mut Agent, tick: &Tick) {
     {
         status.bound_to.get_or_insert_with(|| cluster.clone());
     }
-    let annotated_role = metadata.annotation(ROLE);
+    let annotated_role = metadata.annotation(ROLE_ANNOTATION);
     if let Some(role) = annotated_role.and_then(|role| serde_json::from_value(role.into()).ok()) {
         status.role = role;
     }
     if status.inventory.is_none() {
-        let report =
-            metadata.annotation(INVENTORY).and_then(|json| report::parse_report(json).ok());
+        let report = metadata
+            .annotation(INVENTORY_ANNOTATION)
+            .and_then(|json| report::parse_report(json).ok());
         status.inventory = report.and_then(|report| report.inventory);
     }
-    let stage = metadata.annotation(STAGE).filter(|stage| STAGES.contains(stage));
+    let stage = metadata.annotation(STAGE_ANNOTATION).filter(|stage| STAGES.contains(stage));
     status.progress.current_stage = stage.unwrap_or_default().to_owned();
     status.host_id.clone_from(&metadata.name);
     let has_cluster = status.bound_to.is_some();
     status.debug_info.state = match former_state {
-        // Without its cluster, a host cannot be in the middle of an installation.
+        // The former state must agree with whether the Agent has a cluster. Otherwise it starts
+        // again as known, or as discovering-unbound.
         Some(former_state) if is_bound_state(former_state) == has_cluster => former_state,
         _ if has_cluster => HostState::Known,
         _ => HostState::DiscoveringUnbound,
     };
     status.state_since = Some(tick.now);
-    // As if it had just reported itself: it counts as disconnected only if no report follows.
+    // The Agent counts as having just reported, so that it is disconnected only if no report comes.
     status.last_contact_time.get_or_insert(tick.now);
 }
 

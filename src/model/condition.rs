@@ -74,7 +74,8 @@ pub fn find_condition(conditions: &[Condition], kind: impl AsRef<str>) -> Option
     conditions.iter().find(|condition| condition.kind == kind.as_ref())
 }
 
-/// Sets a condition like `set`, without a probe time: conditions of metal3 and of Agents have none.
+/// Sets a condition like `set_condition`, but without a probe time: conditions of metal3 and of
+/// Agents have none.
 pub fn set_condition_without_probe(
     conditions: &mut Vec<Condition>,
     condition: Condition,

@@ -43,7 +43,8 @@ pub const NODE_LABEL_PREFIX: &str = "bmac.agent-install.openshift.io.node-label.
 pub const AGENT_LABEL_PREFIX: &str = "bmac.agent-install.openshift.io.agent-label.";
 
 /// How long a host is left alone after failures that follow one another.
-const BACKOFF: Backoff = Backoff { first: Span::minutes(1), factor: 2, longest: Span::hours(1) };
+const BACKOFF: Backoff =
+    Backoff { initial_delay: Span::minutes(1), factor: 2, max_delay: Span::hours(1) };
 const LIVE_ISO: &str = "live-iso";
 const WIPED_FIRST: &str = "its disks are wiped first";
 

@@ -58,13 +58,13 @@ impl FromStr for Uid {
     }
 }
 
-/// `metadata` as the wire has it. `id` is the order of insertion, kept by the store.
+/// The metadata of an object, as Kubernetes has it. All fields but `id` are on the wire.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Meta {
     /// Name, unique in its namespace: lower-case letters, digits and dashes, at most 63.
     pub name: String,
-    /// Namespace; objects without one have none.
+    /// Namespace; empty for cluster-scoped kinds.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// Identity, given by poolctl.
@@ -82,10 +82,10 @@ pub struct Meta {
     /// Words by which objects are selected.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Settings that have no field, and notes of other tools.
+    /// Options without a field, and data of other tools.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// Names of other programs that must agree before the object is deleted.
+    /// Marks of programs that must finish before the object is removed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
     /// The objects that this one belongs to.
@@ -124,18 +124,19 @@ impl Meta {
     }
 }
 
-/// Objects that have their whole metadata in themselves, unlike those that are kept as facts.
+/// Objects stored with their whole metadata, unlike claims and clusters, which are stored as
+/// columns.
 pub trait HasMeta {
     fn meta(&self) -> &Meta;
     fn meta_mut(&mut self) -> &mut Meta;
 }
 
-/// Whether Go's `ParseBool` accepts a text.
+/// Whether Go's `ParseBool` accepts `value`.
 pub fn is_go_bool(value: &str) -> bool {
     is_go_true(value) || matches!(value, "0" | "f" | "F" | "false" | "FALSE" | "False")
 }
 
-/// Whether Go's `ParseBool` reads a text as true.
+/// Whether Go's `ParseBool` reads `value` as true.
 pub fn is_go_true(value: &str) -> bool {
     matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True")
 }

@@ -29,7 +29,7 @@ impl Tick {
         (u128::from(mix_bits(hash)) << 64) | u128::from(mix_bits(hash ^ 0x9e37_79b9_7f4a_7c15))
     }
 
-    /// A random uid, by the same rules as `draw`.
+    /// A random uid, by the same rules as `random_bits`.
     pub fn random_uid(&self, purpose: &str, owner: &str, ordinal: u64) -> Uid {
         Uid(self.random_bits(purpose, owner, ordinal))
     }

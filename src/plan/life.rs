@@ -22,10 +22,10 @@ use super::{
 
 /// How long a cluster waits between installations.
 const INSTALL_BACKOFF: Backoff =
-    Backoff { first: Span::minutes(1), factor: 2, longest: Span::hours(24) };
+    Backoff { initial_delay: Span::minutes(1), factor: 2, max_delay: Span::hours(24) };
 /// How long a cluster waits that could not be destroyed.
 const DEPROVISION_BACKOFF: Backoff =
-    Backoff { first: Span::minutes(1), factor: 2, longest: Span::hours(1) };
+    Backoff { initial_delay: Span::minutes(1), factor: 2, max_delay: Span::hours(1) };
 /// Until hosts that were picked are ready for their cluster.
 const HOSTS_COME: Span = Span::hours(1);
 /// From so many failed installations of a cluster on it is worth a warning of its own.

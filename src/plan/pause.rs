@@ -13,7 +13,8 @@ use crate::model::time::Span;
 use super::{POOL, record_event, record_warning};
 
 /// How long a pause is, by how many waves of failures there were.
-const BACKOFF: Backoff = Backoff { first: Span::minutes(1), factor: 2, longest: Span::hours(1) };
+const BACKOFF: Backoff =
+    Backoff { initial_delay: Span::minutes(1), factor: 2, max_delay: Span::hours(1) };
 /// After so many clusters in a row that were given up, none is made for a while.
 const GIVEN_UP_IN_A_ROW: u32 = 2;
 

@@ -1,4 +1,4 @@
-//! Reads what an object is explained with. It finds no causes: `causes` does.
+//! Reads the input of the explanations in `causes`. It finds no causes itself.
 
 use crate::causes::{self, Evidence};
 use crate::model::cluster::Cluster;
@@ -93,7 +93,7 @@ fn read_last_deprovision(store: &Store, cluster: &Cluster) -> Result<Option<Job>
     Ok(ended.find(|job| job.verb == Verb::Deprovision))
 }
 
-/// The hosts among which a job may have failed. Most clusters have none.
+/// All hosts, if a job worked on any; otherwise none. Most clusters have no hosts.
 fn read_hosts_of(store: &Store, job: Option<&Job>) -> Result<Vec<BareMetalHost>, Refusal> {
     if job.is_none_or(|job| job.hosts.is_empty()) { Ok(Vec::new()) } else { store.list_all() }
 }

@@ -23,7 +23,8 @@ use super::clusters::{self, agents_of_cluster};
 use super::{IN_PROGRESS, READY_TO_INSTALL, conditions, enter_state};
 
 /// How long a host waits after it failed to join.
-const BACKOFF: Backoff = Backoff { first: Span::minutes(1), factor: 2, longest: Span::hours(1) };
+const BACKOFF: Backoff =
+    Backoff { initial_delay: Span::minutes(1), factor: 2, max_delay: Span::hours(1) };
 /// The URL of an image that may be in the drive of a host whose job was not seen to its end.
 const UNKNOWN_IMAGE: &str = "unknown";
 
