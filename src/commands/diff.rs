@@ -35,8 +35,8 @@ impl Verb for Diff {
         "Show what apply would change; exit code 1 if it would change anything";
     const EXAMPLE: &'static str = "poolctl diff -f examples/pool";
 
-    /// 1 means that there is a difference, so a failure that would exit with 1 exits with 2, as with
-    /// kubectl. Other exit codes stay.
+    /// 1 means that there is a difference, so a failure that would exit with 1 exits with 2, as
+    /// with kubectl. Other exit codes stay.
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let answers = self.find_differences(context).map_err(|refusal| match refusal.exit {
             Exit::Failed => Refusal { exit: Exit::Usage, ..refusal },

@@ -90,8 +90,8 @@ pub fn complete_install_config(task: &Task, document: &mut Value) {
     }
 }
 
-/// Replaces the vSphere login in the metadata by the current one; destroying a cluster reads it. The
-/// login may have changed since the installation.
+/// Replaces the vSphere login in the metadata by the current one; destroying a cluster reads it.
+/// The login may have changed since the installation.
 pub fn complete_metadata(task: &Task, metadata: &mut Value) {
     let Some(vsphere) = metadata.get_mut("vsphere").and_then(Value::as_object_mut) else { return };
     remove_login(vsphere);

@@ -1,6 +1,8 @@
-//! Agents: the state of each host, which cluster it belongs to, and how it gets there and back. It
-//! never touches a machine: it writes down what the machine's controller is to do. The states are
-//! assisted-service's; where that has no deadline, the deadline is ours.
+//! Plans Agents: the state of each host, which cluster it belongs to, and how it gets there and
+//! back. "Host" here means the machine of an Agent; the management controller of that machine is
+//! described by a `BareMetalHost`. This module never touches a machine: it records what the
+//! controller is to do. The states are those of assisted-service; where it has no deadline, poolctl
+//! has its own.
 
 mod binding;
 mod booting;
@@ -44,12 +46,12 @@ use crate::model::tick::Tick;
 use super::{AGENT, PASS_ACTOR};
 
 /// The state info of a host that has reported nothing yet.
-const AWAITS_INVENTORY: &str = "Waiting for host to send hardware details";
+const WAITING_FOR_INVENTORY: &str = "Waiting for host to send hardware details";
 /// The state info of a bound host that passes its checks.
 const READY_TO_INSTALL: &str = "Host is ready to be installed";
 /// The state info of a host that is being installed.
-const IN_PROGRESS: &str = "Installation is in progress";
-/// The most bytes of a state info.
+const INSTALLATION_IN_PROGRESS: &str = "Installation is in progress";
+/// The longest state info, in bytes.
 const MAX_STATE_INFO: usize = 2040;
 
 /// Brings all Agents up to date: what is known of their machines, then their states and clusters,
@@ -101,12 +103,19 @@ fn enter_state(state: &mut State, agent_id: AgentId, next: HostState, info: &str
                 | HostState::Insufficient
                 | HostState::Error
         );
-        record_event(state, agent_id, EventReason::HostStatusUpdated, is_warning, message, tick);
+        record_agent_event(
+            state,
+            agent_id,
+            EventReason::HostStatusUpdated,
+            is_warning,
+            message,
+            tick,
+        );
     }
 }
 
 /// Records what happened to a host. The event is shown for its Agent, its InfraEnv and its cluster.
-fn record_event(
+fn record_agent_event(
     state: &mut State,
     agent_id: AgentId,
     reason: EventReason,
@@ -119,8 +128,8 @@ fn record_event(
     state.record_event(event);
 }
 
-/// An event of a host, which belongs to its InfraEnv and to the cluster that it is bound to, too.
-/// `actor` is who did it. The caller records the event.
+/// Makes an event of an Agent, which is shown for the InfraEnv and the bound cluster, too. `actor`
+/// is the account or the program that acted. The caller records the event.
 pub fn agent_event(
     agent: &Agent,
     reason: EventReason,

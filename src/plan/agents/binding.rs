@@ -21,7 +21,7 @@ use super::clusters::{
 };
 use super::conditions::SPEC_SYNCED;
 use super::leaving::{leave_cluster, remove_deleted_agent, unbind_refusal};
-use super::{AWAITS_INVENTORY, enter_state, record_event, returning};
+use super::{WAITING_FOR_INVENTORY, enter_state, record_agent_event, returning};
 
 const BINDING: &str = "Host is waiting to be bound to the cluster";
 const MISSING_INFRA_ENV: &str =
@@ -251,11 +251,11 @@ fn bind_agent(
     let hostname = agent.hostname();
     let message = format!("Host {hostname}: Successfully bound to cluster {}", wanted.name);
     enter_state(state, agent_id, HostState::Binding, BINDING, tick);
-    record_event(state, agent_id, EventReason::HostBindSucceeded, false, message, tick);
+    record_agent_event(state, agent_id, EventReason::HostBindSucceeded, false, message, tick);
     if is_found_by_controller {
         // No agent runs on such a host that could register again. What its controller found is
         // still known.
-        enter_state(state, agent_id, HostState::Discovering, AWAITS_INVENTORY, tick);
+        enter_state(state, agent_id, HostState::Discovering, WAITING_FOR_INVENTORY, tick);
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 
 use super::stages::REBOOTING;
-use super::{IN_PROGRESS, enter_state};
+use super::{INSTALLATION_IN_PROGRESS, enter_state};
 
 /// Updates the hosts of a job that has reported the image from which they are to be booted, or none
 /// once they have been booted.
@@ -15,7 +15,7 @@ pub fn update_booting_hosts(state: &mut State, job: &Job, image: Option<&str>, t
     for (agent_id, host_state, is_driven) in find_hosts_to_boot(state, job) {
         match (host_state, image) {
             (HostState::PreparingForInstallation, Some(_)) if is_driven => {
-                enter_state(state, agent_id, HostState::Installing, IN_PROGRESS, tick);
+                enter_state(state, agent_id, HostState::Installing, INSTALLATION_IN_PROGRESS, tick);
             }
             (
                 HostState::PreparingForInstallation
@@ -32,7 +32,13 @@ pub fn update_booting_hosts(state: &mut State, job: &Job, image: Option<&str>, t
                 HostState::PreparingForInstallation | HostState::InstallingPendingUserAction,
                 None,
             ) => {
-                enter_state(state, agent_id, HostState::InstallingInProgress, IN_PROGRESS, tick);
+                enter_state(
+                    state,
+                    agent_id,
+                    HostState::InstallingInProgress,
+                    INSTALLATION_IN_PROGRESS,
+                    tick,
+                );
             }
             _ => {}
         }

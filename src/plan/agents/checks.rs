@@ -14,7 +14,7 @@ use crate::rules::validations::{
 };
 
 use super::clusters::{agents_of_cluster, needs_of_cluster};
-use super::record_event;
+use super::record_agent_event;
 
 /// The checks of what is in a host, whatever it is for.
 const HARDWARE: [&str; 5] = [
@@ -62,7 +62,7 @@ pub fn check_agent(state: &mut State, agent_id: AgentId, tick: &Tick) {
     }
     state.agents.update(agent_id, |agent| agent.status.validations_info = results);
     for (reason, warning, message) in changes {
-        record_event(state, agent_id, reason, warning, message, tick);
+        record_agent_event(state, agent_id, reason, warning, message, tick);
     }
 }
 

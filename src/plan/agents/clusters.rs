@@ -18,7 +18,7 @@ use crate::model::tick::Tick;
 use crate::render::install_config;
 use crate::rules::validations::ignored_validations;
 
-use super::{conditions, record_event, roles};
+use super::{conditions, record_agent_event, roles};
 
 /// Which clusters take hosts, in assisted-service's words.
 pub const ONLY_OPEN_CLUSTERS: &str = "Host can register only in one of the following states: [insufficient ready pending-for-input adding-hosts]";
@@ -217,7 +217,14 @@ fn assign_roles_of_cluster(
             agent.status.bootstrap = is_bootstrap;
         });
         if has_changed {
-            record_event(state, *agent_id, EventReason::HostRoleUpdated, false, message, tick);
+            record_agent_event(
+                state,
+                *agent_id,
+                EventReason::HostRoleUpdated,
+                false,
+                message,
+                tick,
+            );
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 
-use super::record_event;
+use super::record_agent_event;
 
 /// Whether an Agent is bound, whether it is approved and heard of, and when it registered; of
 /// Agents that have these in common, the first by name counts.
@@ -93,5 +93,5 @@ fn set_duplicate_of(state: &mut State, agent_id: AgentId, original: String, tick
         )
     };
     state.agents.update(agent_id, |agent| agent.status.duplicate_of = original);
-    record_event(state, agent_id, reason, is_duplicate, message, tick);
+    record_agent_event(state, agent_id, reason, is_duplicate, message, tick);
 }

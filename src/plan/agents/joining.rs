@@ -20,7 +20,7 @@ use crate::plan::{
 };
 
 use super::clusters::{self, agents_of_cluster};
-use super::{IN_PROGRESS, READY_TO_INSTALL, conditions, enter_state};
+use super::{INSTALLATION_IN_PROGRESS, READY_TO_INSTALL, conditions, enter_state};
 
 /// How long a host waits after it failed to join.
 const BACKOFF: Backoff =
@@ -63,7 +63,13 @@ pub fn advance_joins(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     }
     for agent_id in agent_ids {
         if state.agents.get(agent_id).map(Agent::state) == Some(HostState::Installing) {
-            enter_state(state, agent_id, HostState::InstallingInProgress, IN_PROGRESS, tick);
+            enter_state(
+                state,
+                agent_id,
+                HostState::InstallingInProgress,
+                INSTALLATION_IN_PROGRESS,
+                tick,
+            );
         }
     }
 }
@@ -89,7 +95,7 @@ fn begin_join(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
         let Some(agent) = state.agents.get(agent_id) else { continue };
         let hostname = agent.hostname().to_owned();
         state.agents.update(agent_id, |agent| agent.status.node_name = hostname);
-        enter_state(state, agent_id, HostState::Installing, IN_PROGRESS, tick);
+        enter_state(state, agent_id, HostState::Installing, INSTALLATION_IN_PROGRESS, tick);
     }
     let plan = plan_job(state, &cluster);
     start_planned_job(state, cluster_id, plan, tick);

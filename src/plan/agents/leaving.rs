@@ -15,7 +15,7 @@ use crate::model::tick::Tick;
 use crate::plan::leases;
 
 use super::clusters::{self, agents_of_cluster};
-use super::{PASS_ACTOR, agent_event, joining, record_event, returning};
+use super::{PASS_ACTOR, agent_event, joining, record_agent_event, returning};
 
 /// Why a host may not leave its cluster.
 pub fn unbind_refusal(state: &State, agent: &Agent) -> Option<String> {
@@ -86,7 +86,14 @@ pub fn release_agents_of_cluster(state: &mut State, cluster_id: ClusterId, tick:
                 agent.hostname(),
                 cluster.name
             );
-            record_event(state, agent_id, EventReason::HostDeregistered, false, message, tick);
+            record_agent_event(
+                state,
+                agent_id,
+                EventReason::HostDeregistered,
+                false,
+                message,
+                tick,
+            );
             returning::release_machine(state, &agent, None, tick);
             state.agents.remove(agent_id);
         } else if cluster.preserve && cluster.started_at.is_some() {
@@ -130,7 +137,7 @@ pub fn remove_deleted_agent(state: &mut State, agent_id: AgentId, tick: &Tick) {
         leases::return_addresses_of_host(state, &agent, &cluster.name);
     }
     let message = format!("Host {}: deregistered", agent.hostname());
-    record_event(state, agent_id, EventReason::HostDeregistered, false, message, tick);
+    record_agent_event(state, agent_id, EventReason::HostDeregistered, false, message, tick);
     state.agents.remove(agent_id);
     // Without the Agent nobody will report that the host has stopped running as a node of the
     // cluster that it left. Deleting the Agent says that it has.

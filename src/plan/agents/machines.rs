@@ -13,7 +13,7 @@ use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 use crate::plan::{leases, record_warning};
 
-use super::{controller_inventory, hints, labels, record_event};
+use super::{controller_inventory, hints, labels, record_agent_event};
 
 /// Annotations of a `BareMetalHost` that become fields of its Agent's spec.
 const HOSTNAME: &str = "bmac.agent-install.openshift.io/hostname";
@@ -52,7 +52,7 @@ pub fn recognize_machine(state: &mut State, agent_id: AgentId, tick: &Tick) {
     let message = format!("Host {}: updated approved to true", after.hostname());
     state.agents.update(agent_id, |agent| *agent = after);
     if was_approved_now {
-        record_event(state, agent_id, EventReason::HostApprovedUpdated, false, message, tick);
+        record_agent_event(state, agent_id, EventReason::HostApprovedUpdated, false, message, tick);
     }
 }
 

@@ -17,8 +17,8 @@ use super::checks::{self, check_agent};
 use super::clusters::{self, ClusterStage, cluster_stage, needs_of_cluster};
 use super::leaving::leave_cluster;
 use super::{
-    AWAITS_INVENTORY, IN_PROGRESS, READY_TO_INSTALL, booting, conditions, enter_state, labels,
-    record_event, returning, roles, stages,
+    INSTALLATION_IN_PROGRESS, READY_TO_INSTALL, WAITING_FOR_INVENTORY, booting, conditions,
+    enter_state, labels, record_agent_event, returning, roles, stages,
 };
 
 const SILENT: &str = "Host has stopped communicating with the installation service";
@@ -89,7 +89,7 @@ fn advance_binding(state: &mut State, agent_id: AgentId, tick: &Tick) {
         cluster.name,
         REGISTRATION_TIMEOUT.to_short_text()
     );
-    record_event(state, agent_id, EventReason::HostBindFailed, true, message, tick);
+    record_agent_event(state, agent_id, EventReason::HostBindFailed, true, message, tick);
     leave_cluster(state, agent_id, tick);
     state.agents.update(agent_id, |agent| agent.spec.cluster_deployment_name = wanted);
     enter_state(state, agent_id, HostState::DisconnectedUnbound, SILENT, tick);
@@ -142,7 +142,7 @@ fn advance_unbound(state: &mut State, agent_id: AgentId, tick: &Tick) {
             let unmet = checks::unmet_truncation(agent);
             (HostState::InsufficientUnbound, format!("{UNMET_HARDWARE}: {unmet}"))
         }
-        _ => (HostState::DiscoveringUnbound, AWAITS_INVENTORY.to_owned()),
+        _ => (HostState::DiscoveringUnbound, WAITING_FOR_INVENTORY.to_owned()),
     };
     enter_state(state, agent_id, next, &info, tick);
 }
@@ -217,7 +217,13 @@ fn advance_installing(state: &mut State, agent_id: AgentId, host_state: HostStat
         _ => booting::was_booted_by_hand(agent),
     };
     if is_in_progress {
-        enter_state(state, agent_id, HostState::InstallingInProgress, IN_PROGRESS, tick);
+        enter_state(
+            state,
+            agent_id,
+            HostState::InstallingInProgress,
+            INSTALLATION_IN_PROGRESS,
+            tick,
+        );
     }
 }
 
@@ -237,7 +243,7 @@ fn begin_installation(state: &mut State, agent_id: AgentId, is_by_image: bool, t
         let info = "Host is preparing for installation";
         enter_state(state, agent_id, HostState::PreparingForInstallation, info, tick);
     } else {
-        enter_state(state, agent_id, HostState::Installing, IN_PROGRESS, tick);
+        enter_state(state, agent_id, HostState::Installing, INSTALLATION_IN_PROGRESS, tick);
     }
 }
 
@@ -262,7 +268,7 @@ fn advance_checked(state: &mut State, agent_id: AgentId, tick: &Tick) {
     let unmet_input = checks::unmet_input(agent);
     let unmet_checks = checks::unmet_before_installation(agent);
     let (next, info) = if !has_inventory {
-        (HostState::Discovering, AWAITS_INVENTORY.to_owned())
+        (HostState::Discovering, WAITING_FOR_INVENTORY.to_owned())
     } else if !unmet_hardware.is_empty() {
         (HostState::Insufficient, format!("{UNMET_HARDWARE}: {unmet_hardware}"))
     } else if !unmet_input.is_empty() {

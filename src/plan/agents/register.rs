@@ -19,7 +19,7 @@ use crate::model::tick::Tick;
 
 use super::clusters::{self, ClusterStage, ONLY_OPEN_CLUSTERS, cluster_stage};
 use super::stages::{REBOOTING, record_stage};
-use super::{AWAITS_INVENTORY, READY_TO_INSTALL, agent_event, enter_state, owner_reference};
+use super::{READY_TO_INSTALL, WAITING_FOR_INVENTORY, agent_event, enter_state, owner_reference};
 
 /// The most hosts of an InfraEnv that nobody has approved.
 const MAX_UNAPPROVED: usize = 1000;
@@ -119,9 +119,9 @@ fn state_after_boot(agent: &Agent) -> Result<(HostState, String), String> {
             Err(format!("Host is in {host_state} state: {info}"))
         }
         _ if agent.bound_cluster().is_some() => {
-            Ok((HostState::Discovering, AWAITS_INVENTORY.into()))
+            Ok((HostState::Discovering, WAITING_FOR_INVENTORY.into()))
         }
-        _ => Ok((HostState::DiscoveringUnbound, AWAITS_INVENTORY.into())),
+        _ => Ok((HostState::DiscoveringUnbound, WAITING_FOR_INVENTORY.into())),
     }
 }
 

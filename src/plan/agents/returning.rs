@@ -14,7 +14,7 @@ use crate::model::time::Span;
 use crate::plan::cluster_hosts::cluster_that_may_run;
 use crate::plan::{leases, wiping};
 
-use super::{AWAITS_INVENTORY, enter_state, record_event};
+use super::{WAITING_FOR_INVENTORY, enter_state, record_agent_event};
 
 const UNBINDING: &str = "Host is waiting to be unbound from the cluster";
 const REBOOTING_INTO_DISCOVERY: &str = "Host is rebooting into the discovery image";
@@ -34,7 +34,7 @@ pub fn begin_return(
     let boot_image = if was_used { boot_image_url(state, agent) } else { None };
     release_machine(state, agent, boot_image.as_deref(), tick);
     if agent.status.found {
-        enter_state(state, agent_id, HostState::DiscoveringUnbound, AWAITS_INVENTORY, tick);
+        enter_state(state, agent_id, HostState::DiscoveringUnbound, WAITING_FOR_INVENTORY, tick);
     } else if boot_image.is_some() {
         let host = agent.host_key().and_then(|key| state.hosts.by_key(&key));
         let info = host.map(describe_boot).unwrap_or_default();
@@ -178,7 +178,7 @@ fn give_up_reclaim(state: &mut State, agent_id: AgentId, tick: &Tick) {
     let hostname = agent.hostname();
     let limit = RETURN_TIMEOUT.to_short_text();
     let message = format!("Host {hostname}: did not register again within {limit}");
-    record_event(state, agent_id, EventReason::HostReclaimFailed, true, message, tick);
+    record_agent_event(state, agent_id, EventReason::HostReclaimFailed, true, message, tick);
     state.agents.update(agent_id, Agent::forget_cluster);
     await_boot_by_hand(state, agent_id, "", tick);
 }
@@ -209,7 +209,7 @@ pub fn follow_boot_by_hand(state: &mut State, agent_id: AgentId, tick: &Tick) {
     await_boot_by_hand(state, agent_id, &since, tick);
     if !is_noted {
         state.agents.update(agent_id, |agent| agent.status.overdue_noted_at = Some(tick.now));
-        record_event(state, agent_id, EventReason::HostUnbindOverdue, true, message, tick);
+        record_agent_event(state, agent_id, EventReason::HostUnbindOverdue, true, message, tick);
     }
 }
 
@@ -232,7 +232,7 @@ pub fn retire_host(state: &mut State, agent_id: AgentId, cluster: &str, tick: &T
          uses it any more: poolctl delete agent {}",
         agent.metadata.name
     );
-    record_event(state, agent_id, EventReason::HostRetired, false, message, tick);
+    record_agent_event(state, agent_id, EventReason::HostRetired, false, message, tick);
     leases::retire_agent(state, agent_id);
     enter_state(state, agent_id, HostState::DisabledUnbound, &info, tick);
 }

@@ -7,7 +7,7 @@ use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Span;
 
-use super::{enter_state, record_event};
+use super::{enter_state, record_agent_event};
 
 /// The stage in which a host leaves its image for its disk.
 pub const REBOOTING: &str = "Rebooting";
@@ -59,7 +59,7 @@ pub fn record_stage(state: &mut State, agent_id: AgentId, stage: &str, tick: &Ti
     });
     if has_changed {
         let reason = EventReason::HostInstallProgressUpdated;
-        record_event(state, agent_id, reason, false, message, tick);
+        record_agent_event(state, agent_id, reason, false, message, tick);
     }
 }
 
@@ -81,7 +81,7 @@ pub fn check_stage_limit(state: &mut State, agent_id: AgentId, is_sno: bool, tic
         agent.status.progress.progress_info = progress_info;
         agent.status.progress.stage_timed_out = true;
     });
-    record_event(state, agent_id, EventReason::HostStageTimedOut, true, message, tick);
+    record_agent_event(state, agent_id, EventReason::HostStageTimedOut, true, message, tick);
     if stage == REBOOTING {
         let info = format!(
             "Host has not come up from its disk within {}: boot it from its installation disk",
