@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use crate::render::discovery::ManifestFile;
+
 use super::image_folder;
 use super::process::{self, BackgroundProgram, PATH, Stopwatch};
 use super::scrub::Secrets;
@@ -74,8 +76,8 @@ impl DiscoveryImage<'_> {
 pub struct UnconfiguredIgnition<'a> {
     /// The path of openshift-install, as `programs::find_program` returns it.
     pub program: &'a Path,
-    /// The files of `cluster-manifests` by name, as `render::discovery::render_manifests` returns them.
-    pub manifests: &'a [(&'static str, String)],
+    /// The files of `cluster-manifests`, as `render::discovery::render_manifests` returns them.
+    pub manifests: &'a [ManifestFile],
     /// Secrets in the manifests, which must not be shown if the program prints them.
     pub secrets: &'a [String],
 }
@@ -98,8 +100,8 @@ impl UnconfiguredIgnition<'_> {
         let folder = private_folder().tempdir()?;
         let manifests = folder.path().join("cluster-manifests");
         fs::create_dir(&manifests)?;
-        for (name, content) in self.manifests {
-            fs::write(manifests.join(name), content)?;
+        for file in self.manifests {
+            fs::write(manifests.join(file.name), &file.content)?;
         }
         Ok(folder)
     }

@@ -1,5 +1,5 @@
-//! Conditions as Hive, metal3 and assisted-service write them, with a list of their types and one of
-//! their reasons. It decides nothing: plans set conditions.
+//! Conditions as Hive, metal3 and assisted-service write them, with a list of their types and one
+//! of their reasons. It decides nothing: plans set conditions.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -357,6 +357,10 @@ fn is_false(value: &bool) -> bool {
 
 /// The `errorType` of a host whose controller could not be reached or refused the credentials.
 pub const REGISTRATION_ERROR: &str = "registration error";
+/// The `errorType` of a host whose image could not be attached or ejected.
+pub const PROVISIONING_ERROR: &str = "provisioning error";
+/// The `errorType` of a host whose power state could not be read or changed.
+pub const POWER_MANAGEMENT_ERROR: &str = "power management error";
 // Types of a host's conditions.
 pub const REGISTERED: ConditionType = ConditionType::Registered;
 pub const INSPECTED: ConditionType = ConditionType::Inspected;

@@ -1,13 +1,14 @@
-//! Decides what each host needs of its management controller, and takes in what became of that. One
-//! thing is done at a time for each host; those of a cluster that is starting or stopping are left
-//! to the jobs of their cluster. It never decides which cluster has a host.
+//! Decides which job the management controller of each host needs next, and records the results of
+//! these jobs. A host has one job at a time. While a cluster starts or stops, its hosts are left to
+//! the jobs of the cluster. This module never decides which cluster has a host.
 
 use crate::model::condition::{self, Condition, ConditionReason, set_condition_without_probe};
 use crate::model::driver::Driver;
 use crate::model::event_reason::EventReason;
 use crate::model::host::{
     AS_FOUND, BOOT, BareMetalHost, CIPHER, CredentialsStatus, ErrorReason, INSPECT, INSPECTED,
-    Image, POWERED_ON, REBOOT, REGISTERED, REGISTRATION_ERROR, SecretRef,
+    Image, POWER_MANAGEMENT_ERROR, POWERED_ON, PROVISIONING_ERROR, REBOOT, REGISTERED,
+    REGISTRATION_ERROR, SecretRef,
 };
 use crate::model::job::{CANCELLED, HostReport, Job, JobOutcome, Verb};
 use crate::model::meta::{Key, Meta};
@@ -17,7 +18,7 @@ use crate::model::time::Time;
 
 use super::{HOST, cluster_hosts, probes, record_event, record_warning, wiping};
 
-/// What a Secret with credentials needs to have.
+/// The keys that a Secret with credentials must have.
 const CREDENTIALS: [&str; 2] = ["username", "password"];
 
 /// Starts the job that each host needs next, and ends the jobs of hosts that are gone.
@@ -27,14 +28,14 @@ pub fn advance_hosts(state: &mut State, tick: &Tick) {
     let probes = probes::hosts_to_probe(state);
     let host_ids: Vec<HostId> = state.hosts.iter().map(|(host_id, _)| host_id).collect();
     for host_id in host_ids {
-        write_host_state(state, host_id, tick);
+        update_metal3_status(state, host_id, tick);
         wiping::end_impossible_wipe(state, host_id, tick);
         let Some(host) = state.hosts.get(host_id) else { continue };
         let name = host.key().to_string();
         if busy.contains(&name) || is_driven_by_cluster(state, host) {
             continue;
         }
-        // With other credentials it is tried at once: a person has mended what was wrong.
+        // Retry at once if the credentials changed since the last attempt.
         let is_early = host.next_attempt_at().is_some_and(|next| tick.now < next);
         if is_early && host.status.tried_credentials == credentials_status(state, host) {
             continue;
@@ -73,7 +74,7 @@ fn due_probe(
     (probe_at <= tick.now && is_reachable(state, host)).then_some(Verb::Inspect)
 }
 
-/// When the next host is tried again whose last attempt failed, or is asked how it is.
+/// The earliest time at which a host is due for a retry or a probe.
 pub fn next_due_at(state: &State) -> Option<Time> {
     let probes = probes::hosts_to_probe(state);
     let hosts = state.hosts.rows().filter(|host| !is_driven_by_cluster(state, host));
@@ -95,11 +96,11 @@ fn host_due_at(state: &State, host: &BareMetalHost, probes: &probes::Probes) -> 
     due_at
 }
 
-/// Whether a host is left to the jobs of its cluster, which is on its way up or down.
+/// Whether the jobs of a cluster work on the host, because the cluster starts, stops or failed to.
 fn is_driven_by_cluster(state: &State, host: &BareMetalHost) -> bool {
     let Some(name) = host.cluster() else { return false };
     let Some(cluster) = state.find_cluster(name).and_then(|id| state.clusters.get(id)) else {
-        // A cluster beyond the scope may be doing anything.
+        // A cluster that is not loaded may be starting or stopping.
         return !state.is_whole;
     };
     let power = cluster.power;
@@ -108,10 +109,11 @@ fn is_driven_by_cluster(state: &State, host: &BareMetalHost) -> bool {
         && !cluster_hosts::power_hosts(state, cluster).is_empty()
 }
 
-/// Whether anything may be done to a host, or asked.
+/// Whether jobs may use the host's controller: the host is not off limits, and the credentials are
+/// complete.
 fn is_reachable(state: &State, host: &BareMetalHost) -> bool {
-    let is_left_alone = host.is_left_alone() || host.metadata.deletion_timestamp.is_some();
-    !is_left_alone && credentials_problem(state, host).is_none()
+    let is_off_limits = host.is_left_alone() || host.metadata.deletion_timestamp.is_some();
+    !is_off_limits && credentials_problem(state, host).is_none()
 }
 
 /// The job that a host needs next, if it needs any.
@@ -148,7 +150,7 @@ fn next_job(state: &State, host: &BareMetalHost) -> Option<Verb> {
     }
 }
 
-/// The image that a host is to boot from.
+/// The live image that the host should boot from, if there is one.
 fn wanted_image(host: &BareMetalHost) -> Option<&Image> {
     host.spec.image.as_ref().filter(|image| image.is_live())
 }
@@ -159,15 +161,15 @@ fn is_wanted_image_attached(host: &BareMetalHost) -> bool {
     wanted_image(host).map(|image| &image.url) == attached.map(|image| &image.url)
 }
 
-/// What is on the disk of a host that is to be installed, or was given back, must not run again:
-/// the host boots from the image of its cluster alone.
+/// Whether a host may be powered on. While its cluster is being installed or deleted, the host must
+/// not start what is on its disk: it boots only from the image of the cluster.
 fn may_start(state: &State, host: &BareMetalHost) -> bool {
     let Some(name) = host.cluster() else { return true };
     let cluster = state.find_cluster(name).and_then(|id| state.clusters.get(id));
     cluster.is_none_or(|cluster| cluster.is_installed() && cluster.deleting.is_none())
 }
 
-/// The Secret that a host is reached with, and its version; none if there is no such Secret.
+/// The name and the version of the Secret with the host's credentials. None if it does not exist.
 fn credentials_status(state: &State, host: &BareMetalHost) -> Option<CredentialsStatus> {
     let name = host.spec.bmc.as_ref()?.credentials_name.clone();
     let namespace = host.metadata.namespace.clone();
@@ -176,12 +178,13 @@ fn credentials_status(state: &State, host: &BareMetalHost) -> Option<Credentials
     Some(CredentialsStatus { credentials: SecretRef { name, namespace }, credentials_version })
 }
 
-/// The version of a Secret, `UID/GENERATION`: one that was deleted and made anew is another.
+/// The version of a Secret, `UID/GENERATION`. It also changes when the Secret is deleted and
+/// created again.
 pub fn secret_version(secret: &Meta) -> String {
     format!("{}/{}", secret.uid, secret.generation)
 }
 
-/// What is wrong with the credentials of a host, so that nothing can be done.
+/// Why the credentials of a host cannot be used: their Secret or one of its keys is missing.
 fn credentials_problem(state: &State, host: &BareMetalHost) -> Option<(ErrorReason, String)> {
     let name = &host.spec.bmc.as_ref()?.credentials_name;
     let Some(secret) = state.secrets.by_key(&Key::new(&*host.metadata.namespace, &**name)) else {
@@ -203,7 +206,7 @@ fn start_host_job(state: &mut State, host_id: HostId, verb: Verb, tick: &Tick) {
     let attempt = host.status.error_count + 1;
     state.hosts.update(host_id, |host| {
         host.status.tried_credentials = tried_credentials;
-        // A failure that is not reported by its controller has no reason that is known.
+        // The reason of a failure is known only if the controller reports it in this attempt.
         host.status.error_reason = None;
     });
     state.jobs.insert(Job {
@@ -216,19 +219,19 @@ fn start_host_job(state: &mut State, host_id: HostId, verb: Verb, tick: &Tick) {
         started: tick.now,
         ..Job::default()
     });
-    // A job that only asks is worth no event: there is one when the answer is news.
+    // Queries record no event when they start. An event follows if their answer changes something.
     if !matches!(verb, Verb::State | Verb::Inspect) {
         let message = format!("{} started", verb.name());
         record_event(state, tick, EventReason::JobStarted, (HOST, key), message);
     }
 }
 
-/// Takes in what jobs report of hosts, be they jobs of the hosts or of their clusters.
+/// Records what a job reports about hosts. It may be a job of one host or of a cluster.
 pub fn take_reports(state: &mut State, job: &Job, reports: Vec<HostReport>, tick: &Tick) {
     for report in reports {
         let Some((namespace, name)) = report.host.split_once('/') else { continue };
         let Some(host_id) = state.hosts.find(&Key::new(namespace, name)) else { continue };
-        // The report is of another machine if the host got another controller meanwhile.
+        // The report is about another machine if the host's controller was changed meanwhile.
         let bmc = state.hosts.get(host_id).and_then(|host| host.spec.bmc.as_ref());
         if bmc.is_none_or(|bmc| bmc.address != report.address) {
             continue;
@@ -238,7 +241,7 @@ pub fn take_reports(state: &mut State, job: &Job, reports: Vec<HostReport>, tick
         }
         let failure = report.error.clone();
         state.hosts.update(host_id, |host| take_report(host, report, tick));
-        // What fails in a host's own job is written down when that job ends.
+        // A failure in a host's own job is recorded when that job ends.
         if job.host().is_none() && !failure.is_empty() {
             note_failure(state, host_id, Verb::Attach, &failure, tick);
         }
@@ -271,7 +274,7 @@ fn take_report(host: &mut BareMetalHost, report: HostReport, tick: &Tick) {
     }
 }
 
-/// Takes in how a host's own job ended.
+/// Records how a host's own job ended.
 pub fn finish_host_job(
     state: &mut State,
     key: &Key,
@@ -293,7 +296,13 @@ pub fn finish_host_job(
             wiping::fail_wipe(state, host_id, message, tick);
         }
         JobOutcome::Failed { message, .. } => note_failure(state, host_id, verb, message, tick),
-        _ => note_success(state, host_id, verb, tick),
+        JobOutcome::Installed(_)
+        | JobOutcome::Saved(_)
+        | JobOutcome::Hosts(_)
+        | JobOutcome::Progress(_)
+        | JobOutcome::Boots(_)
+        | JobOutcome::Done
+        | JobOutcome::Healthy(_) => note_success(state, host_id, verb, tick),
     }
 }
 
@@ -331,7 +340,8 @@ fn note_success(state: &mut State, host_id: HostId, verb: Verb, tick: &Tick) {
     record_event(state, tick, reason, (HOST, key), message.into());
 }
 
-/// Notes that the controller of a host took the credentials, and what it said of the hardware.
+/// Records that the controller of a host accepted the credentials, and whether it reported
+/// hardware.
 fn note_inspection(host: &mut BareMetalHost, tick: &Tick) {
     host.metadata.annotations.remove(INSPECT);
     if host.metadata.annotations.remove(AS_FOUND).is_some() {
@@ -354,14 +364,14 @@ fn note_inspection(host: &mut BareMetalHost, tick: &Tick) {
     );
 }
 
-/// Counts a failure of a host. An event is recorded only if the failure is another one than before.
+/// Counts a failure of a host. An event is recorded only if the failure differs from the last one.
 fn note_failure(state: &mut State, host_id: HostId, verb: Verb, message: &str, tick: &Tick) {
     let Some(host) = state.hosts.get(host_id) else { return };
     let key = host.key();
     let (error_type, reason) = match verb {
         Verb::Inspect => (REGISTRATION_ERROR, EventReason::RegistrationError),
-        Verb::Attach | Verb::Eject => ("provisioning error", EventReason::ProvisioningError),
-        _ => ("power management error", EventReason::PowerManagementError),
+        Verb::Attach | Verb::Eject => (PROVISIONING_ERROR, EventReason::ProvisioningError),
+        _ => (POWER_MANAGEMENT_ERROR, EventReason::PowerManagementError),
     };
     let is_known = host.status.error_message == message && host.status.error_count > 0;
     state.hosts.update(host_id, |host| {
@@ -377,7 +387,7 @@ fn note_failure(state: &mut State, host_id: HostId, verb: Verb, message: &str, t
             set_condition_without_probe(&mut status.conditions, unregistered, tick.now);
         }
     });
-    // A host that was asked in vain may be on or off; one that was told in vain is as it was.
+    // A failed query leaves the power state unknown; a failed command leaves it unchanged.
     if matches!(verb, Verb::State | Verb::Inspect) {
         set_host_power(state, host_id, None, message, tick);
     }
@@ -386,7 +396,7 @@ fn note_failure(state: &mut State, host_id: HostId, verb: Verb, message: &str, t
     }
 }
 
-/// Writes down whether a host is on, as far as that is known, and why it is not known.
+/// Records whether a host is on. `is_on` is None if that is unknown, and `why` then has the error.
 fn set_host_power(state: &mut State, host_id: HostId, is_on: Option<bool>, why: &str, tick: &Tick) {
     let Some(host) = state.hosts.get(host_id) else { return };
     let key = host.key();
@@ -424,8 +434,8 @@ fn set_host_power(state: &mut State, host_id: HostId, is_on: Option<bool>, why: 
     }
 }
 
-/// Writes where a host is, in metal3's words, and what is wrong with its credentials.
-fn write_host_state(state: &mut State, host_id: HostId, tick: &Tick) {
+/// Updates the states that metal3 defines, and the error if the credentials cannot be used.
+fn update_metal3_status(state: &mut State, host_id: HostId, tick: &Tick) {
     let Some(host) = state.hosts.get(host_id) else { return };
     let problem = credentials_problem(state, host);
     let provisioning_state = provisioning_state(host);
@@ -437,7 +447,7 @@ fn write_host_state(state: &mut State, host_id: HostId, tick: &Tick) {
         operational_status.clone_into(&mut status.operational_status);
         status.provisioning.id = uid;
         if let Some((reason, message)) = problem {
-            // Nobody was asked: it counts as no failure.
+            // The controller was not contacted, so this does not count as a failed attempt.
             REGISTRATION_ERROR.clone_into(&mut status.error_type);
             status.error_message.clone_from(&message);
             status.error_reason = Some(reason);

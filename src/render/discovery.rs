@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::model::infra_env::{InfraEnv, InfraEnvSpec, KernelArgument, Proxy};
 use crate::model::nmstate_config::NMStateConfig;
 
-pub use manifests::render_manifests;
+pub use manifests::{ManifestFile, render_manifests};
 
 /// The bytes that upstream allows an Ignition to have.
 const MAX_IGNITION_SIZE: usize = 256 << 10;

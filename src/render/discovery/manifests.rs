@@ -1,14 +1,21 @@
-//! Renders what `openshift-install agent create unconfigured-ignition` reads of an `InfraEnv`. The
-//! documents are JSON, which is YAML.
+//! Renders an `InfraEnv` as input files of `openshift-install agent create unconfigured-ignition`.
+//! The documents are JSON, which is valid YAML. This module writes no files.
 
 use serde_json::json;
 
 use crate::model::infra_env::{InfraEnv, InfraEnvSpec};
 use crate::model::kinds::Kind;
 
-/// The files of its folder `cluster-manifests`, by name. No networks are among them: for those the
-/// installer would need nmstatectl, and a script of poolctl sets them up.
-pub fn render_manifests(infra_env: &InfraEnv, pull_secret: &str) -> [(&'static str, String); 2] {
+/// A file in the installer's folder `cluster-manifests`. The content may be secret.
+pub struct ManifestFile {
+    pub name: &'static str,
+    pub content: String,
+}
+
+/// Returns the `InfraEnv` and its pull secret as files. Left out are the network configurations,
+/// because the installer would need nmstatectl for them (a script of poolctl applies them instead),
+/// and the fields that an older installer would refuse.
+pub fn render_manifests(infra_env: &InfraEnv, pull_secret: &str) -> [ManifestFile; 2] {
     let spec = &infra_env.spec;
     let metadata = &infra_env.metadata;
     // The installer accepts no other name for this architecture.
@@ -33,7 +40,10 @@ pub fn render_manifests(infra_env: &InfraEnv, pull_secret: &str) -> [(&'static s
         "metadata": {"name": spec.pull_secret_ref.name, "namespace": metadata.namespace},
         "stringData": {".dockerconfigjson": pull_secret},
     });
-    [("infraenv.yaml", infra_env.to_string()), ("pull-secret.yaml", secret.to_string())]
+    [
+        ManifestFile { name: "infraenv.yaml", content: infra_env.to_string() },
+        ManifestFile { name: "pull-secret.yaml", content: secret.to_string() },
+    ]
 }
 
 #[cfg(test)]
@@ -51,9 +61,9 @@ mod tests {
         infra_env.spec.cpu_architecture = "arm64".into();
         infra_env.spec.network_discovery_delay_seconds = Some(60);
         infra_env.spec.agent_labels.insert("rack".into(), "7".into());
-        let [(_, infra_env), (_, secret)] = render_manifests(&infra_env, "{}");
-        let infra_env: Value = serde_json::from_str(&infra_env).unwrap();
-        let secret: Value = serde_json::from_str(&secret).unwrap();
+        let [infra_env_file, secret_file] = render_manifests(&infra_env, "{}");
+        let infra_env: Value = serde_json::from_str(&infra_env_file.content).unwrap();
+        let secret: Value = serde_json::from_str(&secret_file.content).unwrap();
         let expected = json!({"pullSecretRef": {"name": "pull"}, "cpuArchitecture": "aarch64"});
         assert_eq!(infra_env["spec"], expected);
         assert_eq!(secret["metadata"], json!({"name": "pull", "namespace": "lab"}));
