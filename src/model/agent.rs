@@ -49,10 +49,10 @@ pub const DISCONNECTED_AFTER: Span = Span::minutes(3);
 pub struct Agent {
     /// Name, namespace, labels and annotations.
     pub metadata: Meta,
-    /// What the host is to be.
+    /// The desired settings of the host.
     #[serde(default)]
     pub spec: AgentSpec,
-    /// What the host is, written by poolctl.
+    /// The observed state of the host, written by poolctl.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub status: AgentStatus,
     /// The SHA-256 of the secret with which the host proves its identity; never on the wire.
@@ -63,41 +63,41 @@ pub struct Agent {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AgentSpec {
-    /// The cluster that the host is to belong to; none if it is to be free.
+    /// The cluster to bind the host to; without it, the host is free.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_deployment_name: Option<ClusterReference>,
     /// Only approved hosts are installed.
     pub approved: bool,
-    /// master, worker or auto-assign.
+    /// The requested role: master, worker or auto-assign.
     pub role: Role,
-    /// Its name in the cluster, instead of the one that it reports.
+    /// The hostname in the cluster, instead of the hostname that the host reports.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub hostname: String,
-    /// The machine config pool of a worker.
+    /// The MachineConfigPool of a worker.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub machine_config_pool: String,
     /// The disk to install on, by its id.
     #[serde(rename = "installation_disk_id", skip_serializing_if = "String::is_empty")]
     pub installation_disk_id: String,
-    /// The disk to install on, by its path. Give the id or the path.
+    /// The disk to install on, by its path. Set the id or the path, not both.
     #[serde(rename = "installation_disk_path", skip_serializing_if = "String::is_empty")]
     pub installation_disk_path: String,
-    /// Arguments of coreos-installer: a list, as JSON.
+    /// Arguments for coreos-installer, as a JSON list.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub installer_args: String,
-    /// Ignition that is merged over that of the host, as JSON.
+    /// Ignition config in JSON that is merged into that of the host.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ignition_config_overrides: String,
-    /// Kept for other programs; no effect here.
+    /// Stored for other programs; poolctl does not use it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ignition_endpoint_token_reference: Option<ClusterReference>,
-    /// Kept for other programs; no effect here.
+    /// Stored for other programs; poolctl does not use it.
     #[serde(rename = "ignitionEndpointHTTPHeaders", skip_serializing_if = "BTreeMap::is_empty")]
     pub ignition_endpoint_http_headers: BTreeMap<String, String>,
-    /// Labels that its node gets.
+    /// Labels for the node.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub node_labels: BTreeMap<String, String>,
-    /// Kept for other programs; no effect here.
+    /// Stored for other programs; poolctl does not use it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub fencing_credentials_secret_ref: String,
 }
@@ -111,13 +111,13 @@ pub enum Role {
     #[default]
     #[serde(alias = "")]
     AutoAssign,
-    /// A node of the control plane.
+    /// A control plane node.
     Master,
-    /// A worker.
+    /// A worker node.
     Worker,
-    /// An arbiter node; poolctl installs no cluster with one.
+    /// An arbiter node; poolctl cannot install a cluster with an arbiter.
     Arbiter,
-    /// The master that installs the others; only in the status.
+    /// The master that runs the installation; only used in the status.
     Bootstrap,
 }
 

@@ -39,7 +39,7 @@ macro_rules! annotations {
 
 annotations! {
     REFRESH = "poolctl.dev/refresh" {
-        about: "How the clusters that are older than the pool's spec are replaced.",
+        about: "How clusters are replaced that are older than the spec of the pool.",
         kinds: [ClusterPool],
         value: AnnotationValue::Word(&["slow", "fast", "none"]),
         default: Some("slow"),
@@ -51,25 +51,25 @@ annotations! {
         default: None,
     }
     STRICT_PATCHES = "poolctl.dev/strict-patches" {
-        about: "Patches of customizations follow RFC 6902 to the letter.",
+        about: "Patches of customizations must follow RFC 6902 exactly.",
         kinds: [ClusterPool],
         value: AnnotationValue::Bool,
         default: Some("false"),
     }
     ALLOWED_PATHS = "poolctl.dev/allowed-patch-paths" {
-        about: "Paths of the install-config that customizations may patch, with all below them.",
+        about: "Paths of the install-config that customizations may patch, including nested fields.",
         kinds: [ClusterPool],
         value: AnnotationValue::Pointers,
         default: None,
     }
     VIPS_FROM = "poolctl.dev/vips-from" {
-        about: "One IPPool, or one of each IP family, for the addresses of API and ingress.",
+        about: "IPPools for the API and ingress addresses: one, or one of each IP family.",
         kinds: [ClusterPool, ClusterDeployment],
         value: AnnotationValue::IpPools,
         default: None,
     }
     NODES_FROM = "poolctl.dev/node-addresses-from" {
-        about: "One IPPool, or one of each IP family, for the addresses of hosts.",
+        about: "IPPools for the addresses of hosts: one, or one of each IP family.",
         kinds: [ClusterPool, ClusterDeployment],
         value: AnnotationValue::IpPools,
         default: None,
@@ -82,7 +82,7 @@ annotations! {
         default: None,
     }
     DRIVER = "poolctl.dev/driver" {
-        about: "The driver that makes the cluster, instead of that of its platform.",
+        about: "The driver that installs the cluster, instead of the driver of its platform.",
         kinds: [ClusterDeployment],
         value: AnnotationValue::Driver,
         default: None,
@@ -100,7 +100,7 @@ annotations! {
         default: Some("3h"),
     }
     FAKE_HEALTH = "poolctl.dev/fake-health" {
-        about: "How a simulated cluster fails, if it does.",
+        about: "What fails in a simulated cluster.",
         kinds: [ClusterDeployment],
         value: AnnotationValue::OneOf(&[
             "healthy",
@@ -177,7 +177,7 @@ annotations! {
         default: None,
     }
     AS_FOUND = "poolctl.dev/online-as-found" {
-        about: "Sets `spec.online` to the power found, so that adding a host changes nothing.",
+        about: "Sets `spec.online` to the current power state, so that adding a host changes nothing.",
         kinds: [BareMetalHost],
         value: AnnotationValue::Presence,
         default: None,
@@ -189,7 +189,7 @@ annotations! {
         default: None,
     }
     OWNER = "poolctl.dev/owner" {
-        about: "Who made the claim, or who looks after the hosts of the InfraEnv.",
+        about: "Who created the claim, or who is responsible for the hosts of the InfraEnv.",
         kinds: [ClusterClaim, InfraEnv, Agent],
         value: AnnotationValue::Text,
         default: None,
@@ -201,7 +201,7 @@ annotations! {
         default: None,
     }
     WIPE = "poolctl.dev/wipe" {
-        about: "The program that wipes returned hosts; a host's own wins over its InfraEnv's.",
+        about: "The program that wipes the disks of returned hosts; a host overrides its InfraEnv.",
         kinds: [BareMetalHost, InfraEnv],
         value: AnnotationValue::WordOrProgram(&["none"]),
         default: Some("none"),
@@ -237,7 +237,7 @@ annotations! {
         default: Some("false"),
     }
     OUT_OF_RANGE = "poolctl.dev/allow-out-of-range" {
-        about: "Lets ranges lose leased addresses; those leases stay until they are released.",
+        about: "Leased addresses may be removed from the ranges; those leases stay until release.",
         kinds: [IpPool],
         value: AnnotationValue::Flag,
         default: Some("false"),

@@ -20,9 +20,9 @@ pub use super::annotations::OWNER;
 pub struct ClusterClaim {
     /// Name, namespace, labels and annotations.
     pub metadata: Meta,
-    /// What is claimed.
+    /// The requested cluster.
     pub spec: ClaimSpec,
-    /// What became of it, written by poolctl.
+    /// The result, written by poolctl.
     #[serde(default, skip_serializing_if = "super::meta::is_zero")]
     pub status: ClaimStatus,
 }
@@ -36,7 +36,7 @@ pub struct ClaimSpec {
     /// How long the claim may keep the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifetime: Option<Span>,
-    /// The cluster, filled in by poolctl when the claim gets it.
+    /// The cluster of the claim, written by poolctl.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// Users and groups who may use the cluster.
@@ -47,13 +47,13 @@ pub struct ClaimSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ClaimStatus {
-    /// The lifetime in force.
+    /// The lifetime that applies to the claim.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime: Option<Span>,
     /// Whether an event has warned that the claim ends soon.
     #[serde(skip_serializing_if = "super::meta::is_zero")]
     pub expires_soon: bool,
-    /// Pending and ClusterRunning.
+    /// The conditions Pending and ClusterRunning.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }

@@ -14,7 +14,7 @@ pub struct Condition {
     /// Type of the condition, such as Available.
     #[serde(rename = "type")]
     pub kind: String,
-    /// True, False or Unknown.
+    /// Status of the condition: True, False or Unknown.
     pub status: String,
     /// Why, in one word.
     #[serde(default, skip_serializing_if = "String::is_empty")]

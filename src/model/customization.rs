@@ -25,7 +25,7 @@ pub struct Customization {
     /// The patches.
     #[serde(default)]
     pub spec: CustomizationSpec,
-    /// Which cluster uses it, and whether its patches applied; written by poolctl.
+    /// The cluster that uses it, and whether its patches applied; written by poolctl.
     #[serde(default)]
     pub status: CustomizationStatus,
     /// Who has it, from the lease row.
@@ -39,7 +39,7 @@ pub struct CustomizationSpec {
     /// RFC 6902 operations on the install-config.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub install_config_patches: Vec<Patch>,
-    /// RFC 6902 operations on the manifests made from it.
+    /// RFC 6902 operations on the installer's manifests.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub installer_manifest_patches: Vec<ManifestPatch>,
 }
@@ -47,21 +47,21 @@ pub struct CustomizationSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Patch {
-    /// What to do: add, remove, replace, move, copy or test.
+    /// Operation: add, remove, replace, move, copy or test.
     pub op: PatchOperation,
-    /// JSON pointer; one without its leading slash is read as if it had it.
+    /// JSON pointer to the value; a missing leading slash is added.
     pub path: String,
-    /// The path that move and copy take the value from.
+    /// Source path for move and copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// Any value.
+    /// The value, of any JSON type.
     #[serde(
         default,
         deserialize_with = "deserialize_some",
         skip_serializing_if = "Option::is_none"
     )]
     pub value: Option<Value>,
-    /// The value as JSON text; wins over value.
+    /// The value as JSON text. If set, it is used instead of value.
     #[serde(default, rename = "valueJSON", skip_serializing_if = "Option::is_none")]
     pub value_json: Option<String>,
 }
@@ -88,9 +88,9 @@ pub enum PatchOperation {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ManifestPatch {
-    /// Which manifests are patched; one that selects none fails the installation.
+    /// Selects the manifests. If it selects none, the installation fails.
     pub manifest_selector: ManifestSelector,
-    /// RFC 6902 operations on each of them, applied before the installation begins.
+    /// RFC 6902 operations on each selected manifest, applied before the installation begins.
     pub patches: Vec<Patch>,
 }
 
@@ -107,19 +107,19 @@ pub struct CustomizationStatus {
     /// The cluster that uses it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_deployment_ref: Option<LocalRef>,
-    /// That cluster's pool.
+    /// The pool of that cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_pool_ref: Option<LocalRef>,
-    /// The cluster's object is gone, but it was left running and keeps the customization.
+    /// Set if the cluster's object was deleted, but the cluster runs and keeps the customization.
     #[serde(skip_serializing_if = "is_zero")]
     pub preserved: bool,
-    /// The name in DNS that such a cluster keeps.
+    /// The DNS name that such a cluster keeps.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub preserved_name: String,
     /// The patches as they were last applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_applied_configuration: Option<String>,
-    /// Available and ApplySucceeded.
+    /// The conditions Available and ApplySucceeded.
     pub conditions: Vec<Condition>,
 }
 

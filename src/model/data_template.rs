@@ -37,7 +37,7 @@ pub struct Metal3DataTemplate {
     /// The data that machines get.
     #[serde(default)]
     pub spec: DataTemplateSpec,
-    /// Which machine has which index, written by poolctl.
+    /// The index of each machine, written by poolctl.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub status: DataTemplateStatus,
 }
@@ -48,13 +48,13 @@ pub struct DataTemplateSpec {
     /// The cluster that the machines belong to.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cluster_name: String,
-    /// Kept for other programs; no effect here.
+    /// Stored for other programs; poolctl does not use it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub template_reference: String,
-    /// Values by key, for cloud-init. They cannot be changed.
+    /// Metadata for cloud-init: keys and values. They cannot be changed later.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub meta_data: Option<MetaData>,
-    /// Links, networks and services. They cannot be changed.
+    /// Network data: links, networks and services. They cannot be changed later.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network_data: Option<NetworkData>,
 }
@@ -69,7 +69,7 @@ pub struct DataTemplateStatus {
     /// The rendered data of each machine.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub data_names: BTreeMap<String, String>,
-    /// When an index was last given or taken back.
+    /// When an index was last leased or released.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_updated: Option<Time>,
 }

@@ -15,9 +15,9 @@ use super::time::{Span, Time};
 pub struct ClusterDeployment {
     /// Name, namespace, labels and annotations.
     pub metadata: Meta,
-    /// What the cluster should be.
+    /// The desired state of the cluster.
     pub spec: DeploymentSpec,
-    /// What the cluster is, written by poolctl.
+    /// The observed state of the cluster, written by poolctl.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub status: DeploymentStatus,
 }
@@ -25,57 +25,57 @@ pub struct ClusterDeployment {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct DeploymentSpec {
-    /// Domain below which the cluster has its own domain.
+    /// Base domain; the cluster's domain is NAME.BASEDOMAIN.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub base_domain: String,
-    /// A Secret with the key that signs service accounts. Kept and given back; no effect here.
+    /// A Secret with the key that signs service accounts. Stored but not used by poolctl.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bound_service_account_signing_key_secret_ref: Option<LocalRef>,
-    /// Certificates of its endpoints. Kept and given back; no effect here.
+    /// Certificates of its endpoints. Stored but not used by poolctl.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub certificate_bundles: Vec<Value>,
-    /// An object of another installer that makes it. Kept and given back; no effect here.
+    /// An object of another installer that makes it. Stored but not used by poolctl.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_install_ref: Option<Map<String, Value>>,
     /// Facts about the installed cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_metadata: Option<ClusterMetadata>,
-    /// Name in DNS: api.NAME.DOMAIN.
+    /// Name of the cluster in DNS: api.NAME.BASEDOMAIN.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cluster_name: String,
-    /// The pool that made it.
+    /// The pool that created the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_pool_ref: Option<ClusterPoolRef>,
-    /// Certificates and URL of its API server. Kept and given back; no effect here.
+    /// Certificates and URL of its API server. Stored but not used by poolctl.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane_config: Option<Map<String, Value>>,
-    /// How long the cluster runs before it hibernates.
+    /// The cluster hibernates after it has run this long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hibernate_after: Option<Span>,
-    /// Ingress controllers to set up on it. Kept and given back; no effect here.
+    /// Ingress controllers to set up on it. Stored but not used by poolctl.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ingress: Vec<Value>,
-    /// How many installations are tried before the cluster is given up.
+    /// Maximum number of installation attempts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub install_attempts_limit: Option<u32>,
-    /// Whether it is installed; true in a new manifest adopts a cluster that already runs.
+    /// Whether the cluster is installed. In a new manifest, true adopts an existing cluster.
     #[serde(skip_serializing_if = "is_zero")]
     pub installed: bool,
-    /// Have a DNS zone made for it. Kept and given back; no effect here.
+    /// Have a DNS zone made for it. Stored but not used by poolctl.
     #[serde(rename = "manageDNS", skip_serializing_if = "is_zero")]
     pub manage_dns: bool,
     /// The platform that the cluster is made on.
     pub platform: Platform,
-    /// Running, Hibernating, or nothing, which means Running.
+    /// The desired power state: Running (default) or Hibernating.
     #[serde(skip_serializing_if = "is_zero")]
     pub power_state: PowerState,
-    /// Leave the machines running when the object is deleted.
+    /// If true, the machines keep running when the object is deleted.
     #[serde(skip_serializing_if = "is_zero")]
     pub preserve_on_delete: bool,
-    /// How it is installed.
+    /// How the cluster is installed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provisioning: Option<Provisioning>,
-    /// A Secret with .dockerconfigjson; a pool's cluster has a copy of its own.
+    /// A Secret with the pull secret (.dockerconfigjson). A cluster of a pool has its own copy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pull_secret_ref: Option<LocalRef>,
 }
@@ -93,10 +93,10 @@ pub enum PowerState {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ClusterMetadata {
-    /// Id that marks the resources of the cluster at its provider.
+    /// Id that marks the resources of the cluster on its platform.
     #[serde(rename = "infraID")]
     pub infra_id: String,
-    /// Identity of the cluster, made by its installation.
+    /// Id of the cluster, created by the installation.
     #[serde(rename = "clusterID")]
     pub cluster_id: String,
     /// A Secret with the admin's kubeconfig.
@@ -104,10 +104,10 @@ pub struct ClusterMetadata {
     /// A Secret with the admin's username and password.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admin_password_secret_ref: Option<LocalRef>,
-    /// A Secret with metadata.json as the installer left it.
+    /// A Secret with metadata.json as the installer wrote it.
     #[serde(rename = "metadataJSONSecretRef", skip_serializing_if = "Option::is_none")]
     pub metadata_json_secret_ref: Option<LocalRef>,
-    /// Facts that only its platform has. Kept and given back; no effect here.
+    /// Facts that only its platform has. Stored but not used by poolctl.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub platform: Option<Value>,
 }
@@ -122,7 +122,7 @@ pub struct ClusterPoolRef {
     /// The claim that holds it, in the pool's namespace.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub claim_name: String,
-    /// When the claim got it.
+    /// When the claim got the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub claimed_timestamp: Option<Time>,
     /// The customization of the inventory that is leased to it.
@@ -133,34 +133,34 @@ pub struct ClusterPoolRef {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Provisioning {
-    /// The pool's customizationRef when the cluster was made.
+    /// The pool's customizationRef when the cluster was created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub customization_ref: Option<LocalRef>,
-    /// The ClusterImageSet it is installed from.
+    /// The ClusterImageSet that the cluster is installed from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_set_ref: Option<LocalRef>,
     /// A Secret with `install-config.yaml`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub install_config_secret_ref: Option<LocalRef>,
-    /// Environment of the installer.
+    /// Environment variables of the installer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub installer_env: Vec<EnvVar>,
-    /// Installer to use instead of the release's. Kept and given back; no effect here.
+    /// Installer to use instead of the release's. Stored but not used by poolctl.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub installer_image_override: Option<String>,
-    /// A ConfigMap with manifests to add. Kept and given back; no effect here.
+    /// A ConfigMap with manifests to add. Stored but not used by poolctl.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manifests_config_map_ref: Option<LocalRef>,
-    /// A Secret with manifests to add. Kept and given back; no effect here.
+    /// A Secret with manifests to add. Stored but not used by poolctl.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manifests_secret_ref: Option<LocalRef>,
-    /// Release to install instead of the image set's. Kept and given back; no effect here.
+    /// Release to install instead of the image set's. Stored but not used by poolctl.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub release_image: Option<String>,
-    /// Host keys that the installer trusts. Kept and given back; no effect here.
+    /// Host keys that the installer trusts. Stored but not used by poolctl.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ssh_known_hosts: Vec<String>,
-    /// A Secret with the SSH key to the machines. Kept and given back; no effect here.
+    /// A Secret with the SSH key to the machines. Stored but not used by poolctl.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ssh_private_key_secret_ref: Option<LocalRef>,
 }
@@ -174,7 +174,7 @@ pub struct DeploymentStatus {
     /// The URL of its console, once it is installed.
     #[serde(rename = "webConsoleURL", skip_serializing_if = "String::is_empty")]
     pub web_console_url: String,
-    /// How many installations failed.
+    /// How many installation attempts failed.
     pub install_restarts: u32,
     /// When an installation first began.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -182,11 +182,11 @@ pub struct DeploymentStatus {
     /// When it was installed, or adopted as installed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub installed_timestamp: Option<Time>,
-    /// Whether an installation broke off. What it left is destroyed before the next.
+    /// Whether an installation was interrupted. Its resources are destroyed before the next.
     #[serde(skip_serializing_if = "is_zero")]
     pub interrupted: bool,
-    /// When poolctl woke another standby because this one took too long; until this one runs, it is
-    /// woken after the others.
+    /// When poolctl woke another standby cluster because this one took too long. Until this one runs,
+    /// poolctl wakes the other clusters first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passed_over_timestamp: Option<Time>,
     /// Running, Hibernating, StartingMachines, Stopping; nothing until it is installed.
@@ -209,7 +209,7 @@ pub struct EnvVar {
     /// Its value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// Another source of the value, such as a Secret's key. Kept and given back; no effect here.
+    /// Another source of the value, such as a Secret's key. Stored but not used by poolctl.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_from: Option<Value>,
 }

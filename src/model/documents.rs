@@ -15,9 +15,9 @@ use super::meta::Meta;
 pub struct ClusterImageSet {
     /// Name, labels and annotations.
     pub metadata: Meta,
-    /// The release.
+    /// The release image.
     pub spec: ImageSetSpec,
-    /// Accepted, not kept.
+    /// Accepted but not stored.
     #[serde(default, skip_serializing)]
     pub status: Option<serde_json::Value>,
 }
@@ -25,7 +25,7 @@ pub struct ClusterImageSet {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ImageSetSpec {
-    /// The release image clusters are installed from.
+    /// The release image that clusters are installed from.
     pub release_image: String,
 }
 
@@ -35,7 +35,7 @@ pub struct ImageSetSpec {
 pub struct Secret {
     /// Name, namespace, labels and annotations.
     pub metadata: Meta,
-    /// Opaque, kubernetes.io/dockerconfigjson, ...
+    /// Type of the Secret: Opaque, kubernetes.io/dockerconfigjson, ...
     #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// Values in base64.
@@ -44,7 +44,7 @@ pub struct Secret {
     /// Values in plain text.
     #[serde(default, skip_serializing)]
     pub string_data: Option<BTreeMap<String, SecretValue>>,
-    /// Accepted, not kept.
+    /// Accepted but not stored.
     #[serde(default, skip_serializing)]
     pub immutable: Option<bool>,
     /// Where each key's value is: the wire's `data` decoded, or still in the state.
@@ -92,10 +92,10 @@ impl fmt::Debug for SecretValue {
 pub struct Namespace {
     /// Name, labels and annotations.
     pub metadata: Meta,
-    /// Accepted, not kept.
+    /// Accepted but not stored.
     #[serde(default, skip_serializing)]
     pub spec: Option<serde_json::Value>,
-    /// Accepted, not kept.
+    /// Accepted but not stored.
     #[serde(default, skip_serializing)]
     pub status: Option<serde_json::Value>,
 }
@@ -105,8 +105,8 @@ pub struct Namespace {
 pub struct RoleBinding {
     /// Name, namespace, labels and annotations.
     pub metadata: Meta,
-    /// The role that its subjects get. Subjects with ClusterRole hive-cluster-pool-admin see what
-    /// the pools of its namespace make; other roles have no effect here.
+    /// The role that its subjects get. Subjects with ClusterRole hive-cluster-pool-admin see the
+    /// clusters of the pools in its namespace. poolctl does not use other roles.
     pub role_ref: RoleRef,
     /// The users and groups that get the role.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -164,16 +164,16 @@ pub struct SettingsSpec {
     /// are looked for in the system's usual places.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub programs: BTreeMap<String, PathBuf>,
-    /// Folder of the programs named poolctl-driver-NAME.
+    /// Directory of the programs named poolctl-driver-NAME.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver_directory: Option<PathBuf>,
-    /// Folder for images that management controllers fetch: an absolute path.
+    /// Directory for images that management controllers download: an absolute path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iso_directory: Option<PathBuf>,
-    /// The http or https URL at which management controllers find that folder.
+    /// The http or https URL of that directory for management controllers.
     #[serde(rename = "isoURL", skip_serializing_if = "Option::is_none")]
     pub iso_url: Option<String>,
-    /// Limit of jobs that run at a time, shared fairly between pools; 20 without it.
+    /// Maximum number of jobs at the same time, shared fairly between pools; 20 without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = 20))]
     pub max_jobs: Option<u32>,

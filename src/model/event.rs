@@ -32,7 +32,7 @@ pub struct Event {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EventDocument {
-    /// Normal or Warning.
+    /// Type of the event: Normal or Warning.
     #[serde(rename = "type")]
     pub kind: String,
     /// What happened, in one word.
@@ -46,16 +46,16 @@ pub struct EventDocument {
     /// When it happened.
     #[serde(default)]
     pub event_time: Option<Time>,
-    /// When, in the field of older servers.
+    /// The same time, in the field of older versions of Kubernetes.
     #[serde(default, skip_serializing)]
     pub last_timestamp: Option<Time>,
-    /// The program that saw it.
+    /// The program that recorded the event.
     #[serde(default)]
     pub reporting_component: String,
-    /// The account that made it happen.
+    /// The account that caused the event.
     #[serde(default)]
     pub source: Source,
-    /// The `InfraEnv` and the cluster among whose events it is listed, too.
+    /// The `InfraEnv` and the cluster whose events include this event.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scopes: Vec<Involved>,
 }

@@ -59,9 +59,9 @@ impl Hardware {
 pub struct Cpu {
     /// Architecture: `x86_64`, aarch64, ...
     pub arch: String,
-    /// Number of threads.
+    /// Number of CPU threads.
     pub count: u64,
-    /// The model, as its maker names it.
+    /// Model name.
     pub model: String,
     /// Highest frequency, in MHz.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,10 +93,10 @@ pub struct Disk {
     /// Type: HDD, SSD or NVME.
     #[serde(rename = "type", skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// Its model.
+    /// Model.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub model: String,
-    /// Its serial number.
+    /// Serial number.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub serial_number: String,
 }
@@ -104,11 +104,11 @@ pub struct Disk {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SystemVendor {
-    /// Its maker.
+    /// Vendor.
     pub manufacturer: String,
-    /// Its model.
+    /// Model.
     pub product_name: String,
-    /// Its serial number.
+    /// Serial number.
     pub serial_number: String,
 }
 

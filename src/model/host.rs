@@ -53,9 +53,9 @@ const WIPED_FIRST: &str = "its disks are wiped first";
 pub struct BareMetalHost {
     /// Name, namespace, labels and annotations.
     pub metadata: Meta,
-    /// What the host is to be.
+    /// The desired settings of the host.
     pub spec: HostSpec,
-    /// What the host is, written by poolctl.
+    /// The observed state of the host, written by poolctl.
     #[serde(default)]
     pub status: HostStatus,
 }
@@ -63,21 +63,21 @@ pub struct BareMetalHost {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HostSpec {
-    /// Whether it is to be powered on.
+    /// Whether the host must be powered on.
     pub online: bool,
-    /// The MAC address it boots from.
+    /// MAC address of the network interface that the host boots from.
     #[serde(default, rename = "bootMACAddress", skip_serializing_if = "String::is_empty")]
     pub boot_mac_address: String,
-    /// The management controller. Without one, nothing is done to the host.
+    /// The management controller. Without one, poolctl cannot control the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bmc: Option<Bmc>,
-    /// UEFI, UEFISecureBoot or legacy.
+    /// Boot mode: UEFI, UEFISecureBoot or legacy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_mode: Option<BootMode>,
     /// The object that uses the host: a ClusterDeployment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consumer_ref: Option<ConsumerRef>,
-    /// A live image, attached as virtual media and booted from once.
+    /// A live image. The host boots from it once, as virtual media.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Image>,
     /// A note for people.
@@ -92,43 +92,43 @@ pub struct HostSpec {
     /// Whether the host is never powered off.
     #[serde(default, skip_serializing_if = "is_false")]
     pub disable_power_off: bool,
-    /// Kept for other programs; no effect here.
+    /// Stored for other programs; poolctl does not use it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub architecture: Option<Value>,
-    /// Kept for other programs; no effect here.
+    /// Stored for other programs; poolctl does not use it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub automated_cleaning_mode: Option<Value>,
-    /// Kept for other programs; no effect here.
+    /// Stored for other programs; poolctl does not use it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub custom_deploy: Option<Value>,
-    /// Kept for other programs; no effect here.
+    /// Stored for other programs; poolctl does not use it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub firmware: Option<Value>,
-    /// Kept for other programs; no effect here.
+    /// Stored for other programs; poolctl does not use it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hardware_profile: Option<Value>,
-    /// Kept for other programs; no effect here.
+    /// Stored for other programs; poolctl does not use it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inspection_mode: Option<Value>,
-    /// Kept for other programs; no effect here.
+    /// Stored for other programs; poolctl does not use it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meta_data: Option<Value>,
-    /// Kept for other programs; no effect here.
+    /// Stored for other programs; poolctl does not use it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_data: Option<Value>,
-    /// Kept for other programs; no effect here.
+    /// Stored for other programs; poolctl does not use it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_interfaces: Option<Value>,
-    /// Kept for other programs; no effect here.
+    /// Stored for other programs; poolctl does not use it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preprovisioning_network_data_name: Option<Value>,
-    /// Kept for other programs; no effect here.
+    /// Stored for other programs; poolctl does not use it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raid: Option<Value>,
-    /// Kept for other programs; no effect here.
+    /// Stored for other programs; poolctl does not use it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taints: Option<Value>,
-    /// Kept for other programs; no effect here.
+    /// Stored for other programs; poolctl does not use it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_data: Option<Value>,
 }
@@ -147,11 +147,11 @@ pub enum BootMode {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Bmc {
-    /// ipmi://HOST[:PORT], redfish://HOST/redfish/v1/Systems/ID and metal3's other spellings.
+    /// ipmi://HOST[:PORT], redfish://HOST/redfish/v1/Systems/ID or another address type of metal3.
     pub address: String,
-    /// Secret with username and password, and ca.crt if its certificate needs one.
+    /// Secret with username and password, and optionally ca.crt to verify the certificate.
     pub credentials_name: String,
-    /// Accept any certificate, so a machine between can read the password.
+    /// Accept any certificate. A machine in the network path could then read the password.
     #[serde(default, skip_serializing_if = "is_false")]
     pub disable_certificate_verification: bool,
 }
@@ -162,7 +162,7 @@ pub struct ConsumerRef {
     /// hive.openshift.io/v1
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub api_version: String,
-    /// ClusterDeployment. poolctl does nothing for other kinds.
+    /// Kind of the object: ClusterDeployment. poolctl ignores other kinds.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// Its name.
@@ -171,13 +171,13 @@ pub struct ConsumerRef {
     /// Its namespace.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Accepted, not used.
+    /// Accepted but not used.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// Accepted, not used.
+    /// Accepted but not used.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub field_path: String,
-    /// Accepted, not kept.
+    /// Accepted but not stored.
     #[serde(default, skip_serializing)]
     pub resource_version: String,
 }
@@ -185,18 +185,18 @@ pub struct ConsumerRef {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Image {
-    /// The URL from which the controller fetches the image.
+    /// The URL from which the controller downloads the image.
     pub url: String,
-    /// live-iso. Images of other formats are written by other programs.
+    /// Format: live-iso. poolctl does not use other formats.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub format: String,
-    /// Kept for other programs; no effect here.
+    /// Stored for other programs; poolctl does not use it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub checksum: String,
-    /// Kept for other programs; no effect here.
+    /// Stored for other programs; poolctl does not use it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub checksum_type: String,
-    /// Kept for other programs; no effect here.
+    /// Stored for other programs; poolctl does not use it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub oci_auth_secret_name: String,
 }
@@ -219,20 +219,20 @@ impl Image {
 pub struct HostStatus {
     /// OK, discovered, error, delayed or detached.
     pub operational_status: String,
-    /// What failed last.
+    /// The type of the last failure.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub error_type: String,
-    /// Why it failed.
+    /// The message of the last failure.
     pub error_message: String,
     /// What a person must correct before it can succeed, if that is known: CredentialsMissing,
     /// CredentialsUnusable or CertificateRefused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_reason: Option<ErrorReason>,
-    /// How often it failed in a row.
+    /// Number of failures in a row.
     pub error_count: u32,
-    /// Number of failures in a row of its image.
+    /// Number of failures in a row with the image.
     pub provisioning_fail_count: u32,
-    /// Whether the host was on when its controller was last asked.
+    /// Whether the host was powered on when the controller was last read.
     pub powered_on: bool,
     /// The state of its image.
     pub provisioning: Provisioning,
@@ -245,19 +245,19 @@ pub struct HostStatus {
     /// The credentials that were last tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tried_credentials: Option<CredentialsStatus>,
-    /// When the controller was last asked.
+    /// When the controller was last read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_updated: Option<Time>,
-    /// The cluster that poolctl switched it on for; when it leaves that cluster, it goes off.
+    /// The cluster for which poolctl powered the host on. After that cluster, it is powered off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub switched_on_for: Option<String>,
-    /// The wipe of its disks after it left its last cluster.
+    /// The wipe of the disks after the host left its last cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wipe: Option<Wipe>,
     /// The hold that poolctl set because the disks could not be wiped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wipe_hold: Option<WipeHold>,
-    /// Registered, Inspected, PoweredOn.
+    /// The conditions Registered, Inspected and PoweredOn.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
@@ -290,7 +290,7 @@ pub struct Provisioning {
     /// The uid of the host.
     #[serde(rename = "ID")]
     pub id: String,
-    /// The image that was attached and booted from.
+    /// The image that the host booted from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<Image>,
 }

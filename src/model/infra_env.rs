@@ -29,10 +29,10 @@ pub const IMAGE_CREATED: ConditionType = ConditionType::ImageCreated;
 pub struct InfraEnv {
     /// Name, namespace, labels and annotations.
     pub metadata: Meta,
-    /// The image, and how its hosts are treated.
+    /// Settings of the discovery image and of the hosts that boot it.
     #[serde(default)]
     pub spec: InfraEnvSpec,
-    /// What became of it, written by poolctl.
+    /// The state of the discovery image, written by poolctl.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub status: InfraEnvStatus,
     /// Tokens with which hosts register; never on the wire.
@@ -43,57 +43,57 @@ pub struct InfraEnv {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct InfraEnvSpec {
-    /// A Secret with .dockerconfigjson for discovery. Clusters have their own.
+    /// A Secret with the pull secret (.dockerconfigjson) for discovery. Clusters have their own.
     pub pull_secret_ref: LocalRef,
-    /// Hosts that boot from its image belong to this cluster at once; it cannot be changed later.
+    /// Hosts that boot the image are bound to this cluster. It cannot be changed later.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_ref: Option<ClusterReference>,
     /// Architecture of its hosts: `x86_64` (default), aarch64, arm64, ppc64le or s390x; immutable.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cpu_architecture: String,
-    /// Version of the discovery image; not with clusterRef. Kept for others; no effect here.
+    /// Version of the discovery image; not with clusterRef. Stored but not used by poolctl.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub os_image_version: String,
-    /// Proxies that its hosts use.
+    /// Proxies of the hosts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<Proxy>,
-    /// Time servers beside those of the network.
+    /// Additional NTP servers of the hosts.
     #[serde(rename = "additionalNTPSources", skip_serializing_if = "Vec::is_empty")]
     pub additional_ntp_sources: Vec<String>,
-    /// Time servers instead of those of the network.
+    /// NTP servers of the hosts, instead of those of the network.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ntp_sources: Vec<String>,
-    /// SSH keys that may log in to its hosts during discovery.
+    /// SSH public keys that may log in to the hosts during discovery.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ssh_authorized_key: String,
-    /// Labels that new Agents get; later changes do not apply to existing Agents.
+    /// Labels for new Agents. A later change does not apply to existing Agents.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub agent_labels: BTreeMap<String, String>,
-    /// Which `NMStateConfigs` are put into the image; empty selects none.
+    /// Selects the `NMStateConfigs` for the image; an empty selector selects none.
     #[serde(rename = "nmStateConfigLabelSelector", skip_serializing_if = "is_zero")]
     pub nm_state_config_label_selector: LabelSelector,
-    /// Ignition that is merged over that of the image, as JSON.
+    /// Ignition config in JSON that is merged into that of the image.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ignition_config_override: String,
-    /// `DiscoveryImageAlways` or `BootOrderControl`; kept for other programs, no effect here.
+    /// `DiscoveryImageAlways` or `BootOrderControl`. Stored but not used by poolctl.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ipxe_script_type: String,
-    /// What is appended to, replaced in or deleted from the kernel's arguments of an image.
+    /// Changes of the kernel arguments of the image.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kernel_arguments: Vec<KernelArgument>,
-    /// Certificates that its hosts trust, in PEM.
+    /// CA certificates that the hosts trust, in PEM.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub additional_trust_bundle: String,
-    /// Kept for other programs; no effect here.
+    /// Stored for other programs; poolctl does not use it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mirror_registry_ref: Option<Value>,
-    /// full-iso or minimal-iso; kept for other programs, no effect here: images are always full.
+    /// full-iso or minimal-iso. Stored but not used by poolctl: images are always full.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub image_type: String,
     /// How many seconds a host waits for its network before it reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network_discovery_delay_seconds: Option<u64>,
-    /// Whether its hosts are approved automatically.
+    /// Whether the hosts are approved automatically.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_approval: Option<AgentApproval>,
 }
@@ -115,7 +115,7 @@ pub struct Proxy {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KernelArgument {
-    /// append, replace or delete.
+    /// Operation: append, replace or delete.
     pub operation: String,
     /// The argument, such as rd.net.timeout.carrier=60.
     pub value: String,
@@ -144,7 +144,7 @@ pub struct LabelSelector {
 pub struct LabelRequirement {
     /// Key of the label.
     pub key: String,
-    /// In, `NotIn`, Exists or `DoesNotExist`.
+    /// Operator: In, `NotIn`, Exists or `DoesNotExist`.
     pub operator: String,
     /// Values for In and `NotIn`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -187,16 +187,16 @@ pub struct InfraEnvStatus {
     /// When the image was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_time: Option<Time>,
-    /// `ImageCreated`.
+    /// The condition `ImageCreated`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// Selects its Agents.
+    /// Label selector of the Agents of the `InfraEnv`.
     #[serde(skip_serializing_if = "is_zero")]
     pub agent_label_selector: LabelSelector,
-    /// SHA-256 of what the image was made from. If that has changed, the image is too old.
+    /// SHA-256 of the settings in the image. If they change, the image is outdated.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub image_hash: String,
-    /// Tokens with which hosts register. Only an export with secrets has them.
+    /// Tokens with which hosts register. Only an export with secrets contains them.
     #[serde(skip_serializing)]
     pub tokens: Vec<Token>,
 }
@@ -209,12 +209,12 @@ pub struct Token {
     pub id: String,
     /// SHA-256 of the token that a host sends.
     pub hash: String,
-    /// When it was made.
+    /// When the token was created.
     pub created: Time,
-    /// When it expires.
+    /// When the token expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<Time>,
-    /// When it was revoked.
+    /// When the token was revoked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revoked: Option<Time>,
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InventoryEntry {
-    /// ClusterDeploymentCustomization; it may be left out.
+    /// Kind: ClusterDeploymentCustomization (default).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// Name of the customization, in the pool's namespace.
@@ -27,15 +27,15 @@ pub struct InventoryStatus {
     /// Available, Reserved, To Be Updated, To Be Deleted, Broken by configuration, Broken by cloud,
     /// Missing or Unavailable.
     pub status: EntryStatus,
-    /// How many more clusters may be given up before the entry is broken by cloud.
+    /// How many more clusters may fail to install before the entry is Broken by cloud.
     pub attempts: u32,
-    /// The cluster of this pool that uses it.
+    /// The cluster of this pool that uses the customization.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cluster_deployment: String,
-    /// Whether it is unavailable because another cluster has its name in DNS.
+    /// Whether it is unavailable because another cluster has the same DNS name.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub name_taken: bool,
-    /// Why it cannot be used, or what it waits for.
+    /// Why the customization cannot be used, or what it waits for.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
@@ -58,7 +58,7 @@ pub enum EntryStatus {
     BrokenByCloud,
     /// The pool lists it, but it does not exist.
     Missing,
-    /// Another pool uses it, or another cluster has its name in DNS.
+    /// Another pool uses it, or another cluster has the same DNS name.
     Unavailable,
     /// The pool does not list it any more, but one of its clusters has it.
     #[serde(rename = "To Be Deleted")]

@@ -197,7 +197,7 @@ impl Reference {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IpClaim {
-    /// Name, namespace, labels; annotation ipAddress asks for one address.
+    /// Name, namespace, labels and annotations. The annotation ipAddress requests one address.
     pub metadata: Meta,
     /// The pool to lease from.
     pub spec: IpClaimSpec,
@@ -211,7 +211,7 @@ pub struct IpClaim {
 pub struct IpClaimSpec {
     /// The IPPool.
     pub pool: Reference,
-    /// The object that needs the address. Accepted, not kept.
+    /// The object that needs the address. Accepted but not stored.
     #[serde(default, skip_serializing)]
     pub owner: Option<Reference>,
 }
@@ -219,10 +219,10 @@ pub struct IpClaimSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct IpClaimStatus {
-    /// Its IPAddress.
+    /// The IPAddress of the claim.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<Reference>,
-    /// The same, under an earlier name. Accepted, not kept.
+    /// The same, under an earlier name. Accepted but not stored.
     #[serde(skip_serializing)]
     pub ip_address: Option<Reference>,
     /// Why the claim has no address.
@@ -248,13 +248,13 @@ pub struct Reference {
     /// Its group.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub api_group: String,
-    /// Its uid; accepted, not used.
+    /// Its uid; accepted but not used.
     #[serde(default, skip_serializing)]
     pub uid: String,
-    /// Accepted, not used.
+    /// Accepted but not used.
     #[serde(default, skip_serializing)]
     pub resource_version: String,
-    /// Accepted, not used.
+    /// Accepted but not used.
     #[serde(default, skip_serializing)]
     pub field_path: String,
 }
@@ -266,7 +266,7 @@ pub struct IpAddress {
     pub metadata: Meta,
     /// The lease.
     pub spec: IpAddressSpec,
-    /// Accepted, not kept.
+    /// Accepted but not stored.
     #[serde(default, skip_serializing)]
     pub status: Option<AnyStatus>,
 }
@@ -274,7 +274,7 @@ pub struct IpAddress {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AnyStatus {
-    /// Accepted, not kept.
+    /// Accepted but not stored.
     pub ready: bool,
 }
 

@@ -29,7 +29,7 @@ pub struct IpPool {
     pub metadata: Meta,
     /// The addresses of the pool, and how they are leased.
     pub spec: IpPoolSpec,
-    /// Which claims have which addresses; made when it is read.
+    /// The addresses of the claims, computed when the pool is read.
     #[serde(default, skip_serializing_if = "is_default")]
     pub status: IpPoolStatus,
 }
@@ -37,19 +37,19 @@ pub struct IpPool {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct IpPoolSpec {
-    /// A cluster; the pool is paused while that cluster is.
+    /// Name of a cluster. While that cluster is paused, the pool is paused too.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cluster_name: String,
     /// Ranges, in the order in which they are used.
     #[serde(default)]
     pub pools: Vec<Range>,
-    /// sequential or random. It cannot be changed.
+    /// Which free address is leased: sequential or random. It cannot be changed later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocation_strategy: Option<String>,
-    /// Addresses for claims of these names only.
+    /// Reserved addresses by claim name: only the claim with the name gets the address.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pre_allocations: BTreeMap<String, String>,
-    /// Length of the network prefix, unless a range has its own.
+    /// Prefix length of the network, unless a range has its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix: Option<i64>,
     /// Gateway, unless a range has its own.
@@ -58,7 +58,7 @@ pub struct IpPoolSpec {
     /// DNS servers, unless a range has its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dns_servers: Vec<String>,
-    /// What the names of IPAddresses begin with; the pool's name, unless given.
+    /// Prefix of the names of IPAddresses; by default the name of the pool.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name_prefix: String,
 }
@@ -72,7 +72,7 @@ pub struct Range {
     /// Last address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<String>,
-    /// Network. First and last address follow from it, unless given.
+    /// Network in CIDR notation; start and end follow from it if they are not set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subnet: Option<String>,
     /// Length of the network prefix.
@@ -89,10 +89,10 @@ pub struct Range {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct IpPoolStatus {
-    /// When a lease last came or went.
+    /// When an address was last leased or released.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_updated: Option<Time>,
-    /// Addresses by claim.
+    /// Leased addresses by claim name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub allocations: BTreeMap<String, String>,
     /// The same, under the name that metal3 gives it.
@@ -104,7 +104,7 @@ pub struct IpPoolStatus {
     /// total, used, reserved, free and outOfRange; text where no JSON number is large enough.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ip_addresses: Option<Value>,
-    /// The claims that had its addresses, in order; written by export, for import.
+    /// Earlier and current claims of the addresses, in order. Written by export, for import.
     #[serde(skip_serializing)]
     pub history: Vec<Tenant>,
 }
@@ -122,9 +122,9 @@ pub struct Tenant {
     pub pool: String,
     /// The claim.
     pub claim: String,
-    /// When it was leased.
+    /// When the address was leased.
     pub since: Time,
-    /// When it was released; none if the claim still has it.
+    /// When the address was released; empty if the claim still has it.
     #[serde(default)]
     pub until: Option<Time>,
 }

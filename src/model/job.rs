@@ -212,9 +212,9 @@ pub struct Installation {
 pub struct JobDocument {
     /// Its id.
     pub metadata: JobMeta,
-    /// What is done, and to which object.
+    /// The work, and the objects that it is for.
     pub spec: JobSpec,
-    /// What became of it. A job without this was interrupted.
+    /// The result. In an import, a job without status counts as interrupted.
     #[serde(default)]
     pub status: JobStatus,
 }
@@ -232,21 +232,21 @@ pub struct JobSpec {
     /// What is done: provision, deprovision, start, stop, health, cycle, state, attach, eject,
     /// inspect, add-nodes or wipe.
     pub verb: String,
-    /// The cluster it is done to.
+    /// The cluster of the job.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cluster: String,
-    /// The hosts it is done to, with their namespaces.
+    /// The hosts of the job, with their namespaces.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
-    /// Namespace of that cluster's pool.
+    /// Namespace of the cluster's pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool_namespace: Option<String>,
-    /// That cluster's pool.
+    /// The cluster's pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
     /// The name of the driver, of which `poolctl driver list` lists all; exec for any exec:NAME.
     pub driver: String,
-    /// 1 for the first try.
+    /// Number of the attempt, from 1.
     pub attempt: u32,
     /// Which provision job of its pool this is, from 1; 0 for other verbs.
     pub ordinal: u32,
@@ -255,16 +255,16 @@ pub struct JobSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobStatus {
-    /// When it was started.
+    /// When the job was started.
     #[serde(default)]
     pub started: Time,
-    /// When it ended. A job without this still runs.
+    /// When the job ended; empty while it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Time>,
-    /// How it ended: succeeded, failed, cancelled or interrupted.
+    /// Outcome: succeeded, failed, cancelled or interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
-    /// What the driver said when it failed.
+    /// Error message of the driver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }

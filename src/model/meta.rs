@@ -67,19 +67,19 @@ pub struct Meta {
     /// Namespace; empty for cluster-scoped kinds.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Identity, given by poolctl.
+    /// Unique id, assigned by poolctl.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
     /// When the object was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Time>,
-    /// When its deletion was asked for.
+    /// When the deletion was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Time>,
-    /// Grows with every change of the spec.
+    /// Version of the spec; every change of the spec increases it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub generation: i64,
-    /// Words by which objects are selected.
+    /// Keys and values for selecting objects.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// Options without a field, and data of other tools.
@@ -151,13 +151,13 @@ pub struct OwnerReference {
     pub kind: String,
     /// The owner's name.
     pub name: String,
-    /// The owner's identity.
+    /// The owner's uid.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// Whether the owner controls it. Kept and given back; no effect here.
+    /// Whether the owner controls it. Stored but not used by poolctl.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<bool>,
-    /// Whether the owner waits until it is gone. Kept and given back; no effect here.
+    /// Whether the owner is deleted only after this object. Stored but not used by poolctl.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_owner_deletion: Option<bool>,
 }

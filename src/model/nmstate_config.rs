@@ -22,7 +22,7 @@ pub struct NMStateConfig {
 pub struct NMStateConfigSpec {
     /// The interfaces of the configuration, and their MAC addresses.
     pub interfaces: Vec<NMStateInterface>,
-    /// The configuration of nmstate. Its interfaces have the names above.
+    /// The configuration in the format of nmstate. It uses the names in interfaces.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub config: Value,
 }

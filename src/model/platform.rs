@@ -202,16 +202,16 @@ pub struct Cloud {
     /// On gcp, access to the API server by Private Service Connect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub private_service_connect: Option<Map<String, Value>>,
-    /// On aws, tags for everything that is made there.
+    /// On aws, tags for all resources that are created.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub user_tags: BTreeMap<String, String>,
     /// On azure, the resource group with the DNS zone of the base domain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_domain_resource_group_name: Option<String>,
-    /// On azure, the environment; AzurePublicCloud without it.
+    /// On azure, the cloud environment; AzurePublicCloud by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cloud_name: Option<String>,
-    /// On gcp, whether what is on local SSDs is discarded when a cluster hibernates.
+    /// On gcp, whether data on local SSDs is discarded when a cluster hibernates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub discard_local_ssd_on_hibernate: Option<bool>,
     /// On ibmcloud, the ID of the account.
@@ -225,12 +225,12 @@ pub struct Cloud {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct OpenStack {
-    /// Entry of clouds.yaml.
+    /// Name of the entry in clouds.yaml.
     pub cloud: String,
     /// A Secret with clouds.yaml, copied to each cluster of a pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials_secret_ref: Option<LocalRef>,
-    /// A Secret with OpenStack's CA certificates. Kept and given back; never read here.
+    /// A Secret with OpenStack's CA certificates. Stored but not used by poolctl.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificates_secret_ref: Option<LocalRef>,
     /// Whether trunk ports are used.
@@ -244,7 +244,7 @@ pub struct VSphere {
     /// A Secret with vCenter's credentials, copied to each cluster of a pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials_secret_ref: Option<LocalRef>,
-    /// A Secret with vCenter's CA certificates. Kept and given back; never read here.
+    /// A Secret with vCenter's CA certificates. Stored but not used by poolctl.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificates_secret_ref: Option<LocalRef>,
     /// Name or address of the vCenter.
@@ -265,7 +265,7 @@ pub struct VSphere {
     /// Network of the machines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<String>,
-    /// The vCenters, failure domains and VIPs; upstream prefers it to the single fields.
+    /// The vCenters, failure domains and VIPs. Prefer it to the single fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub infrastructure: Option<Map<String, Value>>,
 }
@@ -276,7 +276,7 @@ pub struct Nutanix {
     /// A Secret with Nutanix's credentials, copied to each cluster of a pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials_secret_ref: Option<LocalRef>,
-    /// A Secret with Prism Central's CA certificates. Kept and given back; never read here.
+    /// A Secret with Prism Central's CA certificates. Stored but not used by poolctl.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificates_secret_ref: Option<LocalRef>,
     /// Prism Elements, each with its subnets and storage.
@@ -294,13 +294,13 @@ pub struct Ovirt {
     /// A Secret with oVirt's credentials, copied to each cluster of a pool.
     #[serde(rename = "credentialsSecretRef", skip_serializing_if = "Option::is_none")]
     pub credentials_secret_ref: Option<LocalRef>,
-    /// A Secret with oVirt's CA certificates. Kept and given back; never read here.
+    /// A Secret with oVirt's CA certificates. Stored but not used by poolctl.
     #[serde(rename = "certificatesSecretRef", skip_serializing_if = "Option::is_none")]
     pub certificates_secret_ref: Option<LocalRef>,
     /// The oVirt cluster that the machines run in.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ovirt_cluster_id: String,
-    /// Network of the machines; ovirtmgmt without it.
+    /// Network of the machines; ovirtmgmt by default.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ovirt_network_name: String,
     /// Storage domain of the machines' disks.

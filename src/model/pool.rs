@@ -22,9 +22,9 @@ pub use super::annotations::{ALLOWED_PATHS, REFRESH, STRICT_PATCHES, WAKE_NEXT_A
 pub struct ClusterPool {
     /// Name, namespace, labels and annotations.
     pub metadata: Meta,
-    /// What the pool should be.
+    /// The desired state of the pool.
     pub spec: PoolSpec,
-    /// What the pool is, written by poolctl.
+    /// The observed state of the pool, written by poolctl.
     #[serde(default)]
     pub status: PoolStatus,
 }
@@ -32,15 +32,15 @@ pub struct ClusterPool {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PoolSpec {
-    /// Annotations put on each new cluster.
+    /// Annotations for each new cluster.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// Domain below which each cluster gets its own domain.
+    /// Base domain; a cluster's domain is NAME.BASEDOMAIN.
     pub base_domain: String,
     /// How long claims may keep their clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_lifetime: Option<ClaimLifetime>,
-    /// A customization whose manifest patches every cluster of the pool gets.
+    /// A customization whose manifest patches apply to every cluster of the pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub customization_ref: Option<LocalRef>,
     /// A claimed cluster hibernates after it has run this long.
@@ -51,38 +51,38 @@ pub struct PoolSpec {
     pub hibernation_config: Option<HibernationConfig>,
     /// The ClusterImageSet that clusters are installed from.
     pub image_set_ref: LocalRef,
-    /// How many installations of a cluster are tried; without it, there is no end.
+    /// Maximum number of installation attempts for a cluster; without it, there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub install_attempts_limit: Option<u32>,
     /// A Secret whose `install-config.yaml` is the template of every cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub install_config_secret_template_ref: Option<LocalRef>,
-    /// Environment of the installer.
+    /// Environment variables of the installer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub installer_env: Vec<EnvVar>,
     /// Customizations, each used by at most one cluster at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inventory: Option<Vec<InventoryEntry>>,
-    /// Labels put on each new cluster.
+    /// Labels for each new cluster.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Limit of clusters that are installing or deprovisioning at a time.
+    /// Maximum number of clusters that are installed or destroyed at the same time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_concurrent: Option<u32>,
-    /// Limit of clusters, claimed ones included.
+    /// Maximum number of clusters, including claimed clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_size: Option<u32>,
-    /// The platform that clusters are made on; exactly one.
+    /// The platform of the clusters; set exactly one.
     pub platform: Platform,
-    /// A Secret with `.dockerconfigjson`.
+    /// A Secret with the pull secret (`.dockerconfigjson`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pull_secret_ref: Option<LocalRef>,
-    /// Unclaimed clusters kept running; the rest hibernate.
+    /// Number of unclaimed clusters that run; the others hibernate.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub running_count: u32,
-    /// Unclaimed clusters to keep.
+    /// Number of unclaimed clusters to keep.
     pub size: u32,
-    /// Kept and given back; poolctl makes no machine pools.
+    /// Stored but not used: poolctl makes no machine pools.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub skip_machine_pools: bool,
 }
@@ -113,45 +113,45 @@ pub struct HibernationConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct PoolStatus {
-    /// Unclaimed clusters, installing and broken ones too.
+    /// Unclaimed clusters, including installing and broken clusters.
     pub size: u32,
-    /// Unclaimed, installed, not running.
+    /// Unclaimed clusters that are installed and do not run.
     pub standby: u32,
-    /// Unclaimed, installed, running.
+    /// Unclaimed clusters that are installed and run.
     pub ready: u32,
-    /// Unclaimed, not installed yet and not given up.
+    /// Unclaimed clusters that are not installed yet and can still be installed.
     pub installing: u32,
-    /// Unclaimed, given up or too slow to wake.
+    /// Unclaimed clusters that failed to install or to wake.
     pub broken: u32,
-    /// Clusters with a claim, those being deleted too.
+    /// Claimed clusters, including those that are being deleted.
     pub claimed: u32,
-    /// Clusters being deleted, claimed ones too.
+    /// Clusters that are being deleted, including claimed clusters.
     pub deleting: u32,
-    /// Claims that wait.
+    /// Claims that wait for a cluster.
     pub pending: u32,
-    /// Unclaimed, made from another version of the pool.
+    /// Unclaimed clusters of an older version of the pool.
     pub stale: u32,
-    /// Clusters that run, claimed ones too.
+    /// Clusters that run, including claimed clusters.
     pub running: u32,
-    /// Usable, free customizations of the inventory.
+    /// Customizations of the inventory that are usable and free.
     pub free_customizations: u32,
     /// Random names drawn so far.
     pub ordinal: u64,
     /// Provision jobs started so far.
     pub provisions: u32,
-    /// The schedule, and the last of its times that was acted on.
+    /// The schedule, and the last time at which it was applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<ScheduleStatus>,
-    /// What happened since the pool was made, for `metrics`.
+    /// Counters since the pool was created, for `metrics`.
     #[serde(skip_serializing_if = "is_zero")]
     pub history: PoolHistory,
-    /// Clusters that were given up since the last one was installed.
+    /// Number of clusters that failed to install since the last one was installed.
     #[serde(skip_serializing_if = "is_zero")]
     pub given_up_in_a_row: u32,
-    /// Why installations fail one after another, and until when none begins.
+    /// Why installations are paused after failures, and until when.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub install_pause: Option<InstallPause>,
-    /// How many seconds the last wakings took, the latest last.
+    /// Wake times of the last clusters in seconds, the latest last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub wakings: Vec<u32>,
     /// Each entry of spec.inventory by name, as this pool sees it.
@@ -171,9 +171,9 @@ pub const CLAIM_DELAY_BOUNDS: [i64; 7] = [1, 30, 120, 600, 1800, 3000, 7200];
 pub struct PoolHistory {
     /// Claims by the time they waited: up to 1 s, 30 s, 2 min, 10 min, 30 min, 50 min, 2 h, longer.
     pub assigned: [u32; CLAIM_DELAY_BOUNDS.len() + 1],
-    /// How long all of them waited, in seconds.
+    /// Total waiting time of these claims, in seconds.
     pub waited: i64,
-    /// Stale clusters that were replaced.
+    /// Number of stale clusters that were replaced.
     pub stale_deleted: u32,
 }
 
@@ -214,16 +214,16 @@ impl PoolHistory {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InstallPause {
-    /// Waves of failures so far; each makes the next pause twice as long, up to an hour.
+    /// Number of pauses so far. Each pause is twice as long as the one before, up to 1 hour.
     pub failures: u32,
-    /// When the first of them failed.
+    /// When the first of these failures happened.
     pub since: Time,
-    /// Until when no installation begins; none while the next one is tried.
+    /// End of the pause; empty while the next installation is tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Time>,
-    /// The last message of the installer.
+    /// The last error message of the installer.
     pub cause: String,
-    /// The pool's generation then: a pool that is changed is tried again at once.
+    /// The generation of the pool at that time. A change of the pool ends the pause at once.
     pub generation: i64,
 }
 
@@ -231,9 +231,9 @@ pub struct InstallPause {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleStatus {
-    /// The lines that are followed: as long as they are the annotation's.
+    /// The schedule that is in effect; it is compared with the annotation.
     pub lines: String,
-    /// The last tick that was acted on, or when the schedule came.
+    /// The last time at which a line was applied, or when the schedule was set.
     pub last: Time,
 }
 

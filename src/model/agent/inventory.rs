@@ -11,16 +11,16 @@ use crate::model::time::Time;
 pub struct Inventory {
     /// The hostname that the machine has.
     pub hostname: String,
-    /// IPv4 address of its management controller.
+    /// IPv4 address of the management controller.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub bmc_address: String,
-    /// IPv6 address of its management controller.
+    /// IPv6 address of the management controller.
     #[serde(rename = "bmcV6Address", skip_serializing_if = "String::is_empty")]
     pub bmc_v6_address: String,
     /// When the inventory was reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub report_time: Option<Time>,
-    /// Memory.
+    /// Memory (RAM).
     pub memory: Memory,
     /// Processors.
     pub cpu: Cpu,
@@ -30,7 +30,7 @@ pub struct Inventory {
     pub disks: Vec<Disk>,
     /// How the machine was booted.
     pub boot: Boot,
-    /// The maker of the machine.
+    /// Vendor, product and serial number of the machine.
     pub system_vendor: SystemVendor,
     /// Graphics cards and accelerators.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -38,10 +38,10 @@ pub struct Inventory {
     /// Routes to networks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<Route>,
-    /// Version of its trusted platform module.
+    /// Version of the trusted platform module (TPM).
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tpm_version: String,
-    /// What the agent left out because there was too much of it.
+    /// Data that the agent left out because the report was too large.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncation: Option<Truncation>,
 }
@@ -51,9 +51,9 @@ pub struct Inventory {
 pub struct Memory {
     /// Size in bytes.
     pub physical_bytes: u64,
-    /// How much of it programs can use, in bytes.
+    /// Usable size in bytes.
     pub usable_bytes: u64,
-    /// How it was measured: dmidecode, ghw or meminfo.
+    /// Source of the sizes: dmidecode, ghw or meminfo.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub physical_bytes_method: String,
 }
@@ -61,13 +61,13 @@ pub struct Memory {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Cpu {
-    /// Number of threads.
+    /// Number of CPU threads.
     pub count: u64,
     /// Highest frequency, in MHz.
     pub clock_megahertz: u64,
-    /// Features of the processor.
+    /// CPU features (flags).
     pub flags: Vec<String>,
-    /// The model, as its maker names it.
+    /// Model name.
     pub model_name: String,
     /// Architecture: `x86_64`, aarch64, ...
     pub architecture: String,
@@ -76,37 +76,37 @@ pub struct Cpu {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Interface {
-    /// Name on the machine.
+    /// Name of the interface in the operating system.
     pub name: String,
     /// MAC address, lower case with colons.
     pub mac_address: String,
     /// Type: physical, vlan or bond.
     #[serde(rename = "type", skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// IPv4 addresses with prefixes.
+    /// IPv4 addresses with prefix lengths.
     #[serde(rename = "ipV4Addresses")]
     pub ipv4_addresses: Vec<String>,
-    /// IPv6 addresses with prefixes.
+    /// IPv6 addresses with prefix lengths.
     #[serde(rename = "ipV6Addresses")]
     pub ipv6_addresses: Vec<String>,
     /// Whether a cable is connected.
     pub has_carrier: bool,
-    /// The largest packet, in bytes.
+    /// MTU (largest packet) in bytes.
     pub mtu: u64,
     /// Speed in Mbit/s; -1 if it is not known.
     pub speed_mbps: i64,
     /// Flags: up, broadcast, ...
     pub flags: Vec<String>,
-    /// Its maker.
+    /// Vendor.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub vendor: String,
-    /// Its model.
+    /// Model.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub product: String,
-    /// Name that the firmware gives it.
+    /// Name that the firmware gives the interface.
     #[serde(rename = "biosDevName", skip_serializing_if = "String::is_empty")]
     pub bios_dev_name: String,
-    /// Client id of its DHCP lease.
+    /// Client id of the DHCP lease.
     #[serde(rename = "clientID", skip_serializing_if = "String::is_empty")]
     pub client_id: String,
 }
@@ -115,62 +115,62 @@ pub struct Interface {
 #[serde(rename_all = "camelCase", default)]
 #[expect(clippy::struct_excessive_bools, reason = "as the wire has it")]
 pub struct Disk {
-    /// The first of these paths that it has: by identity, by place, by name.
+    /// The first path that exists of byID, byPath and path.
     pub id: String,
-    /// Name that the kernel gives it.
+    /// Name that the kernel gives the disk.
     pub name: String,
     /// Path: /dev/NAME.
     pub path: String,
-    /// Path by identity.
+    /// Path below /dev/disk/by-id.
     #[serde(rename = "byID", skip_serializing_if = "String::is_empty")]
     pub by_id: String,
-    /// Path by place.
+    /// Path below /dev/disk/by-path.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub by_path: String,
     /// Type: HDD, SSD, Multipath, ...
     pub drive_type: String,
-    /// Host, channel, target and LUN.
+    /// SCSI address: host, channel, target and LUN.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub hctl: String,
-    /// Its maker.
+    /// Vendor.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub vendor: String,
-    /// Its model.
+    /// Model.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub model: String,
-    /// Its serial number.
+    /// Serial number.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub serial: String,
-    /// Its World Wide Name.
+    /// World Wide Name (WWN).
     #[serde(skip_serializing_if = "String::is_empty")]
     pub wwn: String,
     /// Size in bytes.
     pub size_bytes: u64,
-    /// Whether the machine booted from it or could.
+    /// Whether the machine can boot from the disk, or did.
     pub bootable: bool,
-    /// Whether it can be removed.
+    /// Whether the disk is removable.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub removable: bool,
-    /// Whether the agent runs from it.
+    /// Whether the disk holds the image that the agent runs from.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_installation_media: bool,
-    /// Whether it has a UUID; virtual disks of vSphere have one if disk.EnableUUID is set.
+    /// Whether the disk has a UUID. Virtual disks of vSphere have one if disk.EnableUUID is set.
     #[serde(rename = "hasUUID")]
     pub has_uuid: bool,
-    /// Output of its self-test.
+    /// Output of the SMART self-test.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub smart: String,
-    /// How fast it is, if that was measured.
+    /// Measured speed of the disk, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub io_perf: Option<IoPerf>,
-    /// Whether it can be installed on, judged by the agent and then by poolctl.
+    /// Whether a cluster can be installed on the disk, checked by the agent and by poolctl.
     pub installation_eligibility: Eligibility,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct IoPerf {
-    /// 99 of 100 syncs take less than this.
+    /// 99 % of sync operations take less time than this, in milliseconds.
     pub sync_duration_milliseconds: u64,
 }
 
@@ -179,10 +179,9 @@ pub struct IoPerf {
 pub struct Eligibility {
     /// Whether the cluster may be installed on the disk.
     pub eligible: bool,
-    /// Why it may not be installed there.
+    /// Why the cluster may not be installed on the disk.
     pub not_eligible_reasons: Vec<String>,
-    /// The reasons that poolctl has found, not the agent; they are computed again whenever the disk
-    /// is judged.
+    /// The reasons that poolctl found, not the agent. poolctl computes them again for each check.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub judged_reasons: Vec<String>,
 }
@@ -218,7 +217,7 @@ pub struct Boot {
     /// Secure boot: Enabled, Disabled, NotSupported or Unknown.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub secure_boot_state: String,
-    /// Arguments of the kernel.
+    /// Kernel arguments.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub command_line: String,
 }
@@ -226,11 +225,11 @@ pub struct Boot {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SystemVendor {
-    /// Its maker.
+    /// Vendor.
     pub manufacturer: String,
-    /// Its model.
+    /// Model.
     pub product_name: String,
-    /// Its serial number.
+    /// Serial number.
     pub serial_number: String,
     /// Whether it is a virtual machine.
     #[serde(rename = "virtual")]
@@ -240,16 +239,16 @@ pub struct SystemVendor {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Gpu {
-    /// Address of the slot.
+    /// Address of the PCI slot.
     pub address: String,
-    /// Its model, as a number.
+    /// Model id.
     #[serde(rename = "deviceID")]
     pub device_id: String,
-    /// Its model.
+    /// Model.
     pub name: String,
-    /// Its maker.
+    /// Vendor.
     pub vendor: String,
-    /// Its maker, as a number.
+    /// Vendor id.
     #[serde(rename = "vendorID")]
     pub vendor_id: String,
 }
@@ -257,26 +256,26 @@ pub struct Gpu {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Route {
-    /// Destination network; 0.0.0.0 or :: for all.
+    /// Destination network; 0.0.0.0 or :: is the default route.
     pub destination: String,
     /// Address family: 2 for IPv4, 10 for IPv6.
     pub family: u64,
-    /// The next router.
+    /// Gateway of the route.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub gateway: String,
-    /// The interface that it uses.
+    /// Network interface of the route.
     pub interface: String,
-    /// Of several routes the one with the lowest metric is used.
+    /// Metric: the route with the lowest metric is used.
     pub metric: i64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Truncation {
-    /// How much was left out: partial or full.
+    /// How much data was left out: partial or full.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What was left out.
+    /// Which data was left out.
     pub reasons: Vec<String>,
 }
 

@@ -10,62 +10,62 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HostState {
-    /// Registered, nothing known of it yet.
+    /// Free: registered, but its hardware is not known yet.
     #[default]
     DiscoveringUnbound,
-    /// Too small for any role, or with a name that cannot be one.
+    /// Free: too small for any role, or its hostname is invalid.
     InsufficientUnbound,
-    /// Free, and good for a cluster.
+    /// Free: suitable for a cluster.
     KnownUnbound,
-    /// Free, and silent.
+    /// Free: does not report any more.
     DisconnectedUnbound,
-    /// Retired: it goes on in a cluster that was left running.
+    /// Retired: still runs in a cluster that poolctl does not manage any more.
     DisabledUnbound,
-    /// Has a cluster, and is to register again for it.
+    /// Bound to a cluster, and must register again.
     Binding,
-    /// Has none any more, and is to register again.
+    /// Unbound from its cluster, and must register again.
     Unbinding,
-    /// Somebody has to boot it from the discovery image.
+    /// Unbound: a person must boot the host from the discovery image.
     UnbindingPendingUserAction,
-    /// It is on its way back to the discovery image by itself.
+    /// Unbound: poolctl prepares to boot the host from the discovery image.
     Reclaiming,
-    /// It is being booted from there.
+    /// Unbound: the host boots from the discovery image.
     ReclaimingRebooting,
-    /// Bound, nothing known of it yet.
+    /// Bound: its hardware is not known yet.
     Discovering,
-    /// Bound, and good for its cluster.
+    /// Bound: suitable for its cluster.
     Known,
-    /// Bound, and not good enough for its cluster.
+    /// Bound: does not meet the requirements of its cluster.
     Insufficient,
-    /// Its cluster does not say enough.
+    /// Bound: settings of its cluster are missing.
     PendingForInput,
-    /// Bound, and silent.
+    /// Bound: does not report any more.
     Disconnected,
-    /// Never entered; imported states have it.
+    /// Used only in imported objects.
     Disabled,
-    /// Looked at before the installation.
+    /// The host is checked before the installation.
     PreparingForInstallation,
-    /// That failed.
+    /// The check before the installation failed.
     PreparingFailed,
-    /// That went well.
+    /// The check before the installation passed.
     PreparingSuccessful,
-    /// Its cluster is being installed.
+    /// The installation of its cluster has begun.
     Installing,
-    /// It is being installed itself.
+    /// The host itself is being installed.
     InstallingInProgress,
-    /// Somebody has to boot it, from the image of its cluster or then from its disk.
+    /// A person must boot the host, from the image of its cluster or later from its disk.
     InstallingPendingUserAction,
-    /// Its installation is being undone.
+    /// The installation of the host is being undone.
     Resetting,
-    /// Somebody has to boot it for that.
+    /// A person must boot the host to undo the installation.
     ResettingPendingUserAction,
-    /// It is a node of its cluster.
+    /// The host is a node of its cluster.
     Installed,
-    /// It joined a cluster that was installed before.
+    /// The host joined a cluster that was already installed.
     AddedToExistingCluster,
-    /// Its installation failed.
+    /// The installation of the host failed.
     Error,
-    /// Its installation was cancelled.
+    /// The installation of the host was cancelled.
     Cancelled,
 }
 

@@ -14,7 +14,7 @@ use crate::model::time::Time;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AgentStatus {
-    /// Whether the host installs the others.
+    /// Whether the host runs the installation of the other hosts.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub bootstrap: bool,
     /// The role that the host has in its cluster, or would get.
@@ -22,7 +22,7 @@ pub struct AgentStatus {
     /// The hardware of the host, as its agent or its controller reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inventory: Option<Inventory>,
-    /// The progress of its installation.
+    /// The progress of the installation.
     #[serde(skip_serializing_if = "is_zero")]
     pub progress: Progress,
     /// The time servers that the host uses.
@@ -31,7 +31,7 @@ pub struct AgentStatus {
     /// `SpecSynced`, Connected, `RequirementsMet`, Validated, Installed, Bound.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// The state of the host, and why it has that.
+    /// The state of the host, with a reason.
     pub debug_info: DebugInfo,
     /// The checks of the host, by category.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -39,22 +39,22 @@ pub struct AgentStatus {
     /// The id of the disk that the host is installed on.
     #[serde(rename = "installation_disk_id", skip_serializing_if = "String::is_empty")]
     pub installation_disk_id: String,
-    /// The node that the host has left in its last cluster.
+    /// The node of the host in the cluster that it left.
     #[serde(rename = "deprovision_info", skip_serializing_if = "Option::is_none")]
     pub deprovision_info: Option<DeprovisionInfo>,
-    /// Host, or `AddToExistingClusterHost`.
+    /// Kind of the host: Host, or `AddToExistingClusterHost`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// The id that the host gives itself. It is unique in its `InfraEnv`.
+    /// The id that the host reports. It is unique in its `InfraEnv`.
     #[serde(rename = "hostID", skip_serializing_if = "String::is_empty")]
     pub host_id: String,
     /// The cluster that the host is bound to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bound_to: Option<ClusterReference>,
-    /// When its state last changed.
+    /// When the state of the host last changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state_since: Option<Time>,
-    /// When an event last said that nobody has booted the host in time.
+    /// When an event last reported that nobody booted the host in time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overdue_noted_at: Option<Time>,
     /// When the host last registered.
@@ -66,34 +66,34 @@ pub struct AgentStatus {
     /// Whether the host cannot read the image that it was booted from.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub media_disconnected: bool,
-    /// Whether the host was found by its management controller, so no agent reports.
+    /// Whether the host was discovered by its management controller; no agent reports then.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub found: bool,
-    /// How many seconds the clock of the host is ahead of this machine's.
+    /// How many seconds the clock of the host is ahead of the clock of poolctl's machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_offset_seconds: Option<i64>,
     /// Images that the host tried to pull.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<ImageReport>,
-    /// Hosts that the host tried to reach.
+    /// Other hosts that the host tried to reach.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub peers: Vec<PeerReport>,
-    /// How often the host failed to join its cluster.
+    /// How many times the host failed to join its cluster.
     #[serde(skip_serializing_if = "is_zero")]
     pub join_failures: u32,
     /// When the host tries again to join its cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub join_again_at: Option<Time>,
-    /// The name of its node. It is fixed when the installation begins.
+    /// The name of the node. It does not change after the installation begins.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub node_name: String,
-    /// MAC addresses and UUID of the board, by which the machine is recognised.
+    /// MAC addresses and mainboard UUID, which identify the machine.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub known_by: Vec<String>,
     /// The hostname that the host reported last.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub known_as: String,
-    /// The SHA-256 of its secret. Only an export with secrets has it.
+    /// The SHA-256 of the host's secret. Only an export with secrets contains it.
     #[serde(rename = "secret_hash", skip_serializing)]
     pub secret_hash: Option<String>,
     /// The other Agent of the same machine.
@@ -108,10 +108,10 @@ pub struct DebugInfo {
     pub state: HostState,
     /// Why the host is in that state, in a sentence.
     pub state_info: String,
-    /// Kept for other programs; no effect here.
+    /// Stored for other programs; poolctl does not use it.
     #[serde(rename = "eventsURL", skip_serializing_if = "String::is_empty")]
     pub events_url: String,
-    /// Kept for other programs; no effect here.
+    /// Stored for other programs; poolctl does not use it.
     #[serde(rename = "logsURL", skip_serializing_if = "String::is_empty")]
     pub logs_url: String,
 }
@@ -125,7 +125,7 @@ pub struct Progress {
     /// The same, in a sentence.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub progress_info: String,
-    /// Whether an event has said that the stage takes too long.
+    /// Whether an event has reported that the stage takes too long.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stage_timed_out: bool,
     /// How much of the installation is done, in percent.
@@ -142,10 +142,10 @@ pub struct Progress {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NtpSource {
-    /// Its name or address.
+    /// Name or address of the time server.
     #[serde(alias = "source_name")]
     pub source_name: String,
-    /// synced, combined, unreachable, error, ...
+    /// State of the time server: synced, combined, unreachable, error, ...
     #[serde(alias = "source_state")]
     pub source_state: String,
 }
@@ -156,7 +156,7 @@ pub struct NtpSource {
 pub struct Validation {
     /// What was checked.
     pub id: String,
-    /// success, failure, pending, error or disabled.
+    /// Result: success, failure, pending, error or disabled.
     pub status: String,
     /// The same, in a sentence.
     pub message: String,
@@ -171,7 +171,7 @@ pub struct DeprovisionInfo {
     pub cluster_namespace: String,
     /// The name of the node there.
     pub node_name: String,
-    /// What keeps the node from being removed.
+    /// Why the node cannot be removed yet.
     pub message: String,
 }
 
@@ -180,7 +180,7 @@ pub struct DeprovisionInfo {
 pub struct ImageReport {
     /// The image.
     pub name: String,
-    /// success or failure.
+    /// Result: success or failure.
     pub result: String,
 }
 

@@ -12,14 +12,14 @@ pub struct MetaData {
     /// MAC addresses of the host.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub from_host_interfaces: Vec<FromHostInterface>,
-    /// Addresses leased from pools.
+    /// Addresses leased from IPPools.
     #[serde(
         rename = "ipAddressesFromIPPool",
         alias = "ipAddressesFromPool",
         skip_serializing_if = "Vec::is_empty"
     )]
     pub ip_addresses_from_ip_pool: Vec<FromPool>,
-    /// Lengths of the network prefixes of those leases.
+    /// Prefix lengths of those leases.
     #[serde(
         rename = "prefixesFromIPPool",
         alias = "prefixesFromPool",
@@ -33,14 +33,14 @@ pub struct MetaData {
         skip_serializing_if = "Vec::is_empty"
     )]
     pub gateways_from_ip_pool: Vec<FromPool>,
-    /// DNS servers of those leases, with commas between them.
+    /// DNS servers of those leases, separated by commas.
     #[serde(
         rename = "dnsServersFromIPPool",
         alias = "dnsServersFromPool",
         skip_serializing_if = "Vec::is_empty"
     )]
     pub dns_servers_from_ip_pool: Vec<FromPool>,
-    /// Numbers that are made from the index of the machine.
+    /// Texts with a number calculated from the index of the machine.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub indexes: Vec<Index>,
     /// The namespace.
@@ -49,10 +49,10 @@ pub struct MetaData {
     /// Names of the machine or of the host.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub object_names: Vec<ObjectName>,
-    /// Labels; empty where there is no such label.
+    /// Values of labels; empty if the label does not exist.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub from_labels: Vec<FromLabel>,
-    /// Annotations; empty where there is no such annotation.
+    /// Values of annotations; empty if the annotation does not exist.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub from_annotations: Vec<FromAnnotation>,
     /// Fixed values.
@@ -69,7 +69,7 @@ pub struct FromHostInterface {
     /// The interface of the host with this name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub interface: String,
-    /// Take the host's bootMACAddress instead.
+    /// Use the host's bootMACAddress instead.
     #[serde(default, rename = "fromBootMAC", skip_serializing_if = "is_zero")]
     pub from_boot_mac: bool,
 }
@@ -83,25 +83,25 @@ pub struct FromPool {
     /// The IPPool.
     #[serde(alias = "Name")]
     pub name: String,
-    /// Kept for other programs; no effect here: it is an IPPool.
+    /// Stored but not used by poolctl: the kind is always IPPool.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// Kept for other programs; no effect here: it is `ipam.metal3.io`.
+    /// Stored but not used by poolctl: the group is always `ipam.metal3.io`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub api_group: String,
 }
 
-/// prefix, then offset + index * step, then suffix.
+/// The value is prefix, then offset + index * step, then suffix.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Index {
     /// The key that is set.
     #[serde(alias = "Key")]
     pub key: String,
-    /// The number of the machine with index 0.
+    /// The number for index 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub offset: u32,
-    /// What is added from one index to the next; 1, unless given.
+    /// The difference between two indexes; default 1.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub step: u32,
     /// Text before the number.

@@ -35,10 +35,10 @@ pub struct Links {
     /// Interfaces.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ethernets: Vec<Ethernet>,
-    /// Several links as one.
+    /// Bonds: several links used as one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bonds: Vec<Bond>,
-    /// VLANs on links.
+    /// VLANs on other links.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub vlans: Vec<Vlan>,
 }
@@ -46,7 +46,7 @@ pub struct Links {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Ethernet {
-    /// The type of the interface; phy is a physical one.
+    /// Type of the interface; phy is a physical interface.
     #[serde(rename = "type")]
     pub kind: EthernetType,
     /// The id by which networks and other links refer to it.
@@ -80,10 +80,10 @@ pub enum EthernetType {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Bond {
-    /// How the load is shared among its links.
+    /// Bond mode: how the load is shared among the links.
     #[serde(rename = "bondMode")]
     pub mode: BondMode,
-    /// What decides which link a packet takes.
+    /// Transmit hash policy: how the link for a packet is chosen.
     #[serde(default, rename = "bondXmitHashPolicy", skip_serializing_if = "Option::is_none")]
     pub xmit_hash_policy: Option<XmitHashPolicy>,
     /// The id by which networks and other links refer to it.
@@ -97,7 +97,7 @@ pub struct Bond {
     /// Its MAC address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mac_address: Option<MacAddress>,
-    /// Other options by name without `bond_`, like miimon: 100.
+    /// Other bond options, without the prefix `bond_`, such as miimon: 100.
     #[serde(
         default,
         deserialize_with = "deserialize_parameters",
@@ -105,7 +105,7 @@ pub struct Bond {
     )]
     #[schemars(extend("type" = ["object", "array"]))]
     pub parameters: BTreeMap<String, Value>,
-    /// Ids of its links.
+    /// Ids of the links of the bond.
     #[serde(default, rename = "bondLinks", skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<String>,
 }
@@ -138,7 +138,7 @@ pub enum XmitHashPolicy {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Vlan {
-    /// Its number, from 0 to 4096.
+    /// VLAN id, from 0 to 4096.
     #[serde(default, rename = "vlanID", skip_serializing_if = "Option::is_none")]
     pub number: Option<u32>,
     /// The id by which networks and other links refer to it.
@@ -167,7 +167,7 @@ pub struct MacAddress {
     /// The MAC address of the host's interface with this name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub from_host_interface: String,
-    /// An annotation that contains it.
+    /// An annotation that contains the MAC address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_annotation: Option<ObjectAnnotation>,
 }
@@ -196,7 +196,7 @@ pub struct Networks {
     /// IPv6 addresses by DHCP.
     #[serde(rename = "ipv6DHCP", skip_serializing_if = "Vec::is_empty")]
     pub ipv6_dhcp: Vec<DynamicNetwork>,
-    /// IPv6 addresses that machines give themselves.
+    /// IPv6 addresses by SLAAC (autoconfiguration).
     #[serde(rename = "ipv6SLAAC", skip_serializing_if = "Vec::is_empty")]
     pub ipv6_slaac: Vec<DynamicNetwork>,
 }
@@ -208,7 +208,7 @@ pub struct StaticNetwork {
     pub id: String,
     /// Id of the link that it is on.
     pub link: String,
-    /// The IPPool by its name; an annotation or a reference counts before it.
+    /// Name of the IPPool; an annotation or a reference takes precedence.
     #[serde(
         default,
         rename = "ipAddressFromIPPool",
@@ -244,10 +244,10 @@ pub struct DynamicNetwork {
 pub struct PoolRef {
     /// Name of the pool.
     pub name: String,
-    /// IPPool, unless given.
+    /// Kind of the pool; default IPPool.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// `ipam.metal3.io`, unless given.
+    /// API group of the pool; default `ipam.metal3.io`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub api_group: String,
 }
@@ -255,11 +255,11 @@ pub struct PoolRef {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Route {
-    /// Address of the network that it leads to.
+    /// Destination network.
     pub network: String,
-    /// Length of that network's prefix.
+    /// Prefix length of the destination network.
     pub prefix: u8,
-    /// The next router.
+    /// Gateway of the route.
     #[serde(skip_serializing_if = "is_zero")]
     pub gateway: Gateway,
     /// DNS servers that are reached over it.
@@ -268,7 +268,7 @@ pub struct Route {
     pub services: Services,
 }
 
-/// The first that is given counts: the address, then an annotation, a reference, a name.
+/// The first one that is set is used: address, annotation, reference, name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Gateway {
@@ -292,7 +292,7 @@ pub struct Services {
     /// Addresses of DNS servers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dns: Vec<String>,
-    /// The IPPool whose DNS servers are added after them.
+    /// The IPPool whose DNS servers are added after these.
     #[serde(rename = "dnsFromIPPool", skip_serializing_if = "String::is_empty")]
     pub dns_from_ip_pool: String,
 }

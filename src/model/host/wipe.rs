@@ -17,9 +17,9 @@ pub const NO_WIPE: &str = "none";
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Wipe {
-    /// pending, done or failed.
+    /// State of the wipe: pending, done or failed.
     pub state: WipeState,
-    /// Since when it has been in that state.
+    /// When this state began.
     pub since: Time,
     /// The program that wipes the host: exec:NAME.
     pub driver: String,
@@ -28,10 +28,10 @@ pub struct Wipe {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WipeState {
-    /// The disks are being wiped, and no cluster gets the host before.
+    /// The disks are being wiped. No cluster gets the host before that is done.
     #[default]
     Pending,
-    /// The disks are empty.
+    /// The disks are wiped.
     Done,
     /// The disks could not be wiped.
     Failed,
