@@ -57,7 +57,7 @@ annotations! {
         default: Some("false"),
     }
     ALLOWED_PATHS = "poolctl.dev/allowed-patch-paths" {
-        about: "Paths of the install-config that customizations may patch, including nested fields.",
+        about: "Paths of the install-config that customizations may patch, with nested fields.",
         kinds: [ClusterPool],
         value: AnnotationValue::Pointers,
         default: None,
@@ -177,7 +177,7 @@ annotations! {
         default: None,
     }
     AS_FOUND = "poolctl.dev/online-as-found" {
-        about: "Sets `spec.online` to the current power state, so that adding a host changes nothing.",
+        about: "Sets `spec.online` to the current power state, so adding a host changes nothing.",
         kinds: [BareMetalHost],
         value: AnnotationValue::Presence,
         default: None,

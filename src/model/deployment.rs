@@ -185,8 +185,8 @@ pub struct DeploymentStatus {
     /// Whether an installation was interrupted. Its resources are destroyed before the next.
     #[serde(skip_serializing_if = "is_zero")]
     pub interrupted: bool,
-    /// When poolctl woke another standby cluster because this one took too long. Until this one runs,
-    /// poolctl wakes the other clusters first.
+    /// When poolctl woke another standby cluster because this one took too long. Until this one
+    /// runs, poolctl wakes the other clusters first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passed_over_timestamp: Option<Time>,
     /// Running, Hibernating, StartingMachines, Stopping; nothing until it is installed.
