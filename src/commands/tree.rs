@@ -126,11 +126,7 @@ fn pool_nodes() -> Vec<Node> {
         group("pool", "Create, scale, render and pause pools", pool),
         group("customization", "Create, test and reset customizations", customization),
         group("ippool", "Create pools of IP addresses, and draw them", ippool),
-        group(
-            "template",
-            "Render Metal3DataTemplates for hosts, and release their leases",
-            template,
-        ),
+        group("template", "Render Metal3DataTemplates for hosts, and release leases", template),
         group("ip", "Lease, release, reserve and look up IP addresses", ip),
         group("infraenv", "Create InfraEnvs, their discovery images and tokens", infraenv),
         group("agent", "Approve agents, and bind them to clusters", agent),
