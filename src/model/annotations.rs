@@ -233,13 +233,13 @@ annotations! {
     OVERLAP = "poolctl.dev/allow-overlap" {
         about: "Other pools may have the same addresses; each is still leased only once.",
         kinds: [IpPool],
-        value: AnnotationValue::Flag,
+        value: AnnotationValue::Bool,
         default: Some("false"),
     }
     OUT_OF_RANGE = "poolctl.dev/allow-out-of-range" {
         about: "Leased addresses may be removed from the ranges; those leases stay until release.",
         kinds: [IpPool],
-        value: AnnotationValue::Flag,
+        value: AnnotationValue::Bool,
         default: Some("false"),
     }
 }
@@ -266,8 +266,6 @@ pub enum AnnotationValue {
     Text,
     /// Any text. It only counts that the annotation is there.
     Presence,
-    /// `true` switches something on. Any other text leaves it off, and is not refused.
-    Flag,
     /// true or false, in the spellings of Go's `ParseBool`; nothing else.
     Bool,
     /// One of a few words, which people are told as `slow, fast or none`.
@@ -323,7 +321,7 @@ impl AnnotationValue {
         match self {
             Self::Text => "text".into(),
             Self::Presence => "anything".into(),
-            Self::Flag | Self::Bool => "true or false".into(),
+            Self::Bool => "true or false".into(),
             Self::Word([]) => String::new(),
             Self::Word([words @ .., last]) => format!("{} or {last}", words.join(", ")),
             Self::OneOf(words) => format!("one of {}", words.join(", ")),

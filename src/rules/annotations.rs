@@ -51,7 +51,6 @@ fn find_value_problem(kind: Kind, expected: AnnotationValue, value: &str) -> Opt
         // Names of IPPools and ranges are checked with the object that they belong to.
         AnnotationValue::Text
         | AnnotationValue::Presence
-        | AnnotationValue::Flag
         | AnnotationValue::IpPools
         | AnnotationValue::Ranges => None,
         AnnotationValue::Bool => {
@@ -71,9 +70,7 @@ fn find_value_problem(kind: Kind, expected: AnnotationValue, value: &str) -> Opt
         AnnotationValue::Number => {
             value.parse::<u32>().is_err().then(|| format!(": `{value}` is not a number"))
         }
-        AnnotationValue::Duration => {
-            value.parse::<Span>().err().map(|why| format!(": `{value}`: {why}"))
-        }
+        AnnotationValue::Duration => value.parse::<Span>().err().map(|why| format!(": {why}")),
         AnnotationValue::DurationLike(example) => {
             let is_duration = value.parse::<Span>().is_ok();
             (!is_duration).then(|| format!(": `{value}` is not a duration like {example}"))
@@ -86,7 +83,7 @@ fn find_value_problem(kind: Kind, expected: AnnotationValue, value: &str) -> Opt
         AnnotationValue::DurationAboveZero { zero } => match value.parse::<Span>() {
             Ok(span) if span.0 > 0 => None,
             Ok(_) => Some(format!(": {zero} {value}")),
-            Err(why) => Some(format!(": `{value}`: {why}")),
+            Err(why) => Some(format!(": {why}")),
         },
         AnnotationValue::Fingerprint => parse_certificate_pin(value)
             .is_none()
@@ -191,4 +188,27 @@ fn suggest_annotation(kind: Kind, name: &str) -> Option<String> {
         Annotation::of_kind(kind).filter_map(|annotation| annotation.name.strip_prefix(PREFIX));
     let candidate = nearest_name(name.strip_prefix(PREFIX)?, candidates)?;
     Some(format!("; did you mean `{PREFIX}{candidate}`?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::annotations::{OVERLAP, WAKE_NEXT_AFTER};
+
+    #[test]
+    fn what_is_neither_true_nor_false_switches_nothing_on_or_off() {
+        for value in ["true", "TRUE", "1", "false", "0"] {
+            assert_eq!(check_value(Kind::IpPool, OVERLAP, value), Ok(()));
+        }
+        for value in ["yes", "on", "", " true"] {
+            let refusal = check_value(Kind::IpPool, OVERLAP, value).unwrap_err();
+            assert!(refusal.ends_with(&format!("`{value}` is not true or false")), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_duration_is_named_once() {
+        let refusal = check_value(Kind::ClusterPool, WAKE_NEXT_AFTER, "soon").unwrap_err();
+        assert_eq!(refusal.matches("`soon`").count(), 1, "{refusal}");
+    }
 }
