@@ -266,7 +266,11 @@ fn under_crons_environment_a_cluster_is_installed_and_values_are_never_run_as_co
         .sandbox
         .write_file("pool.yaml", &pool("lab", VSPHERE, &format!("{TEMPLATED}{variables}")));
     let ran = lab.sandbox.run(&format!("apply --no-reconcile -f {path}"));
-    assert!(ran.err.contains("installerEnv LD_PRELOAD is not passed to the installer"), "{}", ran.err);
+    assert!(
+        ran.err.contains("installerEnv LD_PRELOAD is not passed to the installer"),
+        "{}",
+        ran.err
+    );
     let poolctl = env!("CARGO_BIN_EXE_poolctl");
     let pass = format!(
         "env -i HOME=/nonexistent PATH=/usr/bin:/bin SHELL=/bin/sh POOLCTL_STATE=$POOLCTL_STATE {poolctl} reconcile"

@@ -204,7 +204,8 @@ impl Stub {
     /// Consumes install-config.yaml.
     fn create_manifests(&self) -> Result<i32, String> {
         let install_config = self.read("install-config.yaml")?;
-        let config = poolctl::yaml::parse_value(&install_config).map_err(|error| error.to_string())?;
+        let config =
+            poolctl::yaml::parse_value(&install_config).map_err(|error| error.to_string())?;
         let unknown = config
             .as_object()
             .unwrap()
@@ -276,7 +277,8 @@ impl Stub {
     /// Consumes both documents, and leaves an image and no metadata.json.
     fn create_image(&self) -> Result<i32, String> {
         let install_config = self.read("install-config.yaml")?;
-        let config = poolctl::yaml::parse_value(&install_config).map_err(|error| error.to_string())?;
+        let config =
+            poolctl::yaml::parse_value(&install_config).map_err(|error| error.to_string())?;
         let agent_config = self.read("agent-config.yaml")?;
         let hosts = poolctl::yaml::parse_value(&agent_config).map_err(|error| error.to_string())?;
         let name = config["metadata"]["name"].as_str().unwrap_or_default().to_owned();
@@ -311,7 +313,8 @@ impl Stub {
         let manifest = self
             .read(&format!("cluster-manifests/{name}"))
             .map_err(|_| asset_failure(asset, "missing configuration or manifest file"))?;
-        poolctl::yaml::parse_value(&manifest).map_err(|error| asset_failure(asset, &error.to_string()))
+        poolctl::yaml::parse_value(&manifest)
+            .map_err(|error| asset_failure(asset, &error.to_string()))
     }
 
     /// Shows the pull secret that it refuses, as the real one does.
