@@ -259,6 +259,22 @@ fn who_has_an_address_of_a_cluster_is_moved_from_its_claim_into_columns() {
 }
 
 #[test]
+fn which_pool_a_claim_asked_is_moved_from_a_sentence_into_a_column() {
+    for (schema, _) in FIXTURES {
+        let sandbox = earlier(schema);
+        label(&sandbox);
+        let conn = Connection::open(sandbox.state()).unwrap();
+        let sql = "SELECT count(*) FROM event WHERE message LIKE 'Asks for a cluster of pool %' \
+                   AND pool IS NOT 'default/' || substr(message, 28)";
+        let without_pool: i64 = conn.query_row(sql, [], |row| row.get(0)).unwrap();
+        assert_eq!(without_pool, 0);
+        let sql = "SELECT count(*) FROM event WHERE pool = 'default/lab'";
+        let claims: i64 = conn.query_row(sql, [], |row| row.get(0)).unwrap();
+        assert!(claims > 0, "schema {schema}");
+    }
+}
+
+#[test]
 fn two_that_migrate_at_once_migrate_once() {
     let sandbox = earlier(1);
     let claim = |name: &str| ["claim", "sleepy", name, "-q"].map(str::to_owned).to_vec();

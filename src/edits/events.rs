@@ -19,6 +19,22 @@ pub fn record_event(
     state.record_event(make_event(tick, kind, object, reason, message));
 }
 
+/// Records that an object was made, and of a claim which pool it asks for a cluster.
+pub fn record_creation(
+    state: &mut State,
+    tick: &Tick,
+    kind: Kind,
+    object: Key,
+    pool_of_claim: Option<Key>,
+) {
+    let message = match &pool_of_claim {
+        Some(pool) => format!("Asks for a cluster of pool {}", pool.name),
+        None => "Created".to_owned(),
+    };
+    let event = make_event(tick, kind, object, EventReason::Created, &message);
+    state.record_event(Event { pool: pool_of_claim, ..event });
+}
+
 /// Records something that went wrong with an object.
 pub fn record_warning(
     state: &mut State,

@@ -1,7 +1,6 @@
 //! Puts an object of any kind into a state and records that in an event, for every command that
 //! makes or changes objects. The caller must have loaded what the edit needs.
 
-use crate::model::claim::Claim;
 use crate::model::event_reason::EventReason;
 use crate::model::object::{Object, match_object};
 use crate::model::refusal::Refusal;
@@ -9,7 +8,7 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 
 use super::edited::Edited;
-use super::events::{find_other_owner, record_action, record_event};
+use super::events::{find_other_owner, record_action, record_creation};
 use super::verdict::EditOutcome;
 
 /// Inserts an object, or changes the existing one of its name to be like it, but for the fields
@@ -23,15 +22,13 @@ pub fn put_object(
 ) -> Result<EditOutcome, Refusal> {
     let kind = object.kind();
     let key = object.key();
-    let creation_message = match &object {
-        Object::ClusterClaim(claim) => Claim::new_claim_message(&claim.pool),
-        _ => "Created".into(),
+    let pool_of_claim = match &object {
+        Object::ClusterClaim(claim) => Some(claim.pool_key()),
+        _ => None,
     };
     let verdict = match_object!(object, resource => Edited::put(state, *resource, merge, tick))?;
     match &verdict {
-        EditOutcome::Created => {
-            record_event(state, tick, kind, key, EventReason::Created, &creation_message);
-        }
+        EditOutcome::Created => record_creation(state, tick, kind, key, pool_of_claim),
         EditOutcome::Configured(changes) => {
             let mut message = match find_other_owner(state, kind, &key, tick) {
                 Some((_, owner)) => format!("{} changed what {owner} claimed", tick.actor),

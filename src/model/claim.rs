@@ -189,12 +189,6 @@ impl Claim {
         Key::new(&*self.namespace, &*self.pool)
     }
 
-    /// The message of the event of a new claim. The history of a pool is found by it, so a change
-    /// of its words would lose what was recorded before.
-    pub fn new_claim_message(pool: &str) -> String {
-        format!("Asks for a cluster of pool {pool}")
-    }
-
     /// Whether the claim waits for a cluster.
     pub fn is_waiting(&self) -> bool {
         self.cluster.is_none() && self.deleting.is_none()

@@ -26,6 +26,9 @@ pub struct Event {
     pub infra_env: Option<Key>,
     /// The cluster of an Agent, among whose events this one is listed, too.
     pub cluster: Option<Key>,
+    /// The pool that a new claim asked for a cluster. How busy a pool was is found by it after its
+    /// claims are gone.
+    pub pool: Option<Key>,
 }
 
 /// An event as the wire has it.
@@ -55,7 +58,7 @@ pub struct EventDocument {
     /// The account that caused the event.
     #[serde(default)]
     pub source: Source,
-    /// The `InfraEnv` and the cluster whose events include this event.
+    /// The `InfraEnv` and the cluster whose events include this event, and the pool of a new claim.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scopes: Vec<Involved>,
 }
@@ -88,9 +91,11 @@ impl Event {
     pub fn to_wire(&self) -> EventDocument {
         let infra_env = self.infra_env.as_ref();
         let cluster = self.cluster.as_ref();
+        let pool = self.pool.as_ref();
         let mut scopes = Vec::new();
         scopes.extend(infra_env.map(|key| Involved::new(Kind::InfraEnv.name(), key)));
         scopes.extend(cluster.map(|key| Involved::new(Kind::ClusterDeployment.name(), key)));
+        scopes.extend(pool.map(|key| Involved::new(Kind::ClusterPool.name(), key)));
         EventDocument {
             kind: if self.warning { "Warning" } else { "Normal" }.into(),
             reason: self.reason.clone(),
@@ -117,6 +122,7 @@ impl Event {
             message: wire.message,
             infra_env: find_scope(&wire.scopes, Kind::InfraEnv),
             cluster: find_scope(&wire.scopes, Kind::ClusterDeployment),
+            pool: find_scope(&wire.scopes, Kind::ClusterPool),
         })
     }
 }

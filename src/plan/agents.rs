@@ -148,6 +148,7 @@ pub fn agent_event(
         message,
         infra_env: agent.infra_env_key(),
         cluster: agent.bound_cluster(),
+        pool: None,
     }
 }
 

@@ -13,7 +13,7 @@ use super::connection::Store;
 
 /// The columns of an event. `read_event` reads a row of them.
 const EVENT: &str =
-    "time, warning, reason, kind, namespace, name, actor, message, infra_env, cluster";
+    "time, warning, reason, kind, namespace, name, actor, message, infra_env, cluster, pool";
 
 impl Store {
     /// Reads the newest events of an object, or of all, at most `limit` of them, the newest first.
@@ -75,6 +75,14 @@ impl Store {
         Ok(events)
     }
 
+    /// Reads when claims asked a pool for a cluster, from a time on, the earliest first.
+    pub fn claim_times_of_pool(&self, pool: &Key, since: Time) -> Result<Vec<Time>, Refusal> {
+        let sql = "SELECT time FROM event WHERE pool = ?1 AND time >= ?2 ORDER BY time";
+        let mut statement = self.conn().prepare_cached(sql)?;
+        let rows = statement.query_map(params![pool.to_string(), since], |row| row.get(0))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
     /// The number of the newest event, 0 if there is none.
     pub fn last_event_number(&self) -> Result<i64, Refusal> {
         let sql = "SELECT coalesce(max(id), 0) FROM event";
@@ -88,7 +96,7 @@ impl Store {
         let mut statement = self.conn().prepare_cached(&sql)?;
         let mut last_number = number;
         let rows = statement.query_map([number], |row| {
-            last_number = row.get(10)?;
+            last_number = row.get(11)?;
             read_event(row)
         })?;
         let events = rows.collect::<Result<_, _>>()?;
@@ -109,6 +117,7 @@ fn read_event(row: &Row<'_>) -> rusqlite::Result<Event> {
         message: row.get(7)?,
         infra_env: row.get::<_, Option<String>>(8)?.as_deref().and_then(parse_key),
         cluster: row.get::<_, Option<String>>(9)?.as_deref().and_then(parse_key),
+        pool: row.get::<_, Option<String>>(10)?.as_deref().and_then(parse_key),
     })
 }
 
@@ -120,8 +129,9 @@ fn parse_key(key: &str) -> Option<Key> {
 /// Appends an event.
 pub fn write_event(conn: &Connection, event: &Event) -> Result<(), Refusal> {
     let sql = "INSERT INTO event \
-               (time, warning, reason, kind, namespace, name, actor, message, infra_env, cluster) \
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+               (time, warning, reason, kind, namespace, name, actor, message, infra_env, cluster, \
+                pool) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
     conn.prepare_cached(sql)?.execute(params![
         event.time.0,
         event.warning,
@@ -133,6 +143,7 @@ pub fn write_event(conn: &Connection, event: &Event) -> Result<(), Refusal> {
         event.message,
         event.infra_env.as_ref().map(Key::to_string),
         event.cluster.as_ref().map(Key::to_string),
+        event.pool.as_ref().map(Key::to_string),
     ])?;
     Ok(())
 }

@@ -37,8 +37,9 @@ sqlite3 year.db "
     -- Verb and driver as this poolctl writes them.
     FROM n, (SELECT verb, driver FROM job WHERE ordinal = 1 LIMIT 1) p;
   WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000)
-  INSERT INTO event SELECT 1000 + i, i * 31000000, 0, 'JobStarted', 'ClusterDeployment', 'gone-' || i,
-    'gone-' || i, 'reconcile', 'provision started (attempt 1)', NULL, NULL FROM n;"
+  INSERT INTO event (id, time, warning, reason, kind, namespace, name, actor, message)
+  SELECT 1000 + i, i * 31000000, 0, 'JobStarted', 'ClusterDeployment', 'gone-' || i,
+    'gone-' || i, 'reconcile', 'provision started (attempt 1)' FROM n;"
 measure 'the first after a year (migrates an older one)' claim lab first -q
 measure 'a claim after a year' claim lab late -q
 measure 'a claim that waits, after a year' claim lab waits -q --no-reconcile

@@ -4,7 +4,6 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::model::claim::Claim;
 use crate::model::job::{Job, SUCCEEDED, Verb as JobVerb};
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta};
@@ -180,14 +179,7 @@ impl History {
     fn read(store: &Store, pool: &Key, since: Time) -> Result<Self, Refusal> {
         let mut jobs = store.last_jobs_of_pool(pool, JobVerb::Provision, RECENT_JOBS)?;
         jobs.extend(store.last_jobs_of_pool(pool, JobVerb::Start, RECENT_JOBS)?);
-        let claim_message = Claim::new_claim_message(&pool.name);
-        let mut claims = Vec::new();
-        for event in store.events_since(since)? {
-            if event.object.namespace == pool.namespace && event.message == claim_message {
-                claims.push(event.time);
-            }
-        }
-        claims.sort();
+        let claims = store.claim_times_of_pool(pool, since)?;
         Ok(Self { since, claims, jobs })
     }
 

@@ -43,3 +43,11 @@ WHERE cluster IS NOT NULL;
 
 -- The addresses of a cluster.
 CREATE INDEX ip_lease_cluster ON ip_lease (scope, cluster) WHERE cluster IS NOT NULL;
+
+-- Which pool a new claim asked for a cluster, beside the sentence that says so: the history of a pool is
+-- found by it. Of earlier events it is read out of the sentence here for the last time.
+ALTER TABLE event ADD COLUMN pool TEXT;
+UPDATE event SET pool = namespace || '/' || substr(message, length('Asks for a cluster of pool ') + 1)
+WHERE kind = 'ClusterClaim' AND reason = 'Created'
+  AND substr(message, 1, length('Asks for a cluster of pool ')) = 'Asks for a cluster of pool ';
+CREATE INDEX event_pool ON event (pool, time) WHERE pool IS NOT NULL;
