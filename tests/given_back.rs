@@ -147,7 +147,8 @@ fn later(minutes: i64) -> Tick {
 fn live_job(state: &State, verb: Verb) -> Job {
     let live = state.jobs.rows().find(|job| job.ended.is_none() && job.verb == verb);
     live.unwrap_or_else(|| {
-        let cluster = state.clusters.rows().next().map(|cluster| (cluster.phase(), &cluster.lacks));
+        let cluster =
+            state.clusters.rows().next().map(|cluster| (cluster.phase(), &cluster.shortage));
         let agent = state.agents.rows().next().map(|agent| &agent.status.debug_info);
         panic!("no live {}: {cluster:?} {agent:?} {:?}", verb.name(), state.jobs)
     })

@@ -179,6 +179,29 @@ fn an_address_that_the_backup_leases_to_somebody_else_is_his_who_has_it_now() {
     sandbox.ok(&["doctor"]);
 }
 
+#[test]
+fn an_address_whose_range_has_moved_to_another_pool_since_is_held_in_the_pool_of_the_backup() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("ippool create lan --range 10.0.0.1-10.0.0.9");
+    let backup = backup(&sandbox);
+    let smaller = r#"{"spec": {"pools": [{"start": "10.0.0.1", "end": "10.0.0.4"}]}}"#;
+    sandbox.ok(&["patch", "ippool", "lan", "-p", smaller]);
+    sandbox.ok("ippool create second --range 10.0.0.5-10.0.0.20 --allocation sequential");
+    sandbox.ok("ip claim second m1");
+    sandbox.ok("ip claim second m2 --address 10.0.0.15");
+    held(&sandbox, &backup);
+    assert_eq!(jsonpath(&sandbox, "ipclaim/m1", "{.spec.pool.name}"), "lan");
+    assert_eq!(jsonpath(&sandbox, "ipclaim/m2", "{.spec.pool.name}"), "second");
+    let addresses = jsonpath(&sandbox, "ipaddress", "{.items[*].spec.address}");
+    assert_eq!(addresses, "10.0.0.5 10.0.0.15");
+    for (pool, address) in [("lan", "10.0.0.5"), ("second", "10.0.0.5"), ("second", "10.0.0.15")] {
+        let ran = sandbox.run(&format!("ip claim {pool} stranger --address {address}"));
+        assert_ne!(ran.code, 0, "{pool} {address}: {}", ran.out);
+        sandbox.run("ip release stranger -y");
+    }
+    sandbox.ok("doctor");
+}
+
 /// They are applied again from where they came, and would be leased as if they were new.
 #[test]
 fn what_is_leased_of_objects_that_the_backup_does_not_have_is_held_with_them() {

@@ -80,8 +80,8 @@ fn explain_hold(evidence: &Evidence, cluster: &Cluster) -> Option<Chain> {
         let next = format!("poolctl annotate cluster {name} {RECONCILE_PAUSE}-{option}");
         return Some(Chain::new(cause, next));
     }
-    if let Some(lacks) = &cluster.lacks {
-        let cause = format!("cluster {name} waits for its hosts: {}", lacks.message);
+    if let Some(shortage) = &cluster.shortage {
+        let cause = format!("cluster {name} waits for its hosts: {}", shortage.message);
         return Some(explain_wait_for_hosts(evidence, cluster, cause));
     }
     if cluster.unmet.is_some()

@@ -10,7 +10,7 @@ use crate::model::customization::Customization;
 use crate::model::event_reason::EventReason;
 use crate::model::host::{BareMetalHost, DETACHED, HOLD};
 use crate::model::ip_lease::{IpLease, address_name};
-use crate::model::ip_pool::{IpPool, IpPoolStatus, RESERVED};
+use crate::model::ip_pool::{IpPool, IpPoolStatus, OVERLAP, RESERVED};
 use crate::model::kinds::Kind;
 use crate::model::lease::{ClusterHolder, Holder, Lease, LeasedResource};
 use crate::model::meta::{Key, Meta};
@@ -223,11 +223,7 @@ impl Holding<'_> {
     /// given it back since and loses it.
     fn hold_address(&self, state: &mut State, lease: &IpLease, address: Addr) -> Option<String> {
         let pool = self.now.state.ip_pools.by_key(&lease.pool_key())?;
-        if state.ip_pools.find(&pool.metadata.key()).is_none() {
-            let metadata = Meta { id: 0, ..pool.metadata.clone() };
-            let status = IpPoolStatus::default();
-            state.ip_pools.insert(IpPool { metadata, spec: pool.spec.clone(), status });
-        }
+        let pool_name = find_or_add_pool(state, pool, address);
         let lease_of_other_claim = state.ip_leases.iter().find(|(_, in_backup)| {
             in_backup.namespace == lease.namespace
                 && in_backup.address == lease.address
@@ -236,7 +232,7 @@ impl Holding<'_> {
         if let Some((lease_id, _)) = lease_of_other_claim {
             state.ip_leases.remove(lease_id);
         }
-        let mut held = lease.clone();
+        let mut held = IpLease { pool: pool_name, ..lease.clone() };
         let cluster = lease.cluster().filter(|name| state.find_cluster(name).is_some());
         if cluster.is_none() {
             held.keep_without_cluster();
@@ -440,4 +436,39 @@ fn hold_drawn_name(
         });
     }
     None
+}
+
+/// The IPPool of the backup in which an address is held: the one of the same name, else the one that
+/// has the address, because a range may have moved from one pool to another since. Only if there is
+/// none, the pool of now is added; where it overlaps pools of the backup, that is allowed to all of
+/// them, as each address is still leased once.
+fn find_or_add_pool(state: &mut State, pool: &IpPool, address: Addr) -> String {
+    let Meta { name, namespace, .. } = &pool.metadata;
+    if state.ip_pools.find(&pool.metadata.key()).is_some() {
+        return name.clone();
+    }
+    let mut overlapping_ids = Vec::new();
+    for (pool_id, in_backup) in state.ip_pools.iter() {
+        if in_backup.metadata.namespace != *namespace {
+            continue;
+        }
+        if in_backup.ranges().any(|(_, range)| range.contains(address)) {
+            return in_backup.metadata.name.clone();
+        }
+        if pool.ranges().any(|(_, own)| in_backup.ranges().any(|(_, range)| own.overlaps(range))) {
+            overlapping_ids.push(pool_id);
+        }
+    }
+    let mut metadata = Meta { id: 0, ..pool.metadata.clone() };
+    if !overlapping_ids.is_empty() {
+        metadata.annotations.insert(OVERLAP.into(), "true".into());
+    }
+    for pool_id in overlapping_ids {
+        state.ip_pools.update(pool_id, |in_backup| {
+            in_backup.metadata.annotations.insert(OVERLAP.into(), "true".into());
+        });
+    }
+    let status = IpPoolStatus::default();
+    state.ip_pools.insert(IpPool { metadata, spec: pool.spec.clone(), status });
+    name.clone()
 }

@@ -88,7 +88,7 @@ facts! {
         /// Since when its installation waits for that customization or for hosts.
         pub unmet: Option<Time>,
         /// Why its hosts are not enough for its installation.
-        pub lacks: Option<Shortage> as (lacks_reason, lacks_message),
+        pub shortage: Option<Shortage> as (lacks_reason, lacks_message),
         /// The last message of its installer.
         pub progress: Option<String>,
         /// Whether it is made of Agents that are bound to it.
@@ -298,7 +298,7 @@ impl Cluster {
     fn take_requirements(&mut self, conditions: &[Condition]) {
         let unmet = find_with_status(conditions, ConditionType::RequirementsMet, "False");
         self.unmet = unmet.map(|unmet| unmet.last_transition_time.unwrap_or(self.created));
-        self.lacks = unmet.and_then(|unmet| {
+        self.shortage = unmet.and_then(|unmet| {
             let reason = SHORTAGES_OF_HOSTS.into_iter().find(|reason| unmet.reason == *reason)?;
             Some(Shortage::new(reason, &*unmet.message))
         });

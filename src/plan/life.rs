@@ -86,7 +86,7 @@ pub fn next_attempt_at(state: &State, cluster: &Cluster) -> Option<Time> {
 
 /// Until when a pool's cluster waits for hosts that met all requirements when they were picked.
 pub fn waits_for_hosts_until(cluster: &Cluster) -> Option<Time> {
-    if cluster.pool.is_none() || cluster.lacks.is_none() || cluster.stopped {
+    if cluster.pool.is_none() || cluster.shortage.is_none() || cluster.stopped {
         return None;
     }
     Some(cluster.unmet?.plus(HOSTS_COME))
@@ -103,12 +103,12 @@ fn note_shortage_of_paused_cluster(state: &mut State, cluster_id: ClusterId) {
         return;
     }
     let shortage = agents::find_shortage(state, cluster);
-    let is_over = cluster.lacks.is_some() && shortage.is_none();
+    let is_over = cluster.shortage.is_some() && shortage.is_none();
     state.clusters.update(cluster_id, |cluster| {
         if is_over {
             cluster.unmet = None;
         }
-        cluster.lacks = shortage;
+        cluster.shortage = shortage;
     });
 }
 
@@ -175,10 +175,10 @@ fn note_unmet_requirements(state: &mut State, cluster_id: ClusterId, tick: &Tick
         if cluster.is_made_of_agents() { find_shortage(state, cluster_id, tick) } else { None };
     let is_unmet = is_customization_missing || shortage.is_some();
     let Some(cluster) = state.clusters.get(cluster_id) else { return is_unmet };
-    if is_unmet != cluster.unmet.is_some() || shortage != cluster.lacks {
+    if is_unmet != cluster.unmet.is_some() || shortage != cluster.shortage {
         state.clusters.update(cluster_id, |cluster| {
             cluster.unmet = if is_unmet { cluster.unmet.or(Some(tick.now)) } else { None };
-            cluster.lacks = shortage;
+            cluster.shortage = shortage;
         });
     }
     is_unmet

@@ -370,7 +370,7 @@ mod tests {
             configs.push(config(&format!("n{index}"), "1", &mac));
         }
         let why = render(&infra_env, &configs).unwrap_err();
-        assert!(why.contains("262144") && why.contains("1000 NMStateConfigs"), "{why}");
+        assert!(why.contains("262144") && why.contains("NMStateConfigs in it: 1000"), "{why}");
     }
 
     fn render_with_override(infra_env: &mut InfraEnv, overrides: &Value) -> Result<Value, String> {

@@ -211,11 +211,11 @@ impl Verb for Match {
         for agent in store.list::<Agent>(&filter)? {
             let labels = &agent.metadata.labels;
             if self.selector.as_ref().is_none_or(|selector| selector.matches(labels)) {
-                let why = self.find_misfits(&state, &agent);
+                let why = self.find_obstacles(&state, &agent);
                 candidates.push(Candidate { agent, picked: false, why });
             }
         }
-        let (mut fitting, misfits): (Vec<Candidate>, Vec<Candidate>) =
+        let (mut fitting, unfit): (Vec<Candidate>, Vec<Candidate>) =
             candidates.into_iter().partition(|candidate| candidate.why.is_empty());
         fitting.sort_by_cached_key(|candidate| agents::roles::usage_order(&candidate.agent));
         for candidate in fitting.iter_mut().take(self.count.max(1)) {
@@ -224,7 +224,7 @@ impl Verb for Match {
         let fitting_count = fitting.len();
         // Names are for another command, which needs all of them or none.
         if fitting_count >= self.count || context.wants_rows() || context.wants_documents() {
-            fitting.extend(misfits);
+            fitting.extend(unfit);
             context.answer(list_candidates(context, &fitting))?;
         }
         if fitting_count < self.count {
@@ -278,30 +278,30 @@ fn list_candidates(context: &Context, candidates: &[Candidate]) -> Answer {
 
 impl Match {
     /// Everything in the way of a host; empty if it fits.
-    fn find_misfits(&self, state: &State, agent: &Agent) -> Vec<String> {
-        let mut misfits: Vec<String> =
+    fn find_obstacles(&self, state: &State, agent: &Agent) -> Vec<String> {
+        let mut obstacles: Vec<String> =
             agents::pick::why_not_free(state, agent).into_iter().collect();
-        let Some(inventory) = &agent.status.inventory else { return misfits };
+        let Some(inventory) = &agent.status.inventory else { return obstacles };
         let (role, is_single_node) = match self.role {
             As::Master => (Role::Master, false),
             As::Worker => (Role::Worker, false),
             As::Single => (Role::Master, true),
         };
-        misfits.extend(
+        obstacles.extend(
             missing_requirements(inventory, role, is_single_node).into_iter().map(|(_, why)| why),
         );
         let cpus = inventory.cpu.count;
         if let Some(min_cpus) = self.min_cpus
             && cpus < min_cpus
         {
-            misfits.push(format!("has {cpus} processors, needs {min_cpus}"));
+            obstacles.push(format!("has {cpus} processors, needs {min_cpus}"));
         }
         let memory = inventory.memory.physical_bytes >> 30;
         if let Some(min_memory) = self.min_memory
             && memory < min_memory
         {
-            misfits.push(format!("has {memory} GiB of memory, needs {min_memory}"));
+            obstacles.push(format!("has {memory} GiB of memory, needs {min_memory}"));
         }
-        misfits
+        obstacles
     }
 }

@@ -33,7 +33,7 @@ impl Cluster {
     /// None for a cluster that needs neither hosts nor a customization.
     fn requirements_met(&self) -> Option<Condition> {
         let kind = ConditionType::RequirementsMet;
-        if let Some(Shortage { reason, message }) = &self.lacks {
+        if let Some(Shortage { reason, message }) = &self.shortage {
             let since = self.unmet.unwrap_or(self.created);
             return Some(
                 Condition::new(kind, "False", *reason, message.as_str()).with_times(since),
