@@ -234,7 +234,7 @@ fn eight_machines_are_discovered_bound_moved_and_returned() {
     let inventory = lab.write_file("report.json", &report("thief", &mac(3).to_uppercase()));
     lab.ok(&format!("agent report reporter --inventory {inventory} -q"));
     lab.ok("reconcile -q");
-    assert!(condition(&lab, "reporter", "Duplicate").contains("Agent n3 already"));
+    assert!(condition(&lab, "reporter", "Duplicate").contains("is that of Agent n3"));
     lab.refused(4, "agent bind reporter --cluster a", "the same machine as Agent n3");
 
     // The weakest become masters; the cluster is installed on all four, and gives them back.
