@@ -189,7 +189,9 @@ fn an_address_whose_range_has_moved_to_another_pool_since_is_held_in_the_pool_of
     sandbox.ok("ippool create second --range 10.0.0.5-10.0.0.20 --allocation sequential");
     sandbox.ok("ip claim second m1");
     sandbox.ok("ip claim second m2 --address 10.0.0.15");
-    held(&sandbox, &backup);
+    let ran = held(&sandbox, &backup);
+    let overlap = "IPPool `second` overlaps `lan`";
+    assert_eq!((ran.out.clone() + &ran.err).matches(overlap).count(), 1, "{}{}", ran.out, ran.err);
     assert_eq!(jsonpath(&sandbox, "ipclaim/m1", "{.spec.pool.name}"), "lan");
     assert_eq!(jsonpath(&sandbox, "ipclaim/m2", "{.spec.pool.name}"), "second");
     let addresses = jsonpath(&sandbox, "ipaddress", "{.items[*].spec.address}");

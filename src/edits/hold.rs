@@ -9,7 +9,7 @@ use crate::model::cluster::{Cluster, Phase};
 use crate::model::customization::Customization;
 use crate::model::event_reason::EventReason;
 use crate::model::host::{BareMetalHost, DETACHED, HOLD};
-use crate::model::ip_lease::{IpLease, address_name};
+use crate::model::ip_lease::IpLease;
 use crate::model::ip_pool::{IpPool, IpPoolStatus, OVERLAP, RESERVED};
 use crate::model::kinds::Kind;
 use crate::model::lease::{ClusterHolder, Holder, Lease, LeasedResource};
@@ -223,7 +223,7 @@ impl Holding<'_> {
     /// given it back since and loses it.
     fn hold_address(&self, state: &mut State, lease: &IpLease, address: Addr) -> Option<String> {
         let pool = self.now.state.ip_pools.by_key(&lease.pool_key())?;
-        let pool_name = find_or_add_pool(state, pool, address);
+        let pool_in_backup = find_or_add_pool(state, pool, address);
         let lease_of_other_claim = state.ip_leases.iter().find(|(_, in_backup)| {
             in_backup.namespace == lease.namespace
                 && in_backup.address == lease.address
@@ -232,34 +232,35 @@ impl Holding<'_> {
         if let Some((lease_id, _)) = lease_of_other_claim {
             state.ip_leases.remove(lease_id);
         }
-        let mut held = IpLease { pool: pool_name, ..lease.clone() };
+        let mut held = IpLease { pool: pool_in_backup.name.clone(), ..lease.clone() };
         let cluster = lease.cluster().filter(|name| state.find_cluster(name).is_some());
         if cluster.is_none() {
             held.keep_without_cluster();
         }
         if let Some(lease_id) = state.ip_leases.find(&lease.key()) {
             state.ip_leases.update(lease_id, |in_backup| {
-                *in_backup = IpLease { id: in_backup.id, ..held };
+                *in_backup = IpLease { id: in_backup.id, ..held.clone() };
             });
         } else {
-            state.ip_leases.insert(held);
-        }
-        if let Some(cluster) = cluster {
-            return Some(format!("address {address} stays leased to cluster `{cluster}`"));
+            state.ip_leases.insert(held.clone());
         }
         let claim = &lease.claim;
         let option = (self.namespace_option)(&lease.namespace);
-        if lease.claimed {
-            return Some(format!(
+        let sentence = if let Some(cluster) = cluster {
+            format!("address {address} stays leased to cluster `{cluster}`")
+        } else if lease.claimed {
+            format!(
                 "address {address} is leased to IPClaim `{claim}`: poolctl ip release \
                  {claim}{option}"
-            ));
-        }
-        let name = address_name(pool, lease);
-        Some(format!(
-            "address {address} is leased for IPClaim `{claim}`: poolctl delete ipaddress \
-             {name}{option}"
-        ))
+            )
+        } else {
+            let name = state.address_name_of(&held);
+            format!(
+                "address {address} is leased for IPClaim `{claim}`: poolctl delete ipaddress \
+                 {name}{option}"
+            )
+        };
+        Some(sentence + &pool_in_backup.overlap_sentence())
     }
 
     /// The host keeps its power state and its user of now, and no cluster picks it.
@@ -438,14 +439,39 @@ fn hold_drawn_name(
     None
 }
 
-/// The IPPool of the backup in which an address is held: the one of the same name, else the one that
+/// The IPPool of the copy of the backup in which an address is held.
+struct PoolOfHeldAddress {
+    name: String,
+    /// The pools of the backup that it overlaps. This is allowed to all of them by an annotation.
+    overlapped: Vec<String>,
+}
+
+impl PoolOfHeldAddress {
+    fn without_overlap(name: &str) -> Self {
+        Self { name: name.to_owned(), overlapped: Vec::new() }
+    }
+
+    /// Says which pools overlap, after the sentence on the address; empty if none do.
+    fn overlap_sentence(&self) -> String {
+        if self.overlapped.is_empty() {
+            return String::new();
+        }
+        let Self { name, overlapped } = self;
+        format!(
+            "; IPPool `{name}` overlaps `{}`, so each of them got annotation {OVERLAP}=true",
+            overlapped.join("`, `")
+        )
+    }
+}
+
+/// Finds the IPPool of the backup in which an address is held: the one of the same name, else the one that
 /// has the address, because a range may have moved from one pool to another since. Only if there is
 /// none, the pool of now is added; where it overlaps pools of the backup, that is allowed to all of
 /// them, as each address is still leased once.
-fn find_or_add_pool(state: &mut State, pool: &IpPool, address: Addr) -> String {
+fn find_or_add_pool(state: &mut State, pool: &IpPool, address: Addr) -> PoolOfHeldAddress {
     let Meta { name, namespace, .. } = &pool.metadata;
     if state.ip_pools.find(&pool.metadata.key()).is_some() {
-        return name.clone();
+        return PoolOfHeldAddress::without_overlap(name);
     }
     let mut overlapping_ids = Vec::new();
     for (pool_id, in_backup) in state.ip_pools.iter() {
@@ -453,7 +479,7 @@ fn find_or_add_pool(state: &mut State, pool: &IpPool, address: Addr) -> String {
             continue;
         }
         if in_backup.ranges().any(|(_, range)| range.contains(address)) {
-            return in_backup.metadata.name.clone();
+            return PoolOfHeldAddress::without_overlap(&in_backup.metadata.name);
         }
         if pool.ranges().any(|(_, own)| in_backup.ranges().any(|(_, range)| own.overlaps(range))) {
             overlapping_ids.push(pool_id);
@@ -463,12 +489,14 @@ fn find_or_add_pool(state: &mut State, pool: &IpPool, address: Addr) -> String {
     if !overlapping_ids.is_empty() {
         metadata.annotations.insert(OVERLAP.into(), "true".into());
     }
+    let mut overlapped = Vec::new();
     for pool_id in overlapping_ids {
         state.ip_pools.update(pool_id, |in_backup| {
             in_backup.metadata.annotations.insert(OVERLAP.into(), "true".into());
+            overlapped.push(in_backup.metadata.name.clone());
         });
     }
     let status = IpPoolStatus::default();
     state.ip_pools.insert(IpPool { metadata, spec: pool.spec.clone(), status });
-    name.clone()
+    PoolOfHeldAddress { name: name.clone(), overlapped }
 }

@@ -61,23 +61,23 @@ pub struct ClaimStatus {
 facts! {
     /// The facts that plans read of a claim.
     #[derive(Clone, Debug, Default, PartialEq)]
-    pub struct Claim in "claim" {
+    pub struct Claim in "claim" of ClusterClaim {
         /// Order of insertion; 0 for a new one.
         pub id: i64,
         pub name: String,
         pub namespace: String,
-        pub created: Time,
+        pub created: Time => metadata.creation_timestamp,
         /// Name of the pool, in the claim's namespace.
-        pub pool: String,
+        pub pool: String => spec.cluster_pool_name,
         /// Who made the claim.
         pub owner: String,
         /// The lifetime that was asked for.
-        pub lifetime: Option<Span>,
+        pub lifetime: Option<Span> => spec.lifetime,
         /// The lifetime in force: the one asked for or else the pool's default, and at most the
         /// pool's maximum.
-        pub effective: Option<Span>,
+        pub effective: Option<Span> => status.lifetime,
         /// Name of its cluster, once it has one.
-        pub cluster: Option<String>,
+        pub cluster: Option<String> => spec.namespace,
         pub pending: Pending,
         /// When `pending` last changed. For a claimed cluster this is when it was handed over.
         pub pending_since: Option<Time>,
@@ -85,11 +85,11 @@ facts! {
         /// When `running` last changed.
         pub running_since: Option<Time>,
         /// Whether an event has warned its owner that it ends soon.
-        pub warned: bool,
+        pub warned: bool => status.expires_soon,
         /// Whether a finalizer of another program holds the object.
         pub held: bool,
         /// When its deletion was asked for.
-        pub deleting: Option<Time>,
+        pub deleting: Option<Time> => metadata.deletion_timestamp,
     }
     beside {
         /// The rest of the document, loaded only for rows that a user edits or looks at.
@@ -214,69 +214,46 @@ impl Claim {
 
     /// Takes the facts out of a document. What is left of the document becomes the body.
     pub fn from_wire(mut wire: ClusterClaim) -> Self {
+        let mut claim = Self::default();
+        claim.take_fields(&mut wire);
         let meta = &mut wire.metadata;
-        let spec = &mut wire.spec;
-        let claim = Self {
-            name: meta.name.clone(),
-            namespace: meta.namespace.clone(),
-            created: meta.creation_timestamp.take().unwrap_or_default(),
-            deleting: meta.deletion_timestamp.take(),
-            pool: std::mem::take(&mut spec.cluster_pool_name),
-            owner: meta.annotations.remove(OWNER).unwrap_or_default(),
-            lifetime: spec.lifetime.take(),
-            held: !meta.finalizers.is_empty(),
-            cluster: Some(std::mem::take(&mut spec.namespace)).filter(|name| !name.is_empty()),
-            ..Self::default()
-        };
-        let claim = claim.with_status(&std::mem::take(&mut wire.status));
-        Self { body: Some(Box::new(wire)), ..claim }
+        claim.name.clone_from(&meta.name);
+        claim.namespace.clone_from(&meta.namespace);
+        claim.owner = meta.annotations.remove(OWNER).unwrap_or_default();
+        claim.held = !meta.finalizers.is_empty();
+        claim.take_conditions(&std::mem::take(&mut wire.status).conditions);
+        claim.body = Some(Box::new(wire));
+        claim
     }
 
-    fn with_status(self, status: &ClaimStatus) -> Self {
-        let pending = condition::find_condition(&status.conditions, ConditionType::Pending);
-        let running = condition::find_condition(&status.conditions, ConditionType::ClusterRunning);
-        let mut pending_values = Pending::ALL.iter().copied();
-        let mut running_values = ClusterRunning::ALL.iter().copied();
-        Self {
-            effective: status.lifetime,
-            warned: status.expires_soon,
-            pending: pending
-                .and_then(|condition| {
-                    pending_values.find(|value| says(condition, value.condition_words()))
-                })
-                .unwrap_or_default(),
-            pending_since: pending.and_then(|condition| condition.last_transition_time),
-            running: running
-                .and_then(|condition| {
-                    running_values.find(|value| says(condition, value.condition_words()))
-                })
-                .unwrap_or_default(),
-            running_since: running.and_then(|condition| condition.last_transition_time),
-            ..self
+    fn take_conditions(&mut self, conditions: &[Condition]) {
+        if let Some(condition) = condition::find_condition(conditions, ConditionType::Pending) {
+            let mut values = Pending::ALL.iter().copied();
+            let value = values.find(|value| says(condition, value.condition_words()));
+            self.pending = value.unwrap_or_default();
+            self.pending_since = condition.last_transition_time;
+        }
+        let running = condition::find_condition(conditions, ConditionType::ClusterRunning);
+        if let Some(condition) = running {
+            let mut values = ClusterRunning::ALL.iter().copied();
+            let value = values.find(|value| says(condition, value.condition_words()));
+            self.running = value.unwrap_or_default();
+            self.running_since = condition.last_transition_time;
         }
     }
 
     /// The whole document. Needs the body.
     pub fn to_wire(&self) -> ClusterClaim {
         let mut wire = self.body.as_deref().cloned().unwrap_or_default();
+        self.write_fields(&mut wire);
         let meta = &mut wire.metadata;
-        let spec = &mut wire.spec;
         meta.name.clone_from(&self.name);
         meta.namespace.clone_from(&self.namespace);
-        meta.creation_timestamp = Some(self.created);
-        meta.deletion_timestamp = self.deleting;
         meta.id = self.id;
         if !self.owner.is_empty() {
             meta.annotations.insert(OWNER.into(), self.owner.clone());
         }
-        spec.cluster_pool_name.clone_from(&self.pool);
-        spec.lifetime = self.lifetime;
-        spec.namespace = self.cluster.clone().unwrap_or_default();
-        wire.status = ClaimStatus {
-            lifetime: self.effective,
-            expires_soon: self.warned,
-            conditions: self.conditions(),
-        };
+        wire.status.conditions = self.conditions();
         wire
     }
 

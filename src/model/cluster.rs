@@ -46,12 +46,12 @@ pub const INSTALLATION_SECRETS: [&str; 3] = ["admin-kubeconfig", "admin-password
 facts! {
     /// The facts that plans read of a cluster.
     #[derive(Clone, Debug, Default, PartialEq)]
-    pub struct Cluster in "cluster" {
+    pub struct Cluster in "cluster" of ClusterDeployment {
         /// Order of insertion; 0 for a new one.
         pub id: i64,
         pub name: String,
         pub namespace: String,
-        pub created: Time,
+        pub created: Time => metadata.creation_timestamp,
         pub driver: Driver,
         pub pool: Option<Rc<Key>> as (pool_namespace, pool),
         /// Name of the claim that has the cluster, in the pool's namespace.
@@ -62,9 +62,9 @@ facts! {
         /// Version of the pool that the cluster was made from.
         pub version: Option<Rc<str>>,
         /// Name in DNS, below `base_domain`.
-        pub cluster_name: String,
-        pub base_domain: String,
-        pub power_wanted: Power,
+        pub cluster_name: String => spec.cluster_name,
+        pub base_domain: String => spec.base_domain,
+        pub power_wanted: Power => spec.power_state,
         pub power: Power,
         /// When `power` last changed.
         pub power_since: Option<Time>,
@@ -72,9 +72,9 @@ facts! {
         pub awake_since: Option<Time>,
         /// When another standby was woken for the claims that waited for this one. Until this one
         /// runs, it is woken after the others.
-        pub passed_over: Option<Time>,
+        pub passed_over: Option<Time> => status.passed_over_timestamp,
         /// The machines that are waited for, or why they could not be started or stopped.
-        pub power_message: Option<String>,
+        pub power_message: Option<String> => status.power_detail,
         /// Whether its driver cannot stop its machines.
         pub powerless: bool,
         /// Whether its power is left alone, by an annotation.
@@ -100,13 +100,13 @@ facts! {
         /// When it last could not be destroyed.
         pub undo_failed_at: Option<Time>,
         /// How long it runs before it hibernates, once a claim has it.
-        pub hibernate_after: Option<Span>,
+        pub hibernate_after: Option<Span> => spec.hibernate_after,
         /// When an installation first began. From then on there may be something to destroy.
-        pub started_at: Option<Time>,
-        pub installed_at: Option<Time>,
-        pub attempts_limit: Option<u32>,
+        pub started_at: Option<Time> => status.install_started_timestamp,
+        pub installed_at: Option<Time> => status.installed_timestamp,
+        pub attempts_limit: Option<u32> => spec.install_attempts_limit,
         /// How many installations failed.
-        pub restarts: u32,
+        pub restarts: u32 => status.install_restarts,
         /// When the last installation failed.
         pub failed_at: Option<Time>,
         /// Why it failed.
@@ -116,17 +116,17 @@ facts! {
         /// Whether it was given up, as the condition ProvisionStopped says.
         pub stopped: bool,
         /// Whether an installation broke off, so that what it left is destroyed before the next one.
-        pub interrupted: bool,
+        pub interrupted: bool => status.interrupted,
         /// Whether its pool is to remove it.
         pub marked: bool,
         /// Whether an annotation keeps it from being destroyed.
         pub protected: bool,
         /// Whether its machines are left running when the object is deleted.
-        pub preserve: bool,
+        pub preserve: bool => spec.preserve_on_delete,
         /// Whether a finalizer of another program holds the object.
         pub held: bool,
         /// When its deletion was asked for.
-        pub deleting: Option<Time>,
+        pub deleting: Option<Time> => metadata.deletion_timestamp,
     }
     beside {
         /// The rest of the document, loaded only for rows that a user edits or looks at.
@@ -240,19 +240,10 @@ impl Cluster {
     pub fn from_wire(mut wire: ClusterDeployment) -> Self {
         let mut cluster = Self::default();
         cluster.take_annotations(&mut wire);
-        let meta = &mut wire.metadata;
-        let spec = &mut wire.spec;
-        cluster.name.clone_from(&meta.name);
-        cluster.namespace.clone_from(&meta.namespace);
-        cluster.created = meta.creation_timestamp.take().unwrap_or_default();
-        cluster.deleting = meta.deletion_timestamp.take();
-        cluster.cluster_name = std::mem::take(&mut spec.cluster_name);
-        cluster.base_domain = std::mem::take(&mut spec.base_domain);
-        cluster.power_wanted = std::mem::take(&mut spec.power_state).into();
-        cluster.attempts_limit = spec.install_attempts_limit.take();
-        cluster.hibernate_after = spec.hibernate_after.take();
-        cluster.preserve = std::mem::take(&mut spec.preserve_on_delete);
-        if let Some(pool) = spec.cluster_pool_ref.take() {
+        cluster.take_fields(&mut wire);
+        cluster.name.clone_from(&wire.metadata.name);
+        cluster.namespace.clone_from(&wire.metadata.namespace);
+        if let Some(pool) = wire.spec.cluster_pool_ref.take() {
             cluster.pool = Some(Rc::new(Key::new(pool.namespace, pool.pool_name)));
             cluster.claim = Some(pool.claim_name).filter(|name| !name.is_empty());
             cluster.claimed_at = pool.claimed_timestamp;
@@ -268,19 +259,16 @@ impl Cluster {
             .filter(|name| !name.is_empty());
         let status = std::mem::take(&mut wire.status);
         // A cluster that was installed elsewhere says `installed: true` and gives no time.
-        let installed_elsewhere = wire.spec.installed.then(Time::default);
-        cluster.installed_at = status.installed_timestamp.or(installed_elsewhere);
-        cluster.take_status(&status);
-        wire.spec.installed = false;
+        if std::mem::take(&mut wire.spec.installed) {
+            cluster.installed_at.get_or_insert_default();
+        }
+        cluster.take_conditions(&status);
         cluster.body = Some(Box::new(wire));
         cluster
     }
 
-    fn take_status(&mut self, status: &DeploymentStatus) {
-        self.started_at = status.install_started_timestamp;
-        self.restarts = status.install_restarts;
-        self.interrupted = status.interrupted;
-        self.passed_over = status.passed_over_timestamp;
+    /// Takes the facts that the document has in the form of conditions.
+    fn take_conditions(&mut self, status: &DeploymentStatus) {
         self.take_requirements(&status.conditions);
         self.take_power(status);
         let failed = find_with_status(&status.conditions, ConditionType::ProvisionFailed, "True");
@@ -313,8 +301,6 @@ impl Cluster {
             ready.and_then(|ready| ready.last_probe_time.or(ready.last_transition_time));
         let awake = hibernating.filter(|condition| condition.status == "False");
         self.awake_since = awake.and_then(|condition| condition.last_transition_time);
-        self.power_message =
-            Some(status.power_detail.clone()).filter(|message| !message.is_empty());
     }
 
     fn take_annotations(&mut self, wire: &mut ClusterDeployment) {
@@ -344,12 +330,10 @@ impl Cluster {
     /// The whole document. Needs the body.
     pub fn to_wire(&self) -> ClusterDeployment {
         let mut wire = self.body.as_deref().cloned().unwrap_or_default();
+        self.write_fields(&mut wire);
         let meta = &mut wire.metadata;
-        let spec = &mut wire.spec;
         meta.name.clone_from(&self.name);
         meta.namespace.clone_from(&self.namespace);
-        meta.creation_timestamp = Some(self.created);
-        meta.deletion_timestamp = self.deleting;
         meta.id = self.id;
         if self.marked {
             meta.annotations.insert(REMOVE_FROM_POOL.into(), "true".into());
@@ -357,43 +341,21 @@ impl Cluster {
         if let Some(version) = &self.version {
             meta.annotations.insert(SPEC_HASH.into(), version.to_string());
         }
-        spec.cluster_name.clone_from(&self.cluster_name);
-        spec.base_domain.clone_from(&self.base_domain);
-        spec.power_state = self.power_wanted.into();
-        spec.install_attempts_limit = self.attempts_limit;
-        spec.hibernate_after = self.hibernate_after;
-        spec.preserve_on_delete = self.preserve;
-        spec.installed = self.is_installed();
-        spec.cluster_pool_ref = self.pool.as_ref().map(|pool| ClusterPoolRef {
+        wire.spec.installed = self.is_installed();
+        wire.spec.cluster_pool_ref = self.pool.as_ref().map(|pool| ClusterPoolRef {
             namespace: pool.namespace.clone(),
             pool_name: pool.name.clone(),
             claim_name: self.claim.clone().unwrap_or_default(),
             claimed_timestamp: self.claimed_at,
             cluster_deployment_customization: self.customization.clone().map(LocalRef::to_name),
         });
-        wire.status = self.status();
-        wire
-    }
-
-    fn status(&self) -> DeploymentStatus {
-        let mut api_url = String::new();
-        let mut web_console_url = String::new();
         if self.is_installed() {
-            api_url = self.api_url();
-            web_console_url = self.console_url();
+            wire.status.api_url = self.api_url();
+            wire.status.web_console_url = self.console_url();
         }
-        DeploymentStatus {
-            api_url,
-            web_console_url,
-            install_restarts: self.restarts,
-            install_started_timestamp: self.started_at,
-            interrupted: self.interrupted,
-            installed_timestamp: self.installed_at,
-            passed_over_timestamp: self.passed_over,
-            power_state: self.power_state().into(),
-            power_detail: self.power_message.clone().unwrap_or_default(),
-            conditions: self.conditions(),
-        }
+        wire.status.power_state = self.power_state().into();
+        wire.status.conditions = self.conditions();
+        wire
     }
 
     /// The value of `status.powerState`.

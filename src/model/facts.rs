@@ -82,6 +82,46 @@ pub trait Fact: Sized {
     fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>);
 }
 
+/// A fact that a document has in a field of its own, whose type is `W`.
+pub trait WireFact<W>: Sized {
+    /// Takes the fact out of the field, which is empty afterwards.
+    fn take_from(field: &mut W) -> Self;
+    fn write_to(&self, field: &mut W);
+}
+
+/// The document has the fact as it is.
+impl<T: Clone + Default> WireFact<T> for T {
+    fn take_from(field: &mut T) -> Self {
+        std::mem::take(field)
+    }
+
+    fn write_to(&self, field: &mut T) {
+        field.clone_from(self);
+    }
+}
+
+/// The document has an empty text where there is nothing.
+impl WireFact<String> for Option<String> {
+    fn take_from(field: &mut String) -> Self {
+        if field.is_empty() { None } else { Some(std::mem::take(field)) }
+    }
+
+    fn write_to(&self, field: &mut String) {
+        *field = self.clone().unwrap_or_default();
+    }
+}
+
+/// A document that a person wrote has no instant yet.
+impl WireFact<Option<Time>> for Time {
+    fn take_from(field: &mut Option<Time>) -> Self {
+        field.take().unwrap_or_default()
+    }
+
+    fn write_to(&self, field: &mut Option<Time>) {
+        *field = Some(*self);
+    }
+}
+
 /// A struct whose fields are columns of a table.
 pub trait Facts: Sized {
     const TABLE: &'static str;
@@ -92,15 +132,17 @@ pub trait Facts: Sized {
     fn write(&self) -> Vec<FactValue<'_>>;
 }
 
-/// Declares a struct of facts. A field fills the column of its own name, or the columns after `as`.
-/// Fields after `beside` are no facts: they have their default when a row is read.
+/// Declares a struct of facts. A field fills the column of its own name, or the columns after `as`,
+/// and the field of the document that is after `=>`. What a document does not have as it is, such as
+/// a fact that makes a condition, has no `=>`. Fields after `beside` are no facts: they have their
+/// default when a row is read.
 macro_rules! facts {
     (
         $(#[$attribute:meta])*
-        pub struct $Name:ident in $table:literal {
+        pub struct $Name:ident in $table:literal of $Document:ty {
             $(
                 $(#[$field_attribute:meta])*
-                pub $field:ident: $Type:ty $(as ($($column:ident),+))?,
+                pub $field:ident: $Type:ty $(as ($($column:ident),+))? $(=> $($path:ident).+)?,
             )*
         }
         beside {
@@ -111,6 +153,27 @@ macro_rules! facts {
         pub struct $Name {
             $( $(#[$field_attribute])* pub $field: $Type, )*
             $( $(#[$beside_attribute])* pub $beside: $BesideType, )*
+        }
+
+        impl $Name {
+            /// Takes the facts that the document has in fields of their own.
+            fn take_fields(&mut self, document: &mut $Document) {
+                $($(
+                    self.$field = $crate::model::facts::WireFact::take_from(
+                        &mut document.$($path).+,
+                    );
+                )?)*
+            }
+
+            /// Writes the facts that the document has in fields of their own.
+            fn write_fields(&self, document: &mut $Document) {
+                $($(
+                    $crate::model::facts::WireFact::write_to(
+                        &self.$field,
+                        &mut document.$($path).+,
+                    );
+                )?)*
+            }
         }
 
         impl $crate::model::facts::Facts for $Name {

@@ -23,8 +23,11 @@ use wipe::{Wipe, WipeHold, WipeState};
 
 pub use super::annotations::{AS_FOUND, BOOT, CIPHER, HOLD, PIN, SOFT_OFF};
 
-/// metal3's annotation that asks for a power cycle.
+/// metal3's annotation that asks for a power cycle. Its value is JSON, `{"mode": "hard"}` or
+/// `{"mode": "soft"}`, or nothing.
 pub const REBOOT: &str = "reboot.metal3.io";
+/// The mode in `REBOOT` that cuts the power.
+const REBOOT_MODE_HARD: &str = "hard";
 /// metal3's annotation that asks for another inspection.
 pub const INSPECT: &str = "inspect.metal3.io";
 /// metal3's annotation by which a host is left alone while it goes on working.
@@ -446,6 +449,16 @@ impl BareMetalHost {
             || HOST_PAUSE_ANNOTATIONS
                 .iter()
                 .any(|annotation| self.metadata.has_annotation(annotation))
+    }
+
+    /// Whether the host is to be rebooted without a chance to shut down. As in metal3, the
+    /// annotation has to say so.
+    pub fn is_hard_reboot_asked(&self) -> bool {
+        let arguments = self.metadata.annotation(REBOOT).unwrap_or_default();
+        match serde_json::from_str::<Value>(arguments) {
+            Ok(arguments) => arguments["mode"] == REBOOT_MODE_HARD,
+            Err(_) => false,
+        }
     }
 
     /// How long the host may take to shut down before it is powered off by force.

@@ -17,25 +17,25 @@ use super::time::{Span, Time};
 facts! {
     /// One job. It is live until it has ended; an object has one live job at most.
     #[derive(Clone, Debug, Default, PartialEq)]
-    pub struct Job in "job" {
+    pub struct Job in "job" of JobDocument {
         pub id: Uid,
         pub verb: Verb,
         /// The name of a cluster, or `NAMESPACE/NAME` of a host. Only a host's has a slash.
         pub object: String,
         /// Every host that the job works on, as `NAMESPACE/NAME`.
-        pub hosts: Vec<String>,
+        pub hosts: Vec<String> => spec.hosts,
         pub pool: Option<Rc<Key>> as (pool_namespace, pool),
         pub driver: Driver,
         /// 1 for the first try of this verb.
-        pub attempt: u32,
+        pub attempt: u32 => spec.attempt,
         /// Which provision job of its pool this is, from 1; 0 for other verbs.
-        pub ordinal: u32,
-        pub started: Time,
-        pub ended: Option<Time>,
+        pub ordinal: u32 => spec.ordinal,
+        pub started: Time => status.started,
+        pub ended: Option<Time> => status.ended,
         /// How it ended: one of the constants at the end of this file.
-        pub outcome: Option<String>,
+        pub outcome: Option<String> => status.outcome,
         /// What the driver said when the job failed.
-        pub message: Option<String>,
+        pub message: Option<String> => status.message,
         /// Whether a pass has seen that a supervisor began the job. Such a job is never begun again.
         pub begun: bool,
     }
@@ -207,7 +207,7 @@ pub struct Installation {
 }
 
 /// A job as the wire has it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobDocument {
     /// Its id.
@@ -219,14 +219,14 @@ pub struct JobDocument {
     pub status: JobStatus,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobMeta {
     /// Its id.
     pub name: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct JobSpec {
     /// What is done: provision, deprovision, start, stop, health, cycle, state, attach, eject,
@@ -271,52 +271,32 @@ pub struct JobStatus {
 
 impl Job {
     pub fn to_wire(&self) -> JobDocument {
-        let pool = self.pool.as_deref();
-        JobDocument {
-            metadata: JobMeta { name: self.id.to_string() },
-            spec: JobSpec {
-                verb: self.verb.name().into(),
-                cluster: self.cluster().unwrap_or_default().to_owned(),
-                hosts: self.hosts.clone(),
-                pool_namespace: pool.map(|pool| pool.namespace.clone()),
-                pool: pool.map(|pool| pool.name.clone()),
-                driver: self.driver.name().into(),
-                attempt: self.attempt,
-                ordinal: self.ordinal,
-            },
-            status: JobStatus {
-                started: self.started,
-                ended: self.ended,
-                outcome: self.outcome.clone(),
-                message: self.message.clone(),
-            },
-        }
+        let mut document = JobDocument::default();
+        self.write_fields(&mut document);
+        document.metadata.name = self.id.to_string();
+        document.spec.verb = self.verb.name().into();
+        document.spec.driver = self.driver.name().into();
+        document.spec.cluster = self.cluster().unwrap_or_default().to_owned();
+        document.spec.pool_namespace = self.pool.as_ref().map(|pool| pool.namespace.clone());
+        document.spec.pool = self.pool.as_ref().map(|pool| pool.name.clone());
+        document
     }
 
     /// None for a document that poolctl cannot have written: one without an object, or with an
     /// unknown verb or driver.
-    pub fn from_wire(wire: JobDocument) -> Option<Self> {
-        let pool = wire.spec.pool_namespace.zip(wire.spec.pool);
-        let object = if wire.spec.cluster.is_empty() {
-            wire.spec.hosts.first()?.clone()
-        } else {
-            wire.spec.cluster
-        };
-        Some(Self {
-            id: wire.metadata.name.parse().ok()?,
-            verb: Verb::named(&wire.spec.verb)?,
-            object,
-            hosts: wire.spec.hosts,
-            pool: pool.map(|(namespace, name)| Rc::new(Key::new(namespace, name))),
-            driver: Driver::named(&wire.spec.driver)?,
-            attempt: wire.spec.attempt,
-            ordinal: wire.spec.ordinal,
-            started: wire.status.started,
-            ended: wire.status.ended,
-            outcome: wire.status.outcome,
-            message: wire.status.message,
-            begun: true,
-        })
+    pub fn from_wire(mut document: JobDocument) -> Option<Self> {
+        let mut job = Self { begun: true, ..Self::default() };
+        job.take_fields(&mut document);
+        let JobDocument { metadata, spec, .. } = document;
+        job.id = metadata.name.parse().ok()?;
+        job.verb = Verb::named(&spec.verb)?;
+        job.driver = Driver::named(&spec.driver)?;
+        job.object =
+            if spec.cluster.is_empty() { job.hosts.first()?.clone() } else { spec.cluster };
+        if let (Some(namespace), Some(name)) = (spec.pool_namespace, spec.pool) {
+            job.pool = Some(Rc::new(Key::new(namespace, name)));
+        }
+        Some(job)
     }
 
     /// The cluster that the job works on; none if it works on a host.

@@ -3,7 +3,7 @@
 
 use super::condition::{Condition, ConditionReason, ConditionType};
 use super::deployment::PowerState;
-use super::facts::named;
+use super::facts::{WireFact, named};
 use super::time::{Span, Time};
 
 named! {
@@ -227,22 +227,21 @@ fn unknown_power(reason: ConditionReason, message: &str) -> [Condition; 2] {
         .map(|kind| Condition::new(kind, "Unknown", reason, message))
 }
 
-impl From<PowerState> for Power {
-    fn from(wanted: PowerState) -> Self {
-        match wanted {
+/// The power that a user asks for. Of the other powers nobody can ask.
+impl WireFact<PowerState> for Power {
+    fn take_from(field: &mut PowerState) -> Self {
+        match std::mem::take(field) {
             PowerState::Unset => Self::Unset,
             PowerState::Running => Self::Running,
             PowerState::Hibernating => Self::Hibernating,
         }
     }
-}
 
-impl From<Power> for PowerState {
-    fn from(power: Power) -> Self {
-        match power {
-            Power::Running => Self::Running,
-            Power::Hibernating => Self::Hibernating,
-            _ => Self::Unset,
-        }
+    fn write_to(&self, field: &mut PowerState) {
+        *field = match self {
+            Self::Running => PowerState::Running,
+            Self::Hibernating => PowerState::Hibernating,
+            _ => PowerState::Unset,
+        };
     }
 }

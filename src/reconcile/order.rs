@@ -14,7 +14,7 @@ use crate::model::customization::{Customization, ManifestPatch};
 use crate::model::deployment::ClusterDeployment;
 use crate::model::documents::{ClusterImageSet, Secret, SecretValue, SettingsSpec};
 use crate::model::driver::{Driver, PROGRAM_PREFIX, driver_programs};
-use crate::model::host::{BOOT, BareMetalHost, BootMode, CIPHER, PIN, REBOOT};
+use crate::model::host::{BOOT, BareMetalHost, BootMode, CIPHER, PIN};
 use crate::model::infra_env::InfraEnv;
 use crate::model::ip_lease::IpLease;
 use crate::model::job::{Job, Verb};
@@ -366,8 +366,6 @@ fn machine_of_host(host: &BareMetalHost, name: &str) -> Machine {
     let metadata = &host.metadata;
     let bmc = host.spec.bmc.clone().unwrap_or_default();
     let live_image = host.spec.image.as_ref().filter(|image| image.is_live());
-    // As in metal3, a reboot is soft unless the annotation asks for a hard one.
-    let is_hard_reboot = metadata.annotation(REBOOT).is_some_and(|mode| mode.contains("hard"));
     Machine {
         host: name.to_owned(),
         address: bmc.address,
@@ -377,7 +375,7 @@ fn machine_of_host(host: &BareMetalHost, name: &str) -> Machine {
         cipher: metadata.annotation(CIPHER).and_then(|cipher| cipher.parse().ok()),
         uefi: host.spec.boot_mode != Some(BootMode::Legacy),
         soft_off: u64::try_from(host.soft_off_timeout().0 / 1_000_000).unwrap_or(0),
-        soft: !is_hard_reboot,
+        soft: !host.is_hard_reboot_asked(),
         boot: metadata.annotation(BOOT).map(str::to_owned),
         image: live_image.map(|image| image.url.clone()),
         ..Machine::default()
