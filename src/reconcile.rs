@@ -5,6 +5,7 @@
 mod act;
 mod collect;
 mod copy;
+mod due;
 mod order;
 
 pub use act::SUPERVISE_COMMAND;
@@ -13,6 +14,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
 
 use crate::model::clock::{ClockNews, JudgedClocks};
+use crate::model::due::DueChanges;
 use crate::model::event::Event;
 use crate::model::event_reason::EventReason;
 use crate::model::job::Job;
@@ -26,6 +28,8 @@ use crate::model::time::Time;
 use crate::store::{CommitMark, Lock, NeededObject, RefusedPools, Store};
 use crate::world::World;
 use crate::{plan, rules, store};
+
+use due::due_changes;
 
 /// How often a pass plans without the write lock before it locks and plans pool by pool.
 const TRIES: usize = 2;
@@ -65,6 +69,8 @@ struct PlannedPass {
     /// The revision that the plan started from: it may be written only while this is the newest.
     revision: i64,
     mark: CommitMark,
+    due: DueChanges,
+    tick: Tick,
 }
 
 impl Door<'_> {
@@ -185,20 +191,22 @@ impl Door<'_> {
         let mut state = self.store.load(scope, needs)?;
         state.events.extend(news.map(|news| (clock_jumped_event(news, &tick), None)));
         let value = edit(&mut state, &tick)?;
+        let edited = state.changed_kinds();
         self.store.load_references(scope, &mut state)?;
         rules::check_invariants(&state)?;
         if self.plans_changes {
             self.plan_to_fixed_point(scope, &mut state, &tick)?;
         }
         let value = check(&state, value)?;
-        if state.is_unchanged() {
+        let due = due_changes(&state, &edited, self.plans_changes, &tick);
+        if state.is_unchanged() && !self.store.is_due_changed(&due)? {
             self.store.rollback();
             return Ok((value, PassOutcome::new(state)));
         }
         // A command changes all that it was asked to change, or nothing: unlike a pass, it is not
         // written pool by pool.
-        if let Err(refusal) = store::write(self.store, &state, &mark) {
-            return Err(self.name_refused_pool(refusal, &state, &mark));
+        if let Err(refusal) = store::write(self.store, &state, &due, &mark) {
+            return Err(self.name_refused_pool(refusal, &state, &due, &mark));
         }
         self.store.commit()?;
         self.store.checkpoint();
@@ -207,10 +215,16 @@ impl Door<'_> {
 
     /// Adds to a refusal of the database which pool's changes it refuses. To find the pool, the
     /// changes are written pool by pool and then rolled back.
-    fn name_refused_pool(&self, refusal: Refusal, state: &State, mark: &CommitMark) -> Refusal {
+    fn name_refused_pool(
+        &self,
+        refusal: Refusal,
+        state: &State,
+        due: &DueChanges,
+        mark: &CommitMark,
+    ) -> Refusal {
         self.store.rollback();
         let begun = self.store.begin_write();
-        let refused = begun.and_then(|()| store::write_pool_by_pool(self.store, state, mark));
+        let refused = begun.and_then(|()| store::write_pool_by_pool(self.store, state, due, mark));
         self.store.rollback();
         match refused.unwrap_or_default().into_iter().next() {
             Some((pool, pool_refusal)) => {
@@ -260,20 +274,19 @@ impl Door<'_> {
     /// only if there is something to write. If another command has committed in between, it plans
     /// again, and in the end pool by pool under the lock.
     pub fn run_pass(&self, scope: &Scope) -> Result<PassOutcome, Refusal> {
-        if *scope == Scope::Whole {
-            self.prune_old_records()?;
-        }
         for _ in 0..TRIES {
-            let PlannedPass { state, revision, mark } = match self.plan_without_lock(scope) {
-                Ok(planned_pass) => planned_pass,
+            let planned = match self.plan_without_lock(scope) {
+                Ok(planned) => planned,
                 Err(refusal) if refusal.exit == Exit::State => return Err(refusal),
                 // What is wrong with one pool must not keep the others from their pass.
                 Err(_) => return self.pass_pool_by_pool(scope),
             };
-            let refused = if state.is_unchanged() {
+            let is_settled =
+                planned.state.is_unchanged() && !self.store.is_due_changed(&planned.due)?;
+            let refused = if is_settled {
                 Some(RefusedPools::new())
             } else {
-                match self.commit_at_revision(&state, revision, &mark) {
+                match self.commit_at_revision(&planned) {
                     Err(refusal) if refusal.exit == Exit::Conflict => {
                         return self.pass_pool_by_pool(scope);
                     }
@@ -281,8 +294,8 @@ impl Door<'_> {
                 }
             };
             if let Some(refused) = refused {
-                let warnings = self.act_after_commit(&state, scope);
-                return Ok(PassOutcome { state, refused, warnings });
+                let warnings = self.act_after_commit(&planned.state, scope);
+                return Ok(PassOutcome { state: planned.state, refused, warnings });
             }
         }
         self.pass_pool_by_pool(scope)
@@ -318,9 +331,9 @@ impl Door<'_> {
         loaded
     }
 
-    /// The state as a pass would leave it.
-    pub fn preview_pass(&self, scope: &Scope) -> Result<State, Refusal> {
-        self.plan_without_lock(scope).map(|planned_pass| planned_pass.state)
+    /// The state as a pass would leave it, and what the pass would know of the world.
+    pub fn preview_pass(&self, scope: &Scope) -> Result<(State, Tick), Refusal> {
+        self.plan_without_lock(scope).map(|planned| (planned.state, planned.tick))
     }
 
     fn plan_without_lock(&self, scope: &Scope) -> Result<PlannedPass, Refusal> {
@@ -331,7 +344,8 @@ impl Door<'_> {
             let mut state = self.store.load(scope, &[])?;
             state.events.extend(news.map(|news| (clock_jumped_event(news, &tick), None)));
             self.plan_to_fixed_point(scope, &mut state, &tick)?;
-            Ok(PlannedPass { state, revision, mark })
+            let due = due_changes(&state, &BTreeSet::new(), true, &tick);
+            Ok(PlannedPass { state, revision, mark, due, tick })
         });
         self.store.rollback();
         planned
@@ -339,25 +353,21 @@ impl Door<'_> {
 
     /// Writes a planned state, and returns the pools that were refused. Writes nothing and returns
     /// None if the state has another revision than the one that was planned on.
-    fn commit_at_revision(
-        &self,
-        state: &State,
-        revision: i64,
-        mark: &CommitMark,
-    ) -> Result<Option<RefusedPools>, Refusal> {
+    fn commit_at_revision(&self, planned: &PlannedPass) -> Result<Option<RefusedPools>, Refusal> {
+        let PlannedPass { state, revision, mark, due, .. } = planned;
         let _lock = Lock::to_write(self.store.path())?;
         self.store.begin_write()?;
         let written = self.store.read_mark().and_then(|(current_revision, _)| {
-            if current_revision != revision {
+            if current_revision != *revision {
                 return Ok(None);
             }
-            let refused = match store::write(self.store, state, mark) {
+            let refused = match store::write(self.store, state, due, mark) {
                 Err(refusal) if refusal.exit == Exit::Conflict => {
                     // The write lock is still held, so nobody can change the state between these
                     // two transactions.
                     self.store.rollback();
                     self.store.begin_write()?;
-                    store::write_pool_by_pool(self.store, state, mark)?
+                    store::write_pool_by_pool(self.store, state, due, mark)?
                 }
                 written => written.map(|()| RefusedPools::new())?,
             };
@@ -391,6 +401,7 @@ impl Door<'_> {
                 Err(refusal) if refusal.exit == Exit::State => return Err(refusal),
                 Err(refusal) => {
                     self.record_refused_pool(&pool_key, &refusal)?;
+                    self.keep_pool_due(&pool_key)?;
                     refused.push((Rc::new(pool_key), refusal));
                 }
             }
@@ -414,6 +425,12 @@ impl Door<'_> {
             self.commit_checked_edit(scope, &[], judged, |_, _| Ok(()), |_, ()| Ok(()))
         })?;
         Ok(passed)
+    }
+
+    /// What was planned for a pool was undone, so it is still to be done.
+    fn keep_pool_due(&self, pool: &Key) -> Result<(), Refusal> {
+        let _lock = Lock::to_write(self.store.path())?;
+        self.store.mark_pool_due(pool)
     }
 
     /// Records in an event why a pool's changes were undone, unless its last event says so already.

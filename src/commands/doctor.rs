@@ -94,6 +94,7 @@ impl Verb for Doctor {
         checks.run("jobs", &|| find_stray_folders(&store), None);
         checks.run("drivers", &|| find_missing_drivers(&store), None);
         checks.run("passes", &|| find_overdue_work(context, &door), None);
+        checks.run("due", &|| door.find_missed_changes(), Some(&|| store.mark_everything_due()));
         report(context, &checks.findings)
     }
 }
@@ -277,10 +278,9 @@ fn find_missing_drivers(store: &Store) -> Problems {
 
 /// Work that has been due for long.
 fn find_overdue_work(context: &Context, door: &Door<'_>) -> Problems {
-    let (state, _) = door.load_for_dry_run(&Scope::Whole, &[])?;
     // What was due before the last pass was done by it.
     let last_pass = door.store.read_mark()?.1.now;
-    let due = [plan::next_due_at(&state, last_pass), door.find_live_jobs(None)?.due]
+    let due = [door.store.next_due_at(None, last_pass)?, door.find_live_jobs(None)?.due]
         .into_iter()
         .flatten()
         .min();

@@ -33,7 +33,7 @@ impl Verb for Plan {
             Some(name) => Scope::pool(context.find::<ClusterPool>(&store, name)?.key()),
             None => Scope::Whole,
         };
-        let state = context.door(&store).preview_pass(&scope)?;
+        let state = context.door(&store).preview_pass(&scope)?.0;
         let mut notes: Vec<DifferenceLine> =
             state.pools.rows().filter_map(|pool| note_stale_clusters(&state, pool)).collect();
         notes.extend(state.pools.rows().filter_map(note_shortage));

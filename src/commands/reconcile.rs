@@ -28,7 +28,10 @@ pub struct Reconcile {
     /// Reconcile only this pool
     #[arg(long, value_name = "POOL")]
     pool: Option<String>,
-    /// Only print what a pass would change
+    /// Look at everything, also at what is not due and was not changed
+    #[arg(long, conflicts_with_all = ["wait", "pool"])]
+    all: bool,
+    /// Only print what a pass over everything would change
     #[arg(long, conflicts_with = "wait")]
     dry_run: bool,
     /// Exit with code 7 if another pass is running
@@ -51,7 +54,7 @@ impl Verb for Reconcile {
         };
         let scope = pool.clone().map_or(Scope::Whole, Scope::pool);
         if self.dry_run {
-            let state = door.preview_pass(&scope)?;
+            let (state, _) = door.preview_pass(&scope)?;
             let changes = output::difference_lines(&state);
             return context.answer(plan::changes_answer(changes, Vec::new()));
         }
@@ -66,6 +69,11 @@ impl Verb for Reconcile {
             context.hint("another pass is running; this command changed nothing");
             return Ok(());
         };
-        Ok(context.report_pass(&door.run_pass(&scope)?)?)
+        let passed = match scope {
+            Scope::Whole if self.all => door.run_whole_pass()?,
+            Scope::Whole => door.run_due_pass()?,
+            Scope::Pools(_) => door.run_pass(&scope)?,
+        };
+        Ok(context.report_pass(&passed)?)
     }
 }

@@ -7,7 +7,6 @@ use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::Scope;
 use crate::model::time::{Span, Time};
 use crate::output::Progress;
-use crate::plan;
 use crate::reconcile::Door;
 use crate::store::{Store, try_pass_lock};
 
@@ -94,12 +93,14 @@ impl Waiting<'_> {
         let Some(lock) = try_pass_lock(self.door.store.path())? else {
             return Ok((false, soon));
         };
-        let scope = self.pool.cloned().map_or(Scope::Whole, Scope::pool);
-        let passed = self.door.run_pass(&scope)?;
+        let passed = match self.pool {
+            Some(pool) => self.door.run_pass(&Scope::pool(pool.clone()))?,
+            None => self.door.run_due_pass()?,
+        };
         drop(lock);
         self.context.report_pass(&passed)?;
         let now = self.context.world.now();
-        let plan_due = plan::next_due_at(&passed.state, now);
+        let plan_due = self.door.store.next_due_at(self.pool, now)?;
         let in_flight = self.door.find_live_jobs(self.pool)?;
         // Some drivers cannot say when their jobs will be done: these are looked at again soon.
         let is_end_unknown = !in_flight.jobs.is_empty() && in_flight.due.is_none();

@@ -3,7 +3,7 @@
 //! What is outside of the scope is looked up in the books that its methods are given.
 
 use std::cell::OnceCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
 use serde_json::Value;
@@ -144,6 +144,17 @@ macro_rules! declare_state {
                         $(&& self.$document.is_unchanged())?
                         $(&& self.$facts.is_unchanged())?
                     )*
+            }
+
+            /// The kinds of which an object is not what it was. Views are not among them.
+            pub fn changed_kinds(&self) -> BTreeSet<Kind> {
+                let mut changed = BTreeSet::new();
+                $(
+                    $(if !self.$plain.is_unchanged() { changed.insert(Kind::$Kind); })?
+                    $(if !self.$document.is_unchanged() { changed.insert(Kind::$Kind); })?
+                    $(if !self.$facts.is_unchanged() { changed.insert(Kind::$Kind); })?
+                )*
+                changed
             }
 
             /// Objects that are not what they were, in the order of kinds. Objects of views are not

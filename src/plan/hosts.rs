@@ -74,11 +74,11 @@ fn due_probe(
     (probe_at <= tick.now && is_reachable(state, host)).then_some(Verb::Inspect)
 }
 
-/// The earliest time at which a host is due for a retry or a probe.
-pub fn next_due_at(state: &State) -> Option<Time> {
+/// When hosts are due for a retry or a probe.
+pub fn due_instants(state: &State) -> Vec<Time> {
     let probes = probes::hosts_to_probe(state);
     let hosts = state.hosts.rows().filter(|host| !is_driven_by_cluster(state, host));
-    hosts.filter_map(|host| host_due_at(state, host, &probes)).min()
+    hosts.filter_map(|host| host_due_at(state, host, &probes)).collect()
 }
 
 fn host_due_at(state: &State, host: &BareMetalHost, probes: &probes::Probes) -> Option<Time> {

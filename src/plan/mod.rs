@@ -13,6 +13,7 @@ mod create;
 mod customizations;
 mod deadline;
 mod dependencies;
+mod due;
 mod expire;
 mod hosts;
 mod inventory;
@@ -36,6 +37,7 @@ use std::rc::Rc;
 
 pub use cluster_addresses::host_claim_name;
 pub use deadline::{deadline, overdue_report};
+pub use due::{due_scopes, next_due_at};
 pub use expire::effective_lifetime;
 pub use hosts::secret_version;
 pub use inventory::inventory_summary;
@@ -49,16 +51,12 @@ pub use schedule::schedule_of;
 pub use size::{BROKEN_CLUSTER, STALE_CLUSTER};
 pub use version::pool_version;
 
-use crate::model::cluster::Cluster;
-use crate::model::driver::Driver;
 use crate::model::event::Event;
 use crate::model::event_reason::EventReason;
 use crate::model::meta::Key;
 use crate::model::pool::{ClusterPool, RECONCILE_PAUSE};
-use crate::model::power::SETTLE_TIME;
 use crate::model::state::{Books, ClusterId, PoolId, State};
 use crate::model::tick::Tick;
-use crate::model::time::Time;
 
 /// Rounds after which a plan counts as not settling.
 const MAX_ROUNDS: usize = 100;
@@ -144,43 +142,6 @@ fn plan_clusters_without_pool(state: &mut State, tick: &Tick) {
         links::write_claim_conditions(state, &key, tick);
     }
     state.act_for(None);
-}
-
-/// When something is next due by itself: an expiry, a retry, a timeout, a schedule, and after a
-/// plan the end of an address's rest. An instant that has passed is none any more: what was to be
-/// done then is done, or waits for something else.
-pub fn next_due_at(state: &State, now: Time) -> Option<Time> {
-    let mut instants: Vec<Time> = Vec::new();
-    instants.extend(hosts::next_due_at(state));
-    instants.extend(agents::joining::next_join_retry(state));
-    for pool in state.pools.rows() {
-        instants.extend(schedule::next_tick_at(pool));
-        if may_act(pool) {
-            instants.extend(buckets::waking_deadlines(state, pool));
-        }
-    }
-    for claim in state.claims.rows().filter(|claim| claim.deleting.is_none()) {
-        if !claim.warned {
-            instants.extend(claim.warning_due_at());
-        }
-        instants.extend(claim.expires_at());
-    }
-    for cluster in state.clusters.rows().filter(|cluster| is_looked_after(cluster)) {
-        instants.extend(life::next_attempt_at(state, cluster));
-        instants.extend(life::next_deprovision_at(cluster));
-        instants.extend(life::waits_for_hosts_until(cluster));
-        instants.extend(power::hibernates_at(state, cluster));
-        instants.extend(power::next_power_attempt_at(cluster));
-        instants.extend(power::next_health_check_at(state, cluster));
-        instants.extend(power::settled_at(cluster, SETTLE_TIME));
-    }
-    instants.extend(state.resting_until.values().copied());
-    instants.into_iter().filter(|instant| *instant > now).min()
-}
-
-/// Nothing happens to a cluster that is paused, or that no driver looks after.
-fn is_looked_after(cluster: &Cluster) -> bool {
-    !cluster.paused && (cluster.driver != Driver::Missing || cluster.power.is_waiting())
 }
 
 /// Records an event: what is done to an object, and why. `object` is its kind and its key.

@@ -149,7 +149,7 @@ impl Door<'_> {
 
     /// As `end_job`, for jobs that ended in an earlier pass which did not get as far as this: their
     /// folders still have inputs.
-    fn end_jobs_with_inputs(&self) -> Result<(), Refusal> {
+    pub(super) fn end_jobs_with_inputs(&self) -> Result<(), Refusal> {
         for id in job_folder::jobs_with_inputs(&self.jobs_folder()) {
             // A folder that belongs to no job of the state is the operator's and stays.
             if self.store.find_job(&id)?.is_some_and(|job| job.ended.is_some()) {

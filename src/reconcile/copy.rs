@@ -21,6 +21,9 @@ impl Door<'_> {
         if result.is_err() {
             self.store.rollback();
         }
-        result.map(|(value, _)| value)
+        let (value, _) = result?;
+        // What the backup says of what is due is as old as the backup.
+        self.store.mark_everything_due()?;
+        Ok(value)
     }
 }

@@ -15,6 +15,7 @@ pub mod copies;
 mod customizations;
 mod doctor;
 mod documents;
+mod due;
 mod events;
 mod facts;
 mod filter;
@@ -50,6 +51,7 @@ pub use backup::{
 };
 pub use connection::Store;
 pub use doctor::list_job_folders;
+pub use due::DueFilter;
 pub use filter::Filter;
 pub use load::NeededObject;
 pub use lock::{Lock, try_pass_lock};

@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use rusqlite::Connection;
 
+use crate::model::due::DueChanges;
 use crate::model::event::Event;
 use crate::model::event_reason::EventReason;
 use crate::model::kinds::Kind;
@@ -22,6 +23,7 @@ use super::clusters::{remove_cluster, write_cluster};
 use super::connection::Store;
 use super::customizations;
 use super::documents::{write_changed_documents, write_plain_kinds};
+use super::due::write_due;
 use super::events::write_event;
 use super::infra_envs::write_infra_env;
 use super::ip_pools;
@@ -34,10 +36,16 @@ pub type RefusedPools = Vec<(Rc<Key>, Refusal)>;
 
 /// Writes everything that changed, all or nothing. Needs an open write transaction; the caller
 /// commits, or rolls back if the database refuses.
-pub fn write(store: &Store, state: &State, mark: &CommitMark) -> Result<(), Refusal> {
+pub fn write(
+    store: &Store,
+    state: &State,
+    due: &DueChanges,
+    mark: &CommitMark,
+) -> Result<(), Refusal> {
     let conn = store.conn();
     remove_clusters_and_release_hosts(conn, state, mark.now)?;
     write_changed_rows(conn, state, None, mark.now)?;
+    write_due(conn, due)?;
     write_events_and_mark(conn, state, &[], mark)
 }
 
@@ -47,6 +55,7 @@ pub fn write(store: &Store, state: &State, mark: &CommitMark) -> Result<(), Refu
 pub fn write_pool_by_pool(
     store: &Store,
     state: &State,
+    due: &DueChanges,
     mark: &CommitMark,
 ) -> Result<RefusedPools, Refusal> {
     let conn = store.conn();
@@ -73,6 +82,9 @@ pub fn write_pool_by_pool(
             Err(refusal) => return Err(refusal),
         }
     }
+    // What was planned for these pools was undone, so it is still to be done.
+    let refused_pools = refused.iter().map(|(pool, _)| Key::clone(pool)).collect();
+    write_due(conn, &DueChanges { dirty_pools: refused_pools, ..due.clone() })?;
     write_events_and_mark(conn, state, &refused, mark)?;
     Ok(refused)
 }

@@ -158,18 +158,18 @@ fn join_retry_at(agent: &Agent) -> Option<Time> {
     agent.status.join_again_at
 }
 
-/// When the first of the hosts that failed is tried again.
-pub fn next_join_retry(state: &State) -> Option<Time> {
-    let mut first_retry: Option<Time> = None;
+/// When hosts that failed to join their clusters are tried again.
+pub fn join_retries(state: &State) -> Vec<Time> {
+    let mut retries = Vec::new();
     for agent in state.agents.rows() {
         let Some(retry_at) = join_retry_at(agent) else { continue };
         let Some(cluster_key) = agent.bound_cluster() else { continue };
         let Some(cluster) = clusters::find_cluster(state, &cluster_key) else { continue };
         if can_be_joined(cluster) && state.live_job(&cluster.name).is_none() {
-            first_retry = Some(first_retry.map_or(retry_at, |first| first.min(retry_at)));
+            retries.push(retry_at);
         }
     }
-    first_retry
+    retries
 }
 
 /// Of some hosts of a cluster, those that have not got all addresses yet which the cluster's pool

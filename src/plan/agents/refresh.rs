@@ -25,7 +25,7 @@ const SILENT: &str = "Host has stopped communicating with the installation servi
 const MEDIA_LOST: &str = "Unable to read from the discovery media. It was likely disconnected or a network timeout occurred";
 const UNMET_HARDWARE: &str = "Host does not meet the minimum hardware requirements";
 /// How long a host may take to register again after it was told to.
-const REGISTRATION_TIMEOUT: Span = Span::minutes(10);
+pub const REGISTRATION_TIMEOUT: Span = Span::minutes(10);
 
 /// Moves a host to the state that follows from its checks, from silence, from time and from its
 /// cluster.

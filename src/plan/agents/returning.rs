@@ -19,7 +19,7 @@ use super::{WAITING_FOR_INVENTORY, enter_state, record_agent_event};
 const UNBINDING: &str = "Host is waiting to be unbound from the cluster";
 const REBOOTING_INTO_DISCOVERY: &str = "Host is rebooting into the discovery image";
 /// How long a host may take to register again before somebody has to boot it.
-const RETURN_TIMEOUT: Span = Span::minutes(60);
+pub const RETURN_TIMEOUT: Span = Span::minutes(60);
 
 /// Sends a host that has left its cluster on its way back. A host that was not used registers again
 /// by itself; a used one has to be booted from the discovery image first, by its controller or by a

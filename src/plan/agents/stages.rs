@@ -42,6 +42,11 @@ fn stage_limit(stage: &str, is_sno: bool) -> Span {
     }
 }
 
+/// How long a stage may take, whatever the size of its cluster.
+pub fn stage_limits(stage: &str) -> impl Iterator<Item = Span> + use<'_> {
+    [true, false].into_iter().map(move |is_sno| stage_limit(stage, is_sno))
+}
+
 /// Records the installation stage that a host reports.
 pub fn record_stage(state: &mut State, agent_id: AgentId, stage: &str, tick: &Tick) {
     let Some(agent) = state.agents.get(agent_id) else { return };

@@ -1,0 +1,66 @@
+//! When a pass has to look at a pool again, or at what belongs to no pool. A plan computes it, and
+//! the store keeps it, so that a pass looks at what is due and not at all that is kept.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::meta::Key;
+use super::time::Time;
+
+/// What a scope waits for when a plan has settled it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Due {
+    /// When something is next to be done by itself.
+    pub at: Option<Time>,
+    /// Whether every pass asks for news of it: of jobs that run, of clusters that wake.
+    pub is_polled: bool,
+    /// Whether it lacks what other scopes may give back: names, addresses, hosts, customizations.
+    pub waits: bool,
+}
+
+impl Due {
+    /// Something is to be done at this instant.
+    pub fn add_instant(&mut self, instant: Time) {
+        self.at = Some(self.at.map_or(instant, |at| at.min(instant)));
+    }
+
+    /// Adds what another part of the same scope waits for.
+    pub fn add(&mut self, other: Self) {
+        if let Some(at) = other.at {
+            self.add_instant(at);
+        }
+        self.is_polled |= other.is_polled;
+        self.waits |= other.waits;
+    }
+}
+
+/// What the scopes of a state wait for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DueScopes {
+    pub pools: BTreeMap<Key, Due>,
+    /// What belongs to no pool: hosts, Agents, addresses, clusters that were applied by hand.
+    pub rest: Due,
+}
+
+/// What a commit says of scopes, beside the objects that it writes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DueChanges {
+    /// What was planned to the end. Without `is_whole` this is everything about the pools, and only
+    /// a part of the rest.
+    pub settled: DueScopes,
+    /// Whether everything was planned to the end, so that nothing else is due.
+    pub is_whole: bool,
+    /// The pools that were changed and not planned.
+    pub dirty_pools: BTreeSet<Key>,
+    /// Whether something that belongs to no pool was changed and not planned.
+    pub is_rest_dirty: bool,
+    /// Whether something was changed for which other scopes may wait.
+    pub may_help_waiting: bool,
+}
+
+/// What the next pass has to look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DueNow {
+    Nothing,
+    Pools(Vec<Key>),
+    Everything,
+}

@@ -1,0 +1,117 @@
+//! When something is next to be done by itself, and what scopes wait for. It never does anything.
+
+use crate::model::claim::Claim;
+use crate::model::cluster::Cluster;
+use crate::model::driver::Driver;
+use crate::model::due::{Due, DueScopes};
+use crate::model::meta::Key;
+use crate::model::pool::ClusterPool;
+use crate::model::power::SETTLE_TIME;
+use crate::model::state::State;
+use crate::model::time::Time;
+
+use super::{agents, buckets, hosts, life, may_act, power, schedule};
+
+/// When something is next due by itself: an expiry, a retry, a timeout, a schedule, and after a
+/// plan the end of an address's rest. An instant that has passed is none any more: what was to be
+/// done then is done, or waits for something else.
+pub fn next_due_at(state: &State, now: Time) -> Option<Time> {
+    let scopes = due_scopes(state, now);
+    scopes.pools.values().chain([&scopes.rest]).filter_map(|due| due.at).min()
+}
+
+/// What each pool in the state waits for, and what belongs to no pool. Only after a plan that has
+/// settled this is true until somebody changes something.
+pub fn due_scopes(state: &State, now: Time) -> DueScopes {
+    let mut scopes = DueScopes::default();
+    for pool in state.pools.rows() {
+        scopes.pools.insert(pool.key(), due_of_pool(state, pool, now));
+    }
+    for claim in state.claims.rows() {
+        scope_of(&mut scopes, Some(&claim.pool_key())).add(due_of_claim(claim, now));
+    }
+    for cluster in state.clusters.rows() {
+        scope_of(&mut scopes, cluster.pool.as_deref()).add(due_of_cluster(state, cluster, now));
+    }
+    for job in state.jobs.rows().filter(|job| job.ended.is_none()) {
+        scope_of(&mut scopes, job.pool.as_deref()).is_polled = true;
+        scopes.rest.is_polled |= job.host().is_some();
+    }
+    add_later_instants(&mut scopes.rest, hosts::due_instants(state), now);
+    add_later_instants(&mut scopes.rest, agents::due_instants(state), now);
+    add_later_instants(&mut scopes.rest, state.resting_until.values().copied(), now);
+    let mut leases = state.ip_leases.rows();
+    scopes.rest.waits |= leases.any(|lease| lease.address.is_none());
+    scopes
+}
+
+/// The scope of what a pool has. What names a pool that does not exist belongs to no pool.
+fn scope_of<'a>(scopes: &'a mut DueScopes, pool: Option<&Key>) -> &'a mut Due {
+    match pool.and_then(|key| scopes.pools.get_mut(key)) {
+        Some(due) => due,
+        None => &mut scopes.rest,
+    }
+}
+
+fn add_later_instants(due: &mut Due, instants: impl IntoIterator<Item = Time>, now: Time) {
+    for instant in instants {
+        if instant > now {
+            due.add_instant(instant);
+        }
+    }
+}
+
+fn due_of_pool(state: &State, pool: &ClusterPool, now: Time) -> Due {
+    let status = &pool.status;
+    let mut due = Due {
+        waits: status.size < pool.spec.size || status.pending > 0,
+        ..Due::default()
+    };
+    let pause = status.install_pause.as_ref();
+    add_later_instants(&mut due, pause.and_then(|pause| pause.until), now);
+    add_later_instants(&mut due, schedule::next_tick_at(pool), now);
+    if may_act(pool) {
+        add_later_instants(&mut due, buckets::waking_deadlines(state, pool), now);
+    }
+    due
+}
+
+fn due_of_claim(claim: &Claim, now: Time) -> Due {
+    let mut due = Due::default();
+    if claim.deleting.is_some() {
+        return due;
+    }
+    if !claim.warned {
+        add_later_instants(&mut due, claim.warning_due_at(), now);
+    }
+    add_later_instants(&mut due, claim.expires_at(), now);
+    due
+}
+
+fn due_of_cluster(state: &State, cluster: &Cluster, now: Time) -> Due {
+    let mut due = Due {
+        waits: cluster.unmet.is_some() || cluster.shortage.is_some(),
+        ..Due::default()
+    };
+    if !is_looked_after(cluster) {
+        return due;
+    }
+    // Nothing reports that a simulated cluster has woken: it is asked.
+    due.is_polled = cluster.power.is_waiting() && !cluster.driver.is_supervised();
+    let instants = [
+        life::next_attempt_at(state, cluster),
+        life::next_deprovision_at(cluster),
+        life::waits_for_hosts_until(cluster),
+        power::hibernates_at(state, cluster),
+        power::next_power_attempt_at(cluster),
+        power::next_health_check_at(state, cluster),
+        power::settled_at(cluster, SETTLE_TIME),
+    ];
+    add_later_instants(&mut due, instants.into_iter().flatten(), now);
+    due
+}
+
+/// Nothing happens to a cluster that is paused, or that no driver looks after.
+fn is_looked_after(cluster: &Cluster) -> bool {
+    !cluster.paused && (cluster.driver != Driver::Missing || cluster.power.is_waiting())
+}

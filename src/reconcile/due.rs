@@ -1,0 +1,163 @@
+//! Which scopes a pass looks at: those that are due, those that were changed, and those whose jobs
+//! run. Everything else is as the last pass left it, and is not even read.
+
+use std::collections::BTreeSet;
+
+use crate::model::due::{Due, DueChanges, DueNow};
+use crate::model::kinds::Kind;
+use crate::model::refusal::Refusal;
+use crate::model::state::{Scope, State};
+use crate::model::tick::Tick;
+use crate::plan;
+use crate::store::DueFilter;
+
+use super::{Door, PassOutcome, PlannedPass};
+
+/// The kinds whose objects belong to a pool. What is changed of others may concern any scope.
+const KINDS_OF_POOLS: [Kind; 3] =
+    [Kind::ClusterPool, Kind::ClusterDeployment, Kind::ClusterClaim];
+/// The kinds that pools share and that a plan changes for one of them.
+const SHARED_MACHINES: [Kind; 3] = [Kind::BareMetalHost, Kind::Agent, Kind::InfraEnv];
+/// How often a pass goes on with what its own changes have made possible elsewhere.
+const MAX_ROUNDS: usize = 20;
+
+impl Door<'_> {
+    /// One pass over everything, be it due or not.
+    pub fn run_whole_pass(&self) -> Result<PassOutcome, Refusal> {
+        self.prune_old_records()?;
+        self.run_pass(&Scope::Whole)
+    }
+
+    /// One pass over all that is due. What it gives back may help others that wait: they are
+    /// looked at in the same pass.
+    pub fn run_due_pass(&self) -> Result<PassOutcome, Refusal> {
+        self.prune_old_records()?;
+        let mut passed = PassOutcome::new(State::default());
+        let mut filter = DueFilter::DirtyOrPolled;
+        for _ in 0..MAX_ROUNDS {
+            let scope = match self.find_due_now(filter)? {
+                DueNow::Nothing => break,
+                DueNow::Pools(keys) => Scope::Pools(keys),
+                DueNow::Everything => Scope::Whole,
+            };
+            let round = self.run_pass(&scope)?;
+            passed.refused.extend(round.refused);
+            passed.warnings.extend(round.warnings);
+            // A pool that was refused stays to be done, but not in this pass.
+            if scope == Scope::Whole || !passed.refused.is_empty() {
+                break;
+            }
+            filter = DueFilter::Dirty;
+        }
+        // A pass that was killed after its commit has left inputs of jobs.
+        if let Err(refusal) = self.end_jobs_with_inputs() {
+            passed.warnings.push(refusal.to_string());
+        }
+        debug_assert_eq!(self.find_missed_changes()?, Vec::<String>::new());
+        Ok(passed)
+    }
+
+    /// What has to be looked at now. A clock that was moved concerns everything.
+    fn find_due_now(&self, filter: DueFilter) -> Result<DueNow, Refusal> {
+        let judged = self.judge_clock(true)?;
+        if judged.jumped || judged.news.is_some() {
+            return Ok(DueNow::Everything);
+        }
+        self.store.find_due(judged.now, filter)
+    }
+
+    /// What a pass over everything would change although nothing of it is due: there should be no
+    /// such thing. Returns a sentence for each scope; none while others change the state.
+    pub fn find_missed_changes(&self) -> Result<Vec<String>, Refusal> {
+        // What is wrong with a state is not about what is due.
+        let Ok(planned) = self.plan_without_lock(&Scope::Whole) else { return Ok(Vec::new()) };
+        let PlannedPass { state, revision, tick, .. } = planned;
+        let due_pools = match self.store.find_due(tick.now, DueFilter::DirtyOrPolled)? {
+            DueNow::Everything => return Ok(Vec::new()),
+            DueNow::Pools(pools) => pools,
+            DueNow::Nothing => Vec::new(),
+        };
+        let (current_revision, _) = self.store.read_mark()?;
+        if tick.clock_jumped || state.is_unchanged() || revision != current_revision {
+            return Ok(Vec::new());
+        }
+        let mut missed = Vec::new();
+        for pool in state.owners().into_iter().flatten() {
+            if !due_pools.contains(&*pool) {
+                missed.push(format!("a pass over everything would change pool `{pool}`"));
+            }
+        }
+        if missed.is_empty() && due_pools.is_empty() {
+            missed.push("a pass over everything would change what belongs to no pool".to_owned());
+        }
+        Ok(missed)
+    }
+}
+
+/// What a commit says of scopes. `edited` are the kinds that were changed before the plan; without
+/// a plan, none of the scopes is settled.
+pub fn due_changes(
+    state: &State,
+    edited: &BTreeSet<Kind>,
+    is_planned: bool,
+    tick: &Tick,
+) -> DueChanges {
+    let is_edit_shared = edited.iter().any(|kind| !KINDS_OF_POOLS.contains(kind));
+    let mut changes = DueChanges { may_help_waiting: may_help_waiting(state), ..DueChanges::default() };
+    if !is_planned {
+        mark_changed_pools(state, &mut changes);
+        changes.is_rest_dirty |= is_edit_shared || !state.ip_leases.is_unchanged();
+        return changes;
+    }
+    changes.settled = plan::due_scopes(state, tick.now);
+    for change in state.pools.difference().filter(|change| change.after.is_none()) {
+        // What a removed pool leaves belongs to no pool.
+        let removed = change.before.map(|pool| (pool.key(), Due::default()));
+        changes.settled.pools.extend(removed);
+    }
+    changes.is_whole = state.is_whole;
+    if !changes.is_whole {
+        let changed_kinds = state.changed_kinds();
+        let are_machines_changed =
+            SHARED_MACHINES.iter().any(|kind| changed_kinds.contains(kind));
+        changes.is_rest_dirty =
+            is_edit_shared || are_machines_changed || are_clusters_without_pool_changed(state);
+    }
+    // What expired while the clock was not believed is still to be done.
+    changes.is_rest_dirty |= tick.clock_jumped;
+    changes
+}
+
+/// Marks the pools whose clusters and claims were changed, and the pools that were.
+fn mark_changed_pools(state: &State, changes: &mut DueChanges) {
+    for change in state.pools.difference() {
+        changes.dirty_pools.extend(change.after.or(change.before).map(|pool| pool.key()));
+    }
+    for change in state.claims.difference() {
+        let claims = [change.before, change.after].into_iter().flatten();
+        changes.dirty_pools.extend(claims.map(|claim| claim.pool_key()));
+    }
+    for change in state.clusters.difference() {
+        for cluster in [change.before, change.after].into_iter().flatten() {
+            changes.dirty_pools.extend(cluster.pool.as_deref().cloned());
+        }
+    }
+    changes.is_rest_dirty |= are_clusters_without_pool_changed(state);
+}
+
+fn are_clusters_without_pool_changed(state: &State) -> bool {
+    state.clusters.difference().any(|change| {
+        change.before.or(change.after).is_some_and(|cluster| cluster.pool.is_none())
+    })
+}
+
+/// Whether names, addresses, hosts or customizations may have become free.
+fn may_help_waiting(state: &State) -> bool {
+    let is_cluster_removed =
+        state.clusters.difference().any(|change| change.before.is_some() && change.after.is_none());
+    is_cluster_removed
+        || !state.customizations.is_unchanged()
+        || !state.ip_leases.is_unchanged()
+        || !state.hosts.is_unchanged()
+        || !state.agents.is_unchanged()
+}

@@ -1,0 +1,21 @@
+-- What a pass has to look at. A pool that is not here, or the row without names for all that belongs
+-- to no pool, has nothing to do before somebody changes it.
+CREATE TABLE due_scope (
+  namespace TEXT NOT NULL,
+  pool TEXT NOT NULL,
+  -- When something is next to be done by itself; nothing if it only waits.
+  due INTEGER,
+  -- Whether it was changed, or something that it waits for, and no pass has looked at it since.
+  dirty INTEGER NOT NULL CHECK (dirty IN (0, 1)),
+  -- Whether every pass asks for news: of jobs that run, of clusters that wake.
+  polled INTEGER NOT NULL CHECK (polled IN (0, 1)),
+  -- Whether it lacks what others may give back: names, addresses, hosts, customizations.
+  waits INTEGER NOT NULL CHECK (waits IN (0, 1)),
+  PRIMARY KEY (namespace, pool)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX due_scope_due ON due_scope (due) WHERE due IS NOT NULL;
+CREATE INDEX due_scope_now ON due_scope (namespace) WHERE dirty OR polled;
+CREATE INDEX due_scope_waits ON due_scope (namespace) WHERE waits;
+
+-- The next pass looks at everything.
+INSERT INTO due_scope VALUES ('', '', NULL, 1, 0, 0);
