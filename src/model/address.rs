@@ -198,7 +198,7 @@ impl FromStr for IpRange {
             let start: Addr = start.trim().parse()?;
             let end: Addr = end.trim().parse()?;
             if start.is_v4() != end.is_v4() {
-                return Err(format!("`{range}` is of mixed IP families"));
+                return Err(format!("`{range}` contains both IPv4 and IPv6 addresses"));
             }
             if end < start {
                 return Err(format!("`{range}`: end IP {end} is before start IP {start}"));
@@ -280,7 +280,7 @@ impl FromStr for Subnet {
     type Err = String;
 
     fn from_str(subnet: &str) -> Result<Self, String> {
-        let invalid_subnet = || format!("invalid Subnet \"{subnet}\": ADDRESS/LENGTH makes one");
+        let invalid_subnet = || format!("invalid Subnet \"{subnet}\": it is not ADDRESS/LENGTH");
         let (address, length) = subnet.split_once('/').ok_or_else(invalid_subnet)?;
         let address: Addr = address.parse().map_err(|_| invalid_subnet())?;
         // The parser of numbers would take `+8` and `024`, too.
@@ -355,7 +355,7 @@ mod tests {
             "10.0.0.0/8/8",
         ] {
             let error = subnet.parse::<Subnet>().unwrap_err();
-            assert_eq!(error, format!("invalid Subnet \"{subnet}\": ADDRESS/LENGTH makes one"));
+            assert_eq!(error, format!("invalid Subnet \"{subnet}\": it is not ADDRESS/LENGTH"));
         }
     }
 

@@ -76,7 +76,7 @@ impl FromStr for BmcAddress {
             let privilege = read_privilege(&url, address)?;
             if !matches!(url.path(), "" | "/") {
                 return Err(format!(
-                    "`{address}`: IPMI has no paths, `{}` leads nowhere",
+                    "`{address}`: an IPMI address has no path; leave out `{}`",
                     url.path()
                 ));
             }
@@ -93,7 +93,9 @@ impl FromStr for BmcAddress {
         }
         let url = parse_url(transport, rest, address)?;
         if url.query().is_some() {
-            return Err(format!("`{address}`: what follows the `?` means nothing to Redfish"));
+            return Err(format!(
+                "`{address}`: a Redfish address has no parameters; leave out the part from `?` on"
+            ));
         }
         read_host(&url, address)?;
         let origin = url.origin().ascii_serialization();
@@ -103,13 +105,14 @@ impl FromStr for BmcAddress {
 
 fn parse_url(scheme: &str, rest: &str, address: &str) -> Result<Url, String> {
     let url = Url::parse(&format!("{scheme}://{rest}"))
-        .map_err(|error| format!("`{address}` is no address: {error}"))?;
+        .map_err(|error| format!("`{address}` is not a valid address: {error}"))?;
     if !url.username().is_empty() || url.password().is_some() {
         // The message does not repeat the address, because there is a password in it.
-        return Err("the address has a user in it: credentialsName says who".into());
+        let problem = "the address contains a user or a password";
+        return Err(format!("{problem}; they belong in the Secret of credentialsName"));
     }
     if url.fragment().is_some() {
-        return Err(format!("`{address}`: what follows the `#` means nothing here"));
+        return Err(format!("`{address}`: the part from `#` on has no meaning; leave it out"));
     }
     Ok(url)
 }
@@ -126,7 +129,7 @@ fn read_host(url: &Url, address: &str) -> Result<String, String> {
         && !host.starts_with('-')
         && host.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter));
     if !is_usable {
-        return Err(format!("`{address}` has no usable host"));
+        return Err(format!("`{address}` has no valid host name or IP address"));
     }
     Ok(host.trim_end_matches('.').to_owned())
 }
@@ -137,7 +140,9 @@ fn read_privilege(url: &Url, address: &str) -> Result<Option<String>, String> {
         let level = value.to_uppercase();
         if name != "privilegelevel" || !PRIVILEGES.contains(&&*level) {
             let levels = PRIVILEGES.join(", ");
-            return Err(format!("`{address}`: only ?privilegelevel= is known, one of {levels}"));
+            return Err(format!(
+                "`{address}`: the only parameter is ?privilegelevel=, one of {levels}"
+            ));
         }
         privilege = Some(level);
     }
@@ -196,18 +201,18 @@ mod tests {
     #[test]
     fn what_is_no_address_is_refused() {
         for (spelling, message) in [
-            ("", "no usable host"),
-            ("-oProxyCommand=x", "no usable host"),
-            ("ipmi://", "no usable host"),
-            ("ipmi://$(touch x)", "no address"),
-            ("ipmi://a b", "no address"),
-            ("ipmi://bmc/system", "no paths"),
-            ("ipmi://bmc?cipher=3", "only ?privilegelevel="),
+            ("", "no valid host name"),
+            ("-oProxyCommand=x", "no valid host name"),
+            ("ipmi://", "no valid host name"),
+            ("ipmi://$(touch x)", "not a valid address"),
+            ("ipmi://a b", "not a valid address"),
+            ("ipmi://bmc/system", "no path"),
+            ("ipmi://bmc?cipher=3", "the only parameter is ?privilegelevel="),
             ("redfish+ftp://bmc", "is not one of"),
             ("drac://bmc", "is not one of"),
-            ("redfish://bmc?x=y", "follows the `?`"),
-            ("redfish://bmc#x", "follows the `#`"),
-            ("redfish://bmc:70000", "no address"),
+            ("redfish://bmc?x=y", "from `?` on"),
+            ("redfish://bmc#x", "from `#` on"),
+            ("redfish://bmc:70000", "not a valid address"),
         ] {
             let refused = spelling.parse::<BmcAddress>().unwrap_err();
             assert!(refused.contains(message), "{spelling}: {refused}");

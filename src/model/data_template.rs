@@ -126,7 +126,8 @@ fn deserialize_indexes<'de, D: Deserializer<'de>>(
                     Value::String(machine) => indexes.insert(key, machine),
                     Value::Number(index) => indexes.insert(index.to_string(), key),
                     _ => {
-                        let message = format!("indexes: `{key}` has neither a name nor a number");
+                        let message =
+                            format!("indexes: the value of `{key}` is neither a name nor a number");
                         return Err(D::Error::custom(message));
                     }
                 };

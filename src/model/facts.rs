@@ -58,7 +58,7 @@ impl<'r, R: FactRow> FactReader<'r, R> {
         match self.next()? {
             FactValue::Null => Ok(None),
             FactValue::Text(value) => Ok(Some(value)),
-            FactValue::Integer(_) => Err(self.unreadable("a number, not a text")),
+            FactValue::Integer(_) => Err(self.unreadable("it is a number, not a text")),
         }
     }
 
@@ -66,7 +66,7 @@ impl<'r, R: FactRow> FactReader<'r, R> {
         match self.next()? {
             FactValue::Null => Ok(None),
             FactValue::Integer(number) => Ok(Some(number)),
-            FactValue::Text(_) => Err(self.unreadable("a text, not a number")),
+            FactValue::Text(_) => Err(self.unreadable("it is a text, not a number")),
         }
     }
 
@@ -274,7 +274,7 @@ macro_rules! scalar {
         impl Fact for $Type {
             fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
                 let value = Option::<Self>::read(reader)?;
-                value.ok_or_else(|| reader.unreadable("there is nothing"))
+                value.ok_or_else(|| reader.unreadable("it is empty"))
             }
 
             fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {
@@ -317,7 +317,7 @@ scalar!(Span, next_integer, |micros| Ok(Span(micros)), |span| FactValue::Integer
 scalar!(
     Uid,
     next_text,
-    |column| column.parse().map_err(|_| format!("`{column}` is no UUID")),
+    |column| column.parse().map_err(|_| format!("`{column}` is not a UUID")),
     |uid| FactValue::Text(uid.to_string().into())
 );
 

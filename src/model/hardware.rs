@@ -36,6 +36,7 @@ impl Hardware {
         let model = format!("{manufacturer} {product_name}").trim().to_owned();
         let cpus = match self.cpu.count {
             0 => String::new(),
+            1 => "1 CPU".to_owned(),
             count => format!("{count} CPUs"),
         };
         let memory = match self.ram_mebibytes {
@@ -117,14 +118,14 @@ pub struct SystemVendor {
 pub fn check_mac_address(address: &str) -> Result<(), String> {
     let pairs: Vec<&str> = address.split(':').collect();
     if pairs.len() != 6 || !pairs.iter().all(|pair| is_hexadecimal_pair(pair)) {
-        return Err(format!("`{address}` is no MAC address like 52:54:00:12:34:56"));
+        return Err(format!("`{address}` is not a MAC address like 52:54:00:12:34:56"));
     }
     let first_byte = u8::from_str_radix(pairs[0], 16).unwrap_or_default();
     if first_byte & 1 == 1 {
-        return Err(format!("`{address}` is the address of a group, not of a machine"));
+        return Err(format!("`{address}` is a multicast address, not the address of a machine"));
     }
     if pairs.iter().all(|pair| *pair == "00") {
-        return Err(format!("`{address}` is nobody's address"));
+        return Err(format!("`{address}` is not the address of a machine"));
     }
     Ok(())
 }

@@ -110,8 +110,8 @@ impl Power {
             Self::Unset => "installed",
             Self::Running | Self::Unsupported => "running",
             Self::Hibernating => "hibernating",
-            Self::Paused => "not looked at (powerstate-pause)",
-            power if power.is_stopping() => "going to sleep",
+            Self::Paused => "left as it is (powerstate-pause)",
+            power if power.is_stopping() => "stopping",
             _ => "waking",
         }
     }

@@ -146,7 +146,7 @@ impl Refusal {
         }
         let exit = refusals.first().map_or(Exit::Failed, |first| first.exit);
         let causes: Vec<String> = refusals.iter().flat_map(Self::problems).collect();
-        let what = format!("nothing is taken, problems: {}", causes.len());
+        let what = format!("nothing is changed, problems: {}", causes.len());
         let next = refusals.iter().find_map(|refusal| refusal.next.clone());
         Err(Self { causes, next, ..Self::new(exit, what) })
     }

@@ -54,9 +54,10 @@ impl FromStr for Schedule {
         let mut lines = Vec::new();
         for line in schedule.split(['\n', ';']).map(str::trim).filter(|line| !line.is_empty()) {
             if let Some(name) = line.strip_prefix("TZ=") {
-                let named = TimeZone::get(name).map_err(|_| format!("`{name}` is no time zone"))?;
+                let named =
+                    TimeZone::get(name).map_err(|_| format!("`{name}` is not a time zone"))?;
                 if zone.replace(named).is_some() {
-                    return Err("it has two time zones; one holds for all its lines".into());
+                    return Err("it has two time zones; one is used for all its lines".into());
                 }
             } else if !line.starts_with('#') {
                 lines.push(line.parse().map_err(|error| format!("`{line}`: {error}"))?);
@@ -81,7 +82,7 @@ impl FromStr for ScheduleLine {
         let Some((fields, settings)) =
             words.split_at_checked(5).filter(|(_, settings)| !settings.is_empty())
         else {
-            return Err("five fields and size=N or runningCount=N are needed".into());
+            return Err("it needs five time fields, then size=N or runningCount=N".into());
         };
         let mut size = None;
         let mut running_count = None;
@@ -223,7 +224,7 @@ impl Schedule {
     pub fn check(&self) -> Result<(), String> {
         for line in &self.lines {
             if self.ticks_by_day(line, Time::default(), HORIZON).next().is_none() {
-                return Err(format!("day and month of `{}` never come", line.text));
+                return Err(format!("`{}` is never due: no year has such a day", line.text));
             }
         }
         Ok(())

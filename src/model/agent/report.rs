@@ -98,19 +98,21 @@ pub fn parse_report(json: &str) -> Result<AgentReport, String> {
             .filter(|stage| !stage.is_empty()),
     };
     if report == AgentReport::default() {
-        return Err("the report says nothing: not even an inventory is in it".into());
+        return Err(
+            "the report is empty: it has no inventory and nothing else that is known".into()
+        );
     }
     Ok(report)
 }
 
 fn parse_json(part: &str, json: &str) -> Result<Value, String> {
-    serde_json::from_str(json).map_err(|error| format!("{part} is no JSON: {error}"))
+    serde_json::from_str(json).map_err(|error| format!("{part} is not JSON: {error}"))
 }
 
 fn as_object(part: &str, value: Value) -> Result<Object, String> {
     match value {
         Value::Object(fields) => Ok(fields),
-        _ => Err(format!("{part} is no JSON object")),
+        _ => Err(format!("{part} is not a JSON object")),
     }
 }
 
@@ -132,7 +134,7 @@ fn clean_value(value: Value, path: &str, key: &str) -> Result<Value, String> {
         Value::Array(entries) => clean_list(entries, path, key),
         Value::String(posted_text) => clean_text(&posted_text, path, key),
         Value::Number(number) if path.ends_with("cpu.count") && !is_count(&number) => {
-            Err(format!("{path}: {number} is no number of processors"))
+            Err(format!("{path}: {number} is not a number of processors"))
         }
         Value::Number(number) if !SIGNED_FIELDS.contains(&key) && is_negative(&number) => {
             Ok(Value::from(0_u64))
@@ -169,7 +171,7 @@ fn clean_text(posted_text: &str, path: &str, key: &str) -> Result<Value, String>
     if key == "smart" {
         return Ok(Value::String(String::new()));
     }
-    Err(format!("{path}: {length} characters, and {longest} are the most"))
+    Err(format!("{path}: it has {length} characters; the limit is {longest}"))
 }
 
 fn clean_list(entries: Vec<Value>, path: &str, key: &str) -> Result<Value, String> {
@@ -177,11 +179,13 @@ fn clean_list(entries: Vec<Value>, path: &str, key: &str) -> Result<Value, Strin
     let longest = limit.map_or(LONGEST_LIST, |(_, longest)| *longest);
     let count = entries.len();
     if count > longest {
-        return Err(format!("{path}: {count} entries, and {longest} are the most"));
+        return Err(format!("{path}: it has {count} entries; the limit is {longest}"));
     }
     let bytes: usize = entries.iter().filter_map(Value::as_str).map(str::len).sum();
     if key == "flags" && bytes > LONGEST_ARGUMENTS {
-        return Err(format!("{path}: more than {LONGEST_ARGUMENTS} characters together"));
+        return Err(format!(
+            "{path}: its entries have more than {LONGEST_ARGUMENTS} characters together"
+        ));
     }
     let mut cleaned = Vec::new();
     for (index, entry) in entries.into_iter().enumerate() {
@@ -416,33 +420,39 @@ mod tests {
         let long_text = "x".repeat(1025);
         let disks = vec![json!({}); 513];
         for (posted, message) in [
-            (json!([]), "the report is no JSON object"),
-            (json!({"inventory": null, "shiny": 1}), "the report says nothing"),
-            (json!({"cpu": {"count": 2.5}}), "cpu.count: 2.5 is no number of processors"),
-            (json!({"inventory": {"cpu": {"count": -2}}}), "inventory.cpu.count: -2 is no number"),
-            (json!({"inventory": "{"}), "inventory is no JSON: "),
+            (json!([]), "the report is not a JSON object"),
+            (json!({"inventory": null, "shiny": 1}), "the report is empty"),
+            (json!({"cpu": {"count": 2.5}}), "cpu.count: 2.5 is not a number of processors"),
+            (
+                json!({"inventory": {"cpu": {"count": -2}}}),
+                "inventory.cpu.count: -2 is not a number",
+            ),
+            (json!({"inventory": "{"}), "inventory is not JSON: "),
             (json!({"hostname": "a"}), "Inventory is not valid, Memory not detected"),
             (json!({"memory": {"physical_bytes": 1}}), "Inventory is not valid, CPU not detected"),
             (json!({"memory": {"physical_bytes": "1"}}), "memory: invalid type: string"),
             (json!({"disks": [{}, {"size_bytes": true}]}), "disks[1]: invalid type: boolean"),
             (json!({"disks": {}}), "disks: invalid type: map"),
-            (json!({"disks": disks}), "disks: 513 entries, and 512 are the most"),
+            (json!({"disks": disks}), "disks: it has 513 entries; the limit is 512"),
             (
                 json!({"inventory": {"disks": [{"name": long_text}]}}),
-                "inventory.disks[0].name: 1025 char",
+                "inventory.disks[0].name: it has 1025 char",
             ),
-            (json!({"cpu": {"flags": vec!["a".repeat(1000); 5]}}), "cpu.flags: more than 4096"),
-            (json!({"interfaces": [{"mac_address": "52:54:00"}]}), "interfaces: `52:54:00` is no"),
+            (
+                json!({"cpu": {"flags": vec!["a".repeat(1000); 5]}}),
+                "cpu.flags: its entries have more than 4096",
+            ),
+            (json!({"interfaces": [{"mac_address": "52:54:00"}]}), "interfaces: `52:54:00` is not"),
             (
                 report_with_mac("FF:FF:FF:FF:FF:FF"),
-                "interfaces: `ff:ff:ff:ff:ff:ff` is the address of a group",
+                "interfaces: `ff:ff:ff:ff:ff:ff` is a multicast address",
             ),
             (
                 report_with_mac("00:00:00:00:00:00"),
-                "interfaces: `00:00:00:00:00:00` is nobody's address (e)",
+                "interfaces: `00:00:00:00:00:00` is not the address of a machine (e)",
             ),
             (json!({"media": "gone"}), "media: `gone` is neither"),
-            (json!({"a\nb": long_text}), "a b: 1025 characters"),
+            (json!({"a\nb": long_text}), "a b: it has 1025 characters"),
         ] {
             let error = parse_report(&posted.to_string()).unwrap_err();
             assert!(error.starts_with(message), "{error}");

@@ -312,7 +312,8 @@ fn deserialize_services<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Se
     }
     let services: Vec<Service> = serde_json::from_value(value).map_err(D::Error::custom)?;
     if let Some(service) = services.iter().find(|service| service.kind != "dns") {
-        let message = format!("services: type `{}` is not known; dns is", service.kind);
+        let message =
+            format!("services: there is no type `{}`; the only type is dns", service.kind);
         return Err(D::Error::custom(message));
     }
     let dns = services.into_iter().map(|service| service.address).collect();
