@@ -264,7 +264,7 @@ fn a_cluster_that_does_not_wake_is_replaced() {
             sandbox.ok(&["reconcile"]);
         }
         let why = sandbox.ok(&["why", &cluster]);
-        assert!(why.contains("is waking for"), "{fault}: {why}");
+        assert!(why.contains("has been waking for"), "{fault}: {why}");
         sandbox.set_variable("POOLCTL_NOW", "2026-03-02T12:30:00Z");
         sandbox.ok(&["reconcile"]);
         let events = sandbox.ok(&["events", &cluster]);

@@ -48,11 +48,9 @@ fn describe_next_join(evidence: &Evidence, agent: &Agent) -> Option<String> {
     let failures = agent.status.join_failures;
     let times = if failures == 1 { "once".to_owned() } else { format!("{failures} times") };
     Some(match agent.status.join_again_at {
-        Some(again) if again > evidence.now => {
-            let remaining = again.since(evidence.now).to_short_text();
-            format!("it failed to join {times}; the next attempt is in {remaining}")
+        Some(again) => {
+            format!("it failed to join {times}; {}", evidence.describe_next_attempt(Some(again)))
         }
-        Some(_) => format!("it failed to join {times}; the next pass tries again"),
         None => "poolctl does not try again: unbind it, then bind it again".to_owned(),
     })
 }

@@ -36,8 +36,8 @@ pub fn explained_pool<'a>(state: &'a State, claim: &Claim) -> Option<&'a Cluster
 }
 
 fn explain_release(evidence: &Evidence, claim: &Claim, since: Time) -> Chain {
-    let duration = evidence.format_duration_since(Some(since));
-    let first_cause = format!("claim {} is being released{duration}", claim.name);
+    let activity = evidence.describe_activity("terminating", Some(since));
+    let first_cause = format!("claim {} {activity}", claim.name);
     if let Some(pool) = explained_pool(&evidence.state, claim) {
         return explain_pool(evidence, pool).preceded_by(first_cause);
     }
@@ -69,9 +69,9 @@ fn explain_assignment(evidence: &Evidence, claim: &Claim, cluster_name: &str) ->
 fn explain_wait(evidence: &Evidence, claim: &Claim) -> Chain {
     let pool_name = &claim.pool;
     let first_cause = format!(
-        "claim {} waits{} in the queue of pool {pool_name} ({})",
+        "claim {} {} in the queue of pool {pool_name} ({})",
         claim.name,
-        evidence.format_duration_since(Some(claim.created)),
+        evidence.describe_activity("waiting", Some(claim.created)),
         evidence.queue_position
     );
     match explained_pool(&evidence.state, claim) {

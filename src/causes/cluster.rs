@@ -31,16 +31,16 @@ pub fn explain_cluster(evidence: &Evidence, cluster: &Cluster) -> Chain {
             Chain::new(cause, show_logs)
         }
         Phase::Retrying => {
-            let next_attempt = plan::next_attempt_at(&evidence.state, cluster);
-            let remaining = next_attempt.map(|time| time.since(evidence.now).to_short_text());
+            let next_attempt_at = plan::next_attempt_at(&evidence.state, cluster);
+            let next_attempt = evidence.describe_next_attempt(next_attempt_at);
             let times = match cluster.restarts {
-                0 => "before anything of it existed (this uses up no attempt)".to_owned(),
+                0 => "before anything of it was created (this does not count as an attempt)"
+                    .to_owned(),
                 1 => "once".to_owned(),
                 times => format!("{times} times"),
             };
             let cause = format!(
-                "cluster {name} failed to install {times}; the next attempt is in {}{job}: {}",
-                remaining.unwrap_or_default(),
+                "cluster {name} failed to install {times}; {next_attempt}{job}: {}",
                 cluster.failure.as_deref().unwrap_or_default()
             );
             Chain::new(cause, show_logs)
@@ -52,8 +52,8 @@ pub fn explain_cluster(evidence: &Evidence, cluster: &Cluster) -> Chain {
                      first{job}"
                 )
             } else {
-                let duration = evidence.format_duration_since(cluster.started_at);
-                format!("cluster {name} is being installed{duration}{job}")
+                let activity = evidence.describe_activity("installing", cluster.started_at);
+                format!("cluster {name} {activity}{job}")
             };
             Chain::new(cause, "poolctl reconcile --wait")
         }
@@ -63,8 +63,8 @@ pub fn explain_cluster(evidence: &Evidence, cluster: &Cluster) -> Chain {
 
 fn describe_live_job(evidence: &Evidence, cluster: &str) -> String {
     let Some((_, job)) = evidence.state.live_job(cluster) else { return String::new() };
-    let duration = evidence.format_duration_since(Some(job.started));
-    format!("; a {} job runs{duration}", job.verb.name())
+    let activity = evidence.describe_activity("running", Some(job.started));
+    format!("; its {} job {activity}", job.verb.name())
 }
 
 /// Explains a cluster with which nothing is done at all, whatever its phase.
@@ -88,7 +88,7 @@ fn explain_hold(evidence: &Evidence, cluster: &Cluster) -> Option<Chain> {
         && let Some(Key { namespace, name: customization }) = cluster.required_customization()
     {
         let cause =
-            format!("cluster {name} needs customization {customization}, which is not there");
+            format!("cluster {name} needs customization {customization}, which does not exist");
         return Some(Chain::new(cause, format!("poolctl get customization -n {namespace}")));
     }
     None
@@ -142,8 +142,8 @@ fn explain_deprovisioning(evidence: &Evidence, cluster: &Cluster, job: &str) -> 
         let cause = format!("cluster {name} is held by a finalizer of another program");
         return Chain::new(cause, format!("poolctl get cluster {name} -o {path}{option}"));
     }
-    let duration = evidence.format_duration_since(cluster.deleting);
-    let cause = format!("cluster {name} is being destroyed{duration}{job}");
+    let activity = evidence.describe_activity("deprovisioning", cluster.deleting);
+    let cause = format!("cluster {name} {activity}{job}");
     let last_attempt = evidence.last_deprovision.as_ref();
     let message = last_attempt.and_then(|attempt| attempt.message.as_ref());
     let (Some(last_attempt), Some(message)) = (last_attempt, message) else {
@@ -190,8 +190,8 @@ fn explain_installed_cluster(evidence: &Evidence, cluster: &Cluster, job: &str) 
         (None, None) => "it belongs to no pool".to_owned(),
     };
     let power = cluster.power;
-    let duration = evidence.format_duration_since(cluster.power_since);
-    let mut cause = format!("cluster {name} is {}{duration}; {use_of_it}{job}", power.describe());
+    let activity = evidence.describe_activity(power.describe(), cluster.power_since);
+    let mut cause = format!("cluster {name} {activity}; {use_of_it}{job}");
     let is_changing = power.is_waking() || power.is_stopping();
     if is_changing {
         let [hibernating, ready] = power.conditions(cluster.power_message.as_deref());

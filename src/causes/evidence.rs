@@ -6,7 +6,7 @@ use crate::model::host::BareMetalHost;
 use crate::model::job::Job;
 use crate::model::pool::ClusterPool;
 use crate::model::state::State;
-use crate::model::time::Time;
+use crate::model::time::{Span, Time};
 
 /// What an explanation may use. Fields that the kind of the object does not need stay empty.
 #[derive(Debug, Default)]
@@ -48,10 +48,24 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// ` for 3h`, or nothing if `since` is None.
-    pub fn format_duration_since(&self, since: Option<Time>) -> String {
-        since
-            .map(|since| format!(" for {}", self.now.since(since).to_short_text()))
-            .unwrap_or_default()
+    /// What goes on, to follow a subject: `has been waking for 3h`. In the first second, and if it is
+    /// not known when it began, only `is waking`.
+    pub fn describe_activity(&self, activity: &str, since: Option<Time>) -> String {
+        match since.map(|since| self.now.since(since)) {
+            Some(duration) if duration >= Span::seconds(1) => {
+                format!("has been {activity} for {}", duration.to_short_text())
+            }
+            _ => format!("is {activity}"),
+        }
+    }
+
+    /// When something is tried again: `the next attempt is in 5m`, or with the next pass.
+    pub fn describe_next_attempt(&self, next_attempt: Option<Time>) -> String {
+        match next_attempt.map(|time| time.since(self.now)) {
+            Some(remaining) if remaining >= Span::seconds(1) => {
+                format!("the next attempt is in {}", remaining.to_short_text())
+            }
+            _ => "the next pass tries again".to_owned(),
+        }
     }
 }

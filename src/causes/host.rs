@@ -63,8 +63,8 @@ fn explain_machine(evidence: &Evidence, host: &BareMetalHost) -> Chain {
 
 fn explain_running_job(evidence: &Evidence, host: &str, job: &Job) -> Chain {
     let verb = job.verb.name();
-    let duration = evidence.now.since(job.started).to_short_text();
-    let cause = format!("{verb} of host {host} has been running for {duration}");
+    let activity = evidence.describe_activity("running", Some(job.started));
+    let cause = format!("the {verb} job of host {host} {activity}");
     Chain::new(cause, format!("poolctl job logs {} -f", job.id))
 }
 
@@ -91,13 +91,13 @@ fn explain_error(evidence: &Evidence, host: &BareMetalHost, secret: &str) -> Cha
     };
     let chain =
         Chain::new(format!("host {name} has {error}"), next).because(&*status.error_message);
-    let Some(next_attempt) = host.next_attempt_at() else { return chain };
-    let remaining = next_attempt.since(evidence.now).to_short_text();
+    let Some(next_attempt_at) = host.next_attempt_at() else { return chain };
+    let next_attempt = evidence.describe_next_attempt(Some(next_attempt_at));
     let times = match status.error_count {
         1 => "once".to_owned(),
         times => format!("{times} times in a row"),
     };
-    chain.because(format!("it failed {times}; the next attempt is in {remaining}"))
+    chain.because(format!("it failed {times}; {next_attempt}"))
 }
 
 /// Explains a machine whose controller reports no error.
