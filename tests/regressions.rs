@@ -414,7 +414,7 @@ fn a_secret_without_a_password_is_to_be_written_again() {
     sandbox.ok(&["host", "add", "n1", "--bmc", "ipmi://192.0.2.11", "--secret", "bmc", "-q"]);
     let create = "poolctl secret create bmc --from-file=username --from-file=password";
     let why = sandbox.ok(&["why", "host/n1"]);
-    assert!(why.ends_with(&format!("secret bmc is not there\nNext: {create}\n")), "{why}");
+    assert!(why.ends_with(&format!("secret bmc does not exist\nNext: {create}\n")), "{why}");
     let ran = sandbox.shell("echo root | poolctl secret create bmc --from-file=username=- -q");
     assert_eq!(ran.code, 0, "{}", ran.err);
     let why = sandbox.ok(&["why", "host/n1"]);

@@ -56,18 +56,18 @@ impl Context {
                 let account = self.world.account_name();
                 refusal
                     .because("the state cannot be read, so its admins are not known")
-                    .advise(format!("sudo -u {account} env -u SUDO_UID poolctl {command} ..."))
+                    .advise(format!("sudo -u {account} env -u SUDO_UID poolctl {command}"))
             })?;
             return Err(self.denied(&format!("`poolctl {command}` is for the account's owner")));
         }
         if self.globals.state.is_some() {
-            return Err(self.denied("--state cannot be used behind sudo"));
+            return Err(self.denied("--state cannot be used with sudo"));
         }
         if let Some(name) = self.world.first_own_variable() {
-            return Err(Refusal::new(Exit::Denied, format!("{name} must not be set behind sudo"))
+            return Err(Refusal::new(Exit::Denied, format!("{name} must not be set with sudo"))
                 .because("the state belongs to another account, whose environment applies")
                 .advise(format!(
-                    "env -u {name} ...; or env -u SUDO_UID ..., if the account is yours"
+                    "env -u {name} COMMAND, or env -u SUDO_UID COMMAND if the account is yours"
                 )));
         }
         Ok(())

@@ -246,7 +246,7 @@ fn unbind_obstacle(state: &State, agent: &Agent) -> Option<(String, NextStep)> {
     let next = if infra_env
         .is_some_and(|infra_env| infra_env.cluster_key().as_ref() == Some(&cluster_key))
     {
-        let advice = "and boot it from the image of another InfraEnv";
+        let advice = "then boot it from the image of another InfraEnv";
         NextStep::Advice(format!("poolctl delete agent {name}, {advice}"))
     } else {
         NextStep::Command(format!("poolctl why agent/{name}"))

@@ -110,7 +110,7 @@ impl Create {
 fn split_option(option: &str) -> Result<(&str, &str), Refusal> {
     option.split_once('=').filter(|(path, _)| !path.is_empty()).ok_or_else(|| {
         Refusal::usage(format!("`{option}` is not PATH=VALUE"))
-            .advise("like --set /metadata/name=foo")
+            .advise("write it like --set /metadata/name=foo")
     })
 }
 

@@ -75,10 +75,10 @@ impl Change {
         let names = object_words.get(1..).unwrap_or_default();
         let objects = target::parse_objects(kind, names)?;
         if changes.iter().any(|(key, _)| key.is_empty()) {
-            return Err(Refusal::usage("a key is empty").next(example).into());
+            return Err(Refusal::usage("a KEY is empty").next(example).into());
         }
         if objects.is_empty() || changes.is_empty() {
-            return Err(Refusal::usage("objects, and KEY=VALUE or KEY-, are needed")
+            return Err(Refusal::usage("objects, and KEY=VALUE or KEY-, must be given")
                 .next(example)
                 .into());
         }
@@ -116,7 +116,7 @@ impl Change {
                 return Err(Refusal::conflict(format!(
                     "{word} `{name}` already has {key}={previous}"
                 ))
-                .because("--overwrite replaces the value"));
+                .advise("replace the value with --overwrite"));
             }
         }
         Ok(())

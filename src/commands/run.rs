@@ -88,7 +88,7 @@ fn as_failure_of_run(refusal: Refusal) -> Refusal {
 }
 
 fn refuse_behind_sudo(context: &Context, pool: &str) -> Refusal {
-    Refusal::new(Exit::Denied, "`poolctl run` cannot be used behind sudo")
+    Refusal::new(Exit::Denied, "`poolctl run` cannot be used with sudo")
         .because(format!("its command would run as {}", context.world.account_name()))
         .next(format!("poolctl claim --wait {pool}"))
 }

@@ -67,7 +67,7 @@ impl Verb for Create {
         let (verdict, passed) = context.door(&store).change(&scope, &needs, |state, tick| {
             if state.secrets.find(&key).is_some() && !self.overwrite {
                 return Err(Refusal::conflict(format!("there is a secret `{}` already", key.name))
-                    .because("--overwrite replaces it"));
+                    .advise("replace it with --overwrite"));
             }
             put_object(state, object, true, tick)
         })?;
@@ -134,7 +134,7 @@ fn insert_value(
     if !is_usable_key(key) {
         return Err(Refusal::usage(format!("`{key}` cannot be a key of a Secret"))
             .because("a key has only letters, digits, dots, dashes and underscores")
-            .advise("--from-file=KEY=FILE sets the key"));
+            .advise("name the key with --from-file=KEY=FILE"));
     }
     if values.insert(key.to_owned(), value).is_some() {
         return Err(Refusal::usage(format!("key `{key}` is given twice")));

@@ -22,7 +22,9 @@ pub fn parse_kind(word: &str) -> Result<Kind, Refusal> {
 /// The kind and the name of `pool/lab`.
 pub fn parse_kind_and_name(word: &str) -> Result<(Kind, String), Refusal> {
     let Some((kind, name)) = word.split_once('/') else {
-        return Err(Refusal::usage(format!("`{word}` is not KIND/NAME")).advise("like pool/lab"));
+        return Err(
+            Refusal::usage(format!("`{word}` is not KIND/NAME")).advise("write it like pool/lab")
+        );
     };
     Ok((parse_kind(kind)?, name.to_owned()))
 }

@@ -188,7 +188,7 @@ pub fn secret_version(secret: &Meta) -> String {
 fn credentials_problem(state: &State, host: &BareMetalHost) -> Option<(ErrorReason, String)> {
     let name = &host.spec.bmc.as_ref()?.credentials_name;
     let Some(secret) = state.secrets.by_key(&Key::new(&*host.metadata.namespace, &**name)) else {
-        return Some((ErrorReason::CredentialsMissing, format!("secret {name} is not there")));
+        return Some((ErrorReason::CredentialsMissing, format!("secret {name} does not exist")));
     };
     let missing = CREDENTIALS.into_iter().find(|value| !secret.values.contains_key(*value))?;
     Some((ErrorReason::CredentialsUnusable, format!("secret {name} has no {missing}")))

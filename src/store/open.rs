@@ -156,7 +156,7 @@ pub fn check_header(path: &Path) -> Result<Header, Refusal> {
 fn foreign_file(path: &Path, problem: &str) -> Refusal {
     Refusal::new(Exit::State, format!("`{}` {problem}", path.display()))
         .because("it was left as it is")
-        .next("poolctl state path, or --state FILE for another state")
+        .advise("poolctl state path, or --state FILE for another state")
 }
 
 /// The big-endian number of four bytes at an offset of the header.
@@ -253,7 +253,7 @@ fn uncreatable_state(path: &Path, error: &io::Error) -> Refusal {
         Refusal::new(exit, format!("the state cannot be created at `{}`", path.display()))
             .because(error.to_string());
     if error.kind() == ErrorKind::StorageFull {
-        return refusal.next("make room, then run the command again");
+        return refusal.advise("make room, then run the command again");
     }
     refusal
 }

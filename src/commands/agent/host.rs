@@ -206,7 +206,7 @@ pub fn register_host(
 ) -> Result<(String, String), Refusal> {
     let host_id = sent_id.trim().to_lowercase();
     rules::check_name(Kind::Agent, &host_id).map_err(|refusal| {
-        Refusal { exit: Exit::Usage, ..refusal }.advise("the UUID of its board")
+        Refusal { exit: Exit::Usage, ..refusal }.advise("give the UUID of its board")
     })?;
     let secret = context.world.random_secret()?;
     let scope = Scope::Pools(Vec::new());

@@ -82,12 +82,12 @@ impl Extract {
         }
         if key.contains('/') || key.starts_with("..") {
             let problem = format!("key `{key}` cannot be the name of a file");
-            return Err(Refusal::invalid(problem).advise("--to=- prints it").into());
+            return Err(Refusal::invalid(problem).advise("print it with --to=-").into());
         }
         let path = self.to.join(key);
         copies::write_private_file(&path, value.reveal().as_bytes(), self.confirm).map_err(
             |refusal| match refusal.exit {
-                Exit::Conflict => refusal.advise("--confirm replaces it"),
+                Exit::Conflict => refusal.advise("replace it with --confirm"),
                 _ => refusal,
             },
         )?;

@@ -248,7 +248,7 @@ fn refuse_existing(state: &State, object: &Object) -> Result<(), Refusal> {
         }
         Kind::Secret if state.secrets.find(&key).is_some() => {
             Err(Refusal::conflict(format!("there is a secret `{name}` already"))
-                .advise(format!("--secret {name} uses it; or delete it first")))
+                .advise(format!("use it with --secret {name}, or delete it first")))
         }
         _ => Ok(()),
     }

@@ -48,7 +48,7 @@ impl Verb for Dns {
                 "pool `{name}` has no inventory: its clusters have random names"
             ))
             .advise(format!(
-                "poolctl customization create foo --set /metadata/name=foo, and list it in pool \
+                "poolctl customization create foo --set /metadata/name=foo, then list it in pool \
                  {name}"
             ))
             .into());

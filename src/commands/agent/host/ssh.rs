@@ -106,8 +106,8 @@ impl Ssh {
         let key = lines.next().unwrap_or_default();
         let has_more_lines = lines.next().is_some();
         if has_more_lines || key.is_empty() || !rules::infra_envs::is_ssh_key(key) {
-            return Err(Refusal::usage("that is no file with one public key of SSH")
-                .advise("ssh-keygen -t ed25519 -f hosts, and give hosts.pub")
+            return Err(Refusal::usage("the file is not a single SSH public key")
+                .advise("ssh-keygen -t ed25519 -f hosts, then give the file hosts.pub")
                 .into());
         }
         let mut words = vec![std::env::current_exe()?.display().to_string(), "--state".into()];
