@@ -27,7 +27,7 @@ use crate::commands::{Context, Verb, job, patch, scope, target};
 
 #[derive(Args)]
 pub struct Hibernate {
-    /// Claim or cluster to hibernate
+    /// Claim or cluster to hibernate; claim/NAME or cluster/NAME if both have the name
     #[arg(value_name = "CLAIM|CLUSTER")]
     name: String,
 }
@@ -45,7 +45,7 @@ impl Verb for Hibernate {
 
 #[derive(Args)]
 pub struct Resume {
-    /// Claim or cluster to resume
+    /// Claim or cluster to resume; claim/NAME or cluster/NAME if both have the name
     #[arg(value_name = "CLAIM|CLUSTER")]
     name: String,
 }
@@ -63,7 +63,7 @@ impl Verb for Resume {
 
 #[derive(Args)]
 pub struct Retry {
-    /// Claim or cluster that failed
+    /// Claim or cluster that failed; claim/NAME or cluster/NAME if both have the name
     #[arg(value_name = "CLAIM|CLUSTER")]
     name: String,
 }
@@ -120,7 +120,7 @@ fn retry_cluster(state: &mut State, cluster: &Cluster, tick: &Tick) -> bool {
 
 #[derive(Args)]
 pub struct Logs {
-    /// Cluster; it may be deleted
+    /// Name of the cluster; it may have been deleted already
     #[arg(value_name = "CLUSTER")]
     name: String,
     /// Show only this attempt; the first is 1

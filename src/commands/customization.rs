@@ -31,10 +31,10 @@ use crate::manifest;
 pub struct Create {
     /// Name of the customization
     name: String,
-    /// Replace the value at this JSON pointer with a string; may be given several times
+    /// Replace the value at this JSON pointer with a string; may be repeated
     #[arg(long, required_unless_present = "set_json", value_name = "PATH=TEXT")]
     set: Vec<String>,
-    /// Replace the value at this JSON pointer with any JSON value; may be given several times
+    /// Replace the value at this JSON pointer with any JSON value; may be repeated
     #[arg(long, value_name = "PATH=JSON")]
     set_json: Vec<String>,
 }

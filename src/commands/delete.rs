@@ -28,10 +28,10 @@ use crate::commands::{Context, Verb, scope, target};
 
 #[derive(Args)]
 pub struct Delete {
-    /// Kind with names after it, or KIND/NAME
+    /// Object, such as claim/ci-17; or a kind, such as claim, with names after it
     #[arg(value_name = "KIND/NAME")]
     kind: String,
-    /// Names of objects of this kind
+    /// Names of objects of the kind, or further objects such as claim/ci-18
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// Delete all objects of the kind in the namespace

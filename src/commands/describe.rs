@@ -28,10 +28,10 @@ const CHECK_RESULTS: [&str; 5] = ["success", "failure", "error", "pending", "dis
 
 #[derive(Args)]
 pub struct Describe {
-    /// Kind, or KIND/NAME
+    /// Object, such as pool/lab; or its kind, such as pool, with its name after it
     #[arg(value_name = "KIND/NAME")]
     kind: String,
-    /// Name of an object of this kind
+    /// Name of the object, if only its kind is given before it
     #[arg(value_name = "NAME")]
     name: Option<String>,
 }

@@ -23,10 +23,10 @@ const USER_METADATA: [&str; 5] = ["name", "namespace", "labels", "annotations", 
 
 #[derive(Args)]
 pub struct Edit {
-    /// Kind, or KIND/NAME
+    /// Object, such as pool/lab; or its kind, such as pool, with its name after it
     #[arg(value_name = "KIND/NAME")]
     kind: String,
-    /// Name of an object of this kind
+    /// Name of the object, if only its kind is given before it
     #[arg(value_name = "NAME")]
     name: Option<String>,
 }

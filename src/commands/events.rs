@@ -20,7 +20,7 @@ const MAX_EVENTS: usize = 1000;
 
 #[derive(Args)]
 pub struct Events {
-    /// Show only the events of this object
+    /// Object whose events are shown, such as pool/lab; by default all events
     #[arg(value_name = "KIND/NAME")]
     object: Option<String>,
     /// Keep running and show new events

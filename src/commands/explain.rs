@@ -16,7 +16,7 @@ use crate::manifest::schema::{allowed_words, nearest_field, type_names, without_
 
 #[derive(Args)]
 pub struct Explain {
-    /// Kind, or a field of it such as pool.spec.size
+    /// Kind, such as pool; or a field of it, such as pool.spec.size
     #[arg(value_name = "KIND[.FIELD]")]
     kind_and_field: String,
     /// Print all nested fields, without descriptions

@@ -23,10 +23,10 @@ use crate::commands::{Context, Verb, events, job, target};
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch on the command line")]
 #[derive(Args)]
 pub struct Get {
-    /// Kinds, separated by commas, or KIND/NAME
+    /// Kind, such as pool; or several, such as pool,claim; or an object, such as pool/lab
     #[arg(value_name = "KIND[,KIND]")]
     kinds: String,
-    /// Names of objects; by default all objects
+    /// Names of objects of the kind; by default all objects
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// Only objects with these labels: a=b, a!=b, a, !a, a in (b,c), separated by commas

@@ -58,7 +58,7 @@ pub struct Reserve {
     /// IPPool that contains the range
     #[arg(value_name = "IPPOOL")]
     pool: String,
-    /// Range: FIRST-LAST, ADDRESS or NETWORK/PREFIX
+    /// Range to reserve: FIRST-LAST, ADDRESS or NETWORK/PREFIX
     range: String,
     /// Reason for the reservation
     #[arg(long, value_name = "TEXT", default_value = "")]

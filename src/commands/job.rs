@@ -61,7 +61,7 @@ pub fn document(job: &Job) -> Value {
 
 #[derive(Args)]
 pub struct Show {
-    /// Id of a job; or a cluster or host, to show all its jobs
+    /// Id of a job; or name of a cluster or host, to show all its jobs
     #[arg(value_name = "JOB|CLUSTER|HOST")]
     name: String,
 }
@@ -99,7 +99,7 @@ fn find_jobs(context: &Context, store: &Store, typed_name: &str) -> Result<Vec<J
 
 #[derive(Args)]
 pub struct Logs {
-    /// Id of a job; or a cluster or host, to print the log of its last job
+    /// Id of a job; or name of a cluster or host, to print the log of its last job
     #[arg(value_name = "JOB|CLUSTER|HOST")]
     name: String,
     /// Keep printing until the job ends
@@ -146,7 +146,7 @@ impl Verb for Logs {
 
 #[derive(Args)]
 pub struct Kill {
-    /// Id of a job; or a cluster or host, to kill its running job
+    /// Id of a job; or name of a cluster or host, to kill its running job
     #[arg(value_name = "JOB|CLUSTER|HOST")]
     name: String,
 }

@@ -12,7 +12,7 @@ use crate::commands::{Context, Verb, patch, target};
 /// The arguments of both commands. They differ in the field of the metadata that they change.
 #[derive(Args)]
 pub struct Change {
-    /// Objects (KIND NAME or KIND/NAME), then KEY=VALUE to set or KEY- to remove
+    /// Objects, such as pool/lab or pool lab; then KEY=VALUE to set, or KEY- to remove
     #[arg(required = true, num_args = 1.., value_name = "KIND/NAME|KEY=VALUE|KEY-")]
     words: Vec<String>,
     /// Overwrite existing values

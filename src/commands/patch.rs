@@ -33,10 +33,10 @@ enum PatchType {
 
 #[derive(Args)]
 pub struct Patch {
-    /// Object to patch: KIND/NAME, or KIND followed by NAME
+    /// Object, such as pool/lab; or its kind, such as pool, with its name after it
     #[arg(value_name = "KIND/NAME")]
     kind: String,
-    /// Name of the object, after its kind
+    /// Name of the object, if only its kind is given before it
     #[arg(value_name = "NAME")]
     name: Option<String>,
     /// Format of PATCH

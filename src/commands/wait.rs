@@ -19,10 +19,10 @@ use crate::commands::{Context, Verb, target};
 
 #[derive(Args)]
 pub struct Wait {
-    /// Kind, or KIND/NAME
+    /// Object, such as claim/ci-17; or a kind, such as claim, with names after it
     #[arg(value_name = "KIND/NAME")]
     kind: String,
-    /// Names of objects, after the kind
+    /// Names of objects of the kind, or further objects such as claim/ci-18
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// What to wait for: condition=NAME[=STATUS], delete, create, or jsonpath=PATH[=VALUE]

@@ -13,10 +13,10 @@ use crate::commands::{Context, Verb, target};
 
 #[derive(Args)]
 pub struct Why {
-    /// Kind, or KIND/NAME
+    /// Object, such as pool/lab; or its kind, such as pool, with its name after it
     #[arg(value_name = "KIND/NAME")]
     kind: String,
-    /// Name of the object, after its kind
+    /// Name of the object, if only its kind is given before it
     #[arg(value_name = "NAME")]
     name: Option<String>,
 }

@@ -21,7 +21,7 @@ use crate::commands::{Context, Verb};
 
 #[derive(Args)]
 pub struct Kubeconfig {
-    /// Claim or cluster to log in to
+    /// Claim or cluster to log in to; claim/NAME or cluster/NAME if both have the name
     #[arg(value_name = "CLAIM|CLUSTER")]
     name: String,
 }
@@ -29,7 +29,7 @@ pub struct Kubeconfig {
 impl Verb for Kubeconfig {
     const NAME: &'static str = "kubeconfig";
     const ABOUT: &'static str = "Write the kubeconfig of a cluster to a file and print its path; \
-                                 behind sudo, print it";
+                                 with sudo, print the kubeconfig";
     const EXAMPLE: &'static str = "export KUBECONFIG=$(poolctl kubeconfig ci-17)";
     const FOR_GUESTS: bool = true;
 
@@ -49,7 +49,7 @@ impl Verb for Kubeconfig {
 
 #[derive(Args)]
 pub struct Credentials {
-    /// Claim or cluster to log in to
+    /// Claim or cluster to log in to; claim/NAME or cluster/NAME if both have the name
     #[arg(value_name = "CLAIM|CLUSTER")]
     name: String,
 }

@@ -15,7 +15,7 @@ use crate::commands::{Context, Verb, target};
 
 #[derive(Args)]
 pub struct Extract {
-    /// Secret to extract, as secret/NAME
+    /// Secret to extract, such as secret/pull-secret
     #[arg(value_name = "secret/NAME")]
     secret: String,
     /// Directory to write a file for each key into, or - for stdout

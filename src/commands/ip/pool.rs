@@ -27,7 +27,7 @@ pub struct Create {
     /// Name of the pool
     #[arg(value_name = "NEW")]
     name: String,
-    /// Range: FIRST-LAST, ADDRESS or NETWORK/PREFIX; may be given several times
+    /// Range: FIRST-LAST, ADDRESS or NETWORK/PREFIX; may be repeated
     #[arg(long, value_name = "RANGE", required = true)]
     range: Vec<String>,
     /// Gateway of the network; it is never leased
@@ -36,7 +36,7 @@ pub struct Create {
     /// Prefix length of the network in bits; by default that of the range
     #[arg(long)]
     prefix: Option<i64>,
-    /// DNS server; may be given several times
+    /// DNS server; may be repeated
     #[arg(long)]
     dns: Vec<String>,
     /// How addresses are chosen: random, sequential or least-recently-used

@@ -9,10 +9,10 @@ use crate::commands::{Context, Verb, pool, target};
 
 #[derive(Args)]
 pub struct Scale {
-    /// The word pool, or pool/NAME
+    /// Pool, such as pool/lab; or the word pool, with the name after it
     #[arg(value_name = "KIND/NAME")]
     kind: String,
-    /// Name of the pool, after its kind
+    /// Name of the pool, if only the word pool is given before it
     #[arg(value_name = "NAME")]
     name: Option<String>,
     /// Number of unclaimed clusters to keep
