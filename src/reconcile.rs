@@ -452,9 +452,11 @@ impl Door<'_> {
 fn clock_jumped_event(news: ClockNews, tick: &Tick) -> Event {
     let message = match news {
         ClockNews::Moved => {
-            "The clock jumped; nothing expires until it is back or has stayed there for an hour"
+            "The clock jumped; nothing expires until it is right or has kept the new time for an hour"
         }
-        ClockNews::Believed => "The clock stays where it jumped to; the next pass goes by it again",
+        ClockNews::Believed => {
+            "The clock has kept the new time; from the next pass on, expiry follows it again"
+        }
     };
     Event {
         time: tick.now,

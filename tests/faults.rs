@@ -110,7 +110,7 @@ fn a_job_past_its_deadline_is_ended_with_its_programs() {
     lab.set_behaviour("create-cluster: hang");
     let deadline = "  annotations: {poolctl.dev/install-timeout: 2s}\n";
     apply(&lab.sandbox, &pool("lab", VSPHERE, &format!("{TEMPLATED}{deadline}")));
-    lab.wait_until("late", |lab| lab.sandbox.ok("events").contains("not over after"));
+    lab.wait_until("late", |lab| lab.sandbox.ok("events").contains("not finished after"));
     lab.set_behaviour("");
     lab.wait_until("ended", |lab| find_process(lab, "create").is_none());
     lab.delete_clusters();

@@ -86,7 +86,7 @@ fn a_restore_that_would_lose_leases_is_refused_by_name() {
 fn leases_that_are_held_are_given_to_nobody_until_they_are_given_back() {
     let Lab { sandbox, backup, claimed, made, address } = lab();
     let ran = held(&sandbox, &backup);
-    let unknown = format!("the backup does not know cluster `{made}`");
+    let unknown = format!("cluster `{made}` is not in the backup: its machines keep running");
     for says in [
         unknown.as_str(),
         "poolctl release ci",

@@ -115,9 +115,8 @@ impl Verb for Restore {
         let (known_clusters, known_jobs) = backup.list_clusters_and_jobs()?;
         for Key { name, .. } in clusters.iter().filter(|key| !known_clusters.contains(&key.name)) {
             copies::move_cluster_copies(&state_path, name, &kept_copy);
-            context.warn(&format!(
-                "the backup does not know cluster `{name}`: what it created keeps running"
-            ));
+            context
+                .warn(&format!("cluster `{name}` is not in the backup: its machines keep running"));
         }
         for held_lease in held_leases {
             context.warn(&held_lease);
@@ -159,8 +158,8 @@ impl Restore {
         let losses = edits::find_losses(&now, &backup);
         let gone_clusters = edits::find_gone_clusters(&now, &backup);
         if self.leases_since.is_none() && !losses.is_empty() {
-            let problem = "leases were made after the backup: a restore would lease what is in use \
-                           to others";
+            let problem = "leases were made after the backup; a restore would forget them and \
+                           lease again what is in use";
             let mut refusal = Refusal::conflict(problem);
             refusal.causes = losses.iter().map(|loss| leases::describe(loss, &now)).collect();
             return Err(refusal.next(format!("{}{HOLD_OPTION} -y", self.command())));

@@ -95,7 +95,9 @@ impl Verb for Get {
             }
         }
         if context.wants_documents() && wanted.iter().any(|(kind, _)| *kind == Kind::Secret) {
-            context.hint("values of secrets are never shown; poolctl extract secret/NAME --to=-");
+            context.hint(
+                "values of secrets are not shown here; next: poolctl extract secret/NAME --to=-",
+            );
         }
         Ok(())
     }

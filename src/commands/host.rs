@@ -217,7 +217,7 @@ impl Power {
             WaitOutcome::Interrupted(exit) => Err(Refusal::new(exit, "interrupted").into()),
             WaitOutcome::Late => {
                 let problem = format!(
-                    "hosts without the wanted power after {}: {failed}",
+                    "hosts that did not reach the wanted power state in {}: {failed}",
                     limit.to_short_text()
                 );
                 Err(Refusal::new(Exit::Timeout, problem).next("poolctl job list").into())

@@ -194,7 +194,7 @@ impl Verb for Token {
                 let StoredToken { id, expires, .. } = &stored_token;
                 let until = expires.map_or("for ever".into(), |end| format!("until {end}"));
                 context.hint(&format!(
-                    "token {id} of infraenv/{} admits hosts {until}; it is shown once",
+                    "token {id} of infraenv/{} admits hosts {until}; it is shown only once",
                     key.name
                 ));
                 let document = json!({"id": id, "token": token, "expires": expires});

@@ -198,8 +198,7 @@ impl Verb for Release {
             // The name of a host that does not exist is a mistake.
             context.find_object(&store, Kind::BareMetalHost, &host_name)?;
             let template_name = &template_key.name;
-            context
-                .hint(&format!("host `{host_name}` has no number of template `{template_name}`"));
+            context.hint(&format!("host `{host_name}` has no index of template `{template_name}`"));
             return Ok(());
         }
         let mut needs = vec![NeededObject { kind: Kind::DataTemplate, key: template_key.clone() }];
@@ -218,7 +217,7 @@ impl Verb for Release {
             }
             Ok(())
         })?;
-        let result = format!("given back by {host_name}");
+        let result = format!("released by {host_name}");
         context.report_change(Kind::DataTemplate, &template_key, &result)?;
         Ok(context.report_pass(&passed)?)
     }
@@ -263,7 +262,7 @@ impl Numbering<'_> {
             Some(number) => {
                 if let Some(why) = self.number_obstacle(number)? {
                     let problem = format!(
-                        "host `{host_name}` has number {number} of template `{template_name}`"
+                        "host `{host_name}` has index {number} of template `{template_name}`"
                     );
                     let next =
                         format!("poolctl template release {template_name} --host {host_name}");
@@ -302,7 +301,7 @@ impl Numbering<'_> {
                 return Ok(number);
             }
         }
-        let problem = format!("template `{}` has no free number", self.template_key.name);
+        let problem = format!("template `{}` has no free index", self.template_key.name);
         Err(Refusal::conflict(problem))
     }
 

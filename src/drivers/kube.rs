@@ -34,7 +34,7 @@ impl ClusterClient {
         let program = task
             .program_path("oc")
             .or_else(|| task.program_path("kubectl"))
-            .ok_or("neither oc nor kubectl is installed to ask the cluster")?;
+            .ok_or("asking the cluster needs oc or kubectl, and neither is installed")?;
         let content =
             fs::read_to_string(kubeconfig).map_err(|error| format!("kubeconfig: {error}"))?;
         if let Some(defect) = kubeconfig_defect(&content) {

@@ -74,7 +74,7 @@ fn run_task(task: &mut Task) -> JobEnding {
     match end_earlier_jobs(task).and_then(|()| dispatch::run_driver(task)) {
         Ok(ending) => ending,
         Err(Stopped::DeadlineExceeded) => {
-            JobEnding::failed(format!("not over after {} s", task.order.limit))
+            JobEnding::failed(format!("not finished after {} s", task.order.limit))
         }
         Err(Stopped::Cancelled) => JobEnding::new(Verdict::BrokeOff, "cancelled"),
         Err(Stopped::Failed(error)) => JobEnding::failed(error.to_string()),

@@ -99,7 +99,7 @@ fn build_verifier(
     }
     WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
         .build()
-        .map_err(|error| format!("there is no authority to trust: {error}"))
+        .map_err(|error| format!("no certificate authority can be trusted: {error}"))
 }
 
 impl ServerCertVerifier for Verifier {

@@ -78,7 +78,7 @@ annotations! {
     WAKE_NEXT_AFTER = "poolctl.dev/wake-next-after" {
         about: "How long a claim waits for a waking cluster before another one is woken.",
         kinds: [ClusterPool],
-        value: AnnotationValue::DurationAboveZero { zero: "no cluster wakes in" },
+        value: AnnotationValue::DurationAboveZero { zero: "no cluster can wake in" },
         default: None,
     }
     DRIVER = "poolctl.dev/driver" {
@@ -96,7 +96,7 @@ annotations! {
     INSTALL_TIMEOUT = "poolctl.dev/install-timeout" {
         about: "How long an attempt to install the cluster may take.",
         kinds: [ClusterDeployment],
-        value: AnnotationValue::DurationAboveZero { zero: "no installation is over in" },
+        value: AnnotationValue::DurationAboveZero { zero: "no installation can finish in" },
         default: Some("3h"),
     }
     FAKE_HEALTH = "poolctl.dev/fake-health" {

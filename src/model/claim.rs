@@ -143,7 +143,7 @@ impl Pending {
             ),
             Self::Claimed => ("False", ConditionReason::ClusterClaimed, "Cluster claimed"),
             Self::PoolMissing => {
-                ("True", ConditionReason::ClusterPoolNotFound, "There is no pool of that name")
+                ("True", ConditionReason::ClusterPoolNotFound, "There is no pool of this name")
             }
             Self::PoolPaused => (
                 "True",

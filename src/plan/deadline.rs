@@ -40,6 +40,6 @@ pub fn overdue_report(
     Some(JobReport {
         job: job.id,
         object: job.object.clone(),
-        outcome: JobOutcome::failed(format!("not over after {limit}")),
+        outcome: JobOutcome::failed(format!("not finished after {limit}")),
     })
 }

@@ -81,7 +81,7 @@ fn missing_entry(before: Option<&InventoryStatus>) -> InventoryStatus {
     InventoryStatus {
         status: EntryStatus::Missing,
         attempts: before.map_or(CUSTOMIZATION_ATTEMPTS, |before| before.attempts),
-        message: "There is no customization of that name in the pool's namespace".into(),
+        message: "The pool's namespace has no customization of this name".into(),
         ..InventoryStatus::default()
     }
 }

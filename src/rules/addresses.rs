@@ -450,9 +450,9 @@ fn check_apart(pool: &IpPool, other_pool: &IpPool) -> Result<(), Refusal> {
     let why = if let Some((range, other_range)) = find_overlap(pool, other_pool) {
         format!("{range} overlaps {other_range} of IPPool `{other_name}`")
     } else if let Some(address) = find_kept_address(other_pool, pool) {
-        format!("it would lease {address}, which IPPool `{other_name}` keeps back")
+        format!("it would lease {address}, which IPPool `{other_name}` sets aside")
     } else if let Some(address) = find_kept_address(pool, other_pool) {
-        format!("it keeps back {address}, which IPPool `{other_name}` would lease")
+        format!("it sets aside {address}, which IPPool `{other_name}` would lease")
     } else {
         return Ok(());
     };

@@ -22,7 +22,7 @@ pub fn check(agent: &Agent) -> Vec<String> {
         wrong.push(format!("{why}: only poolctl sets spec.role bootstrap"));
     }
     if !spec.machine_config_pool.is_empty() && spec.role == Role::Master {
-        wrong.push("spec.machineConfigPool is for workers".into());
+        wrong.push("spec.machineConfigPool can be set only for workers".into());
     }
     if spec.cluster_deployment_name.as_ref().is_some_and(|reference| reference.name.is_empty()) {
         wrong.push(

@@ -53,7 +53,7 @@ pub fn check_deletions(state: &State) -> Result<(), Refusal> {
         let Some(first_host) = hosts.values().next() else { continue };
         let mut refusal = Refusal::conflict(format!("Metal3DataTemplate `{name}` has hosts"));
         for (index, host) in hosts.iter().take(MAX_HOSTS_NAMED) {
-            refusal.causes.push(format!("{host} has number {index}"));
+            refusal.causes.push(format!("{host} has index {index}"));
         }
         return Err(refusal.next(format!("poolctl template release {name} --host {first_host}")));
     }

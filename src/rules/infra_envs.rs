@@ -107,12 +107,12 @@ pub fn warnings(infra_env: &InfraEnv) -> Vec<String> {
         (
             spec.image_type == "minimal-iso",
             "imageType minimal-iso",
-            "the image is always a full one, like --base",
+            "the image is always as large as the one of --base",
         ),
         (
             !spec.os_image_version.is_empty(),
             "osImageVersion",
-            "`poolctl infraenv iso --base` chooses what is booted",
+            "hosts boot the image that `poolctl infraenv iso --base` names",
         ),
         (
             spec.ipxe_script_type == "BootOrderControl",

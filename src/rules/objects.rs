@@ -238,7 +238,7 @@ pub fn object_warnings(object: &Object) -> Vec<String> {
         Object::Secret(secret) if secret.data.is_none() && secret.string_data.is_none() => {
             let name = &secret.metadata.name;
             warnings.push(format!(
-                "secret `{name}` has no values in the manifest; the state keeps the present ones"
+                "secret `{name}` has no values in the manifest; its values in the state are kept"
             ));
         }
         Object::ClusterPool(pool) => warnings.extend(pool_warnings(pool)),

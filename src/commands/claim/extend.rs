@@ -49,7 +49,7 @@ impl Verb for Extend {
         })?;
         let now = context.world.now().max(store.read_mark()?.1.now);
         let result = match extended {
-            Extended::Endless => "unchanged (it has no end)".into(),
+            Extended::Endless => "unchanged (it does not expire)".into(),
             Extended::To { end: Some(end), .. } => {
                 format!("extended (expires {end}, in {})", end.since(now).to_short_text())
             }

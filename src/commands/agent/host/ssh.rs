@@ -198,7 +198,9 @@ impl Verb for Ssh {
                 let proof = match (message.secret, message.token) {
                     (Some(secret), _) => Proof::Secret(secret),
                     (None, Some(token)) => Proof::Token(token),
-                    (None, None) => return Err(refuse_message("no token and no secret").into()),
+                    (None, None) => {
+                        return Err(refuse_message("it has neither a token nor a secret").into());
+                    }
                 };
                 let host_id = &message.host_id;
                 let (_, secret) =
@@ -212,7 +214,7 @@ impl Verb for Ssh {
 }
 
 fn refuse_message(why: &str) -> Refusal {
-    Refusal::usage("this is no message of a host").because(why)
+    Refusal::usage("this is not a message from a host").because(why)
 }
 
 /// Records a report or a check-in of a host that proves with its secret who it is. Returns what it
