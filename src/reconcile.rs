@@ -452,7 +452,7 @@ impl Door<'_> {
 fn clock_jumped_event(news: ClockNews, tick: &Tick) -> Event {
     let message = match news {
         ClockNews::Moved => {
-            "The clock jumped; nothing expires until it is right or has kept the new time for an hour"
+            "The clock jumped; nothing expires until it is right, or keeps the new time for an hour"
         }
         ClockNews::Believed => {
             "The clock has kept the new time; from the next pass on, expiry follows it again"

@@ -153,7 +153,7 @@ declared! {
         ApplySucceeded = "ApplySucceeded",
 
         // Agents.
-        /// The host has reported lately.
+        /// The host has reported recently.
         Connected = "Connected",
         /// The host passes its checks.
         Validated = "Validated" => "poolctl why agent/NAME",
@@ -161,7 +161,7 @@ declared! {
         Installed = "Installed",
         /// The host belongs to a cluster.
         Bound = "Bound",
-        /// The Agent's spec was carried out.
+        /// The Agent's spec was applied.
         SpecSynced = "SpecSynced" => "poolctl why agent/NAME",
         /// Another Agent is the same machine.
         Duplicate = "Duplicate",
@@ -199,7 +199,7 @@ declared! {
         MaxCapacity = "MaxCapacity" => "poolctl get claim",
         /// No addresses are left for API, ingress or hosts.
         AddressesExhausted = "AddressesExhausted" => "poolctl get ippool",
-        /// Too few free hosts are good enough.
+        /// Too few free hosts meet the requirements.
         HostsExhausted = "HostsExhausted" => "poolctl get agent",
         /// The pool may have more clusters, or the customization is free.
         Available = "Available",
@@ -241,19 +241,19 @@ declared! {
         ProvisionStopped = "ProvisionStopped" => "poolctl why cluster/NAME",
         /// The installation failed.
         InstallFailed = "InstallFailed" => "poolctl job logs NAME",
-        /// The cluster was to be installed in one attempt.
+        /// The cluster is to be installed in one attempt only, which failed.
         InstallOnlyOnceSet = "InstallOnlyOnceSet" => "poolctl job logs NAME",
         /// All attempts failed.
         InstallAttemptsLimitReached = "InstallAttemptsLimitReached" => "poolctl job logs NAME",
-        /// Installation is tried again.
+        /// The installation is tried again.
         ProvisionNotStopped = "ProvisionNotStopped",
-        /// Installation may begin.
+        /// The installation may begin.
         AllRequirementsMet = "AllRequirementsMet",
         /// The customization of the cluster does not exist.
         CustomizationRefNotAvailable = "CustomizationRefNotAvailable",
         /// The cluster has too few hosts, or they lack something.
         InsufficientAgents = "InsufficientAgents" => "poolctl why cluster/NAME",
-        /// The specs of some hosts of the cluster cannot be carried out.
+        /// The specs of some hosts of the cluster cannot be applied.
         UnsyncedAgents = "UnsyncedAgents" => "poolctl why cluster/NAME",
         /// Some hosts of the cluster are not approved.
         UnapprovedAgents = "UnapprovedAgents" => "poolctl agent approve AGENT",
@@ -285,7 +285,7 @@ declared! {
         WaitingForClusterOperators = "WaitingForClusterOperators",
         /// The cluster runs.
         Running = "Running",
-        /// An annotation says that the power of the cluster is left alone.
+        /// An annotation stops poolctl from changing the power of the cluster.
         PowerStatePaused = "PowerStatePaused",
         /// The cluster is being deleted.
         ClusterDeploymentDeleted = "ClusterDeploymentDeleted",
@@ -303,7 +303,7 @@ declared! {
         ClusterPoolPaused = "ClusterPoolPaused" => "poolctl pool resume POOL",
         /// The pool is being deleted.
         ClusterPoolDeleting = "ClusterPoolDeleting",
-        /// The cluster of the claim wakes.
+        /// The cluster of the claim is waking.
         Resuming = "Resuming",
         /// The cluster of the claim is being destroyed.
         ClusterDeleting = "ClusterDeleting",
@@ -341,9 +341,9 @@ declared! {
         Binding = "Binding",
         /// The host is on its way back from a cluster.
         Unbinding = "Unbinding",
-        /// Somebody has to boot the host from the discovery image.
+        /// A person must boot the host from the discovery image.
         UnbindingPendingUserAction = "UnbindingPendingUserAction" => "poolctl why agent/NAME",
-        /// The host has reported lately.
+        /// The host has reported recently.
         AgentIsConnected = "AgentIsConnected",
         /// The host has been silent for too long.
         AgentIsDisconnected = "AgentIsDisconnected" => "poolctl why agent/NAME",
@@ -365,11 +365,11 @@ declared! {
         InstallationNotStarted = "InstallationNotStarted",
         /// The state of the host says nothing about an installation.
         UnknownStatus = "UnknownStatus",
-        /// The Agent's spec was carried out.
+        /// The Agent's spec was applied.
         SyncOk = "SyncOK",
-        /// The Agent's spec cannot be carried out yet.
+        /// The Agent's spec cannot be applied yet.
         BackendError = "BackendError" => "poolctl why agent/NAME",
-        /// The Agent's spec cannot be carried out.
+        /// The Agent's spec cannot be applied.
         InputError = "InputError" => "poolctl why agent/NAME",
         /// Another Agent is the same machine.
         SameMachine = "SameMachine",
@@ -379,7 +379,7 @@ declared! {
         // BareMetalHosts.
         /// The host's controller accepts the credentials.
         Registered = "Registered",
-        /// The host's controller cannot be reached or does not take the credentials.
+        /// The host's controller cannot be reached or refuses the credentials.
         RegistrationError = "RegistrationError" => "poolctl why host/NAME",
         /// The Secret with the credentials is missing or incomplete.
         CredentialsMissing = "CredentialsMissing" => "poolctl why host/NAME",

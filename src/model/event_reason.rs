@@ -16,7 +16,7 @@ declared! {
         DeletionRequested = "DeletionRequested",
 
         // Pools.
-        /// A pool's size or runningCount was set by hand.
+        /// A person set a pool's size or runningCount.
         Scaled = "Scaled",
         /// A pool's size or runningCount was set by its schedule.
         Scheduled = "Scheduled",
@@ -160,13 +160,13 @@ declared! {
         HostRegistrationSucceeded = "host_registration_succeeded",
         /// A host was not allowed to register.
         HostRegistrationFailed = "host_registration_failed" => "poolctl events infraenv/NAME",
-        /// The host is in another state.
+        /// The state of the host changed.
         HostStatusUpdated = "host_status_updated",
         /// The host fails a check that it passed.
         HostValidationFailed = "host_validation_failed" => "poolctl why agent/NAME",
         /// The host passes a check that it failed.
         HostValidationFixed = "host_validation_fixed",
-        /// The host has another role in its cluster.
+        /// The role of the host in its cluster changed.
         HostRoleUpdated = "host_role_updated",
         /// The host was changed by hand.
         HostConfigured = "host_configured",

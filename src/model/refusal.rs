@@ -30,13 +30,13 @@ macro_rules! exit_codes {
 exit_codes! {
     /// It failed: an invalid manifest, a pool's change that was undone, a file that cannot be read.
     Failed = 1,
-    /// Usage: an unknown option, an unusable name, a question and nobody to ask.
+    /// Usage: an unknown option, an unusable name, or a question without a terminal to ask at.
     Usage = 2,
-    /// Something is not there.
+    /// An object does not exist.
     NotFound = 3,
-    /// It is there already, is in use, or cannot be changed.
+    /// An object exists already, is in use, or cannot be changed.
     Conflict = 4,
-    /// The time of a wait is over.
+    /// A wait ended without its goal.
     Timeout = 5,
     /// Nothing is left to lease.
     Exhausted = 6,
@@ -50,9 +50,9 @@ exit_codes! {
     Changes = 10,
     /// `run` itself failed, not its command.
     Run = 125,
-    /// The command of `run` is there and cannot be run.
+    /// The command of `run` exists but cannot be run.
     CommandNotExecutable = 126,
-    /// The command of `run` is not there.
+    /// The command of `run` does not exist.
     CommandNotFound = 127,
     /// It was interrupted at the keyboard.
     Interrupted = 130,
