@@ -1,7 +1,7 @@
 #!/bin/sh
-# Tells DNS which addresses the clusters of the pool have, if that has changed: RFC 2136, with a key
-# that the zone's server believes. Names without an address, whose cluster is gone, are deleted. Without
-# nsupdate or the key it says, whenever that has changed, what is to be done by hand.
+# Updates DNS (RFC 2136) when the addresses of the pool's clusters have changed. The DNS server of the zone
+# must accept the key. Names without an address belong to no cluster any more and are deleted. Without nsupdate
+# or the key, the script only says which records to change by hand.
 set -eu
 cd "$(dirname "$0")"
 key=/etc/poolctl/dns.key
@@ -17,7 +17,7 @@ if ! cmp -s dns.new dns.told; then
   if command -v nsupdate >/dev/null && [ -r "$key" ]; then
     nsupdate -k "$key" dns.new
   else
-    echo "dns.sh: without nsupdate and $key nobody tells DNS: see $PWD/dns.told" >&2
+    echo "dns.sh: DNS was not updated, which needs nsupdate and $key; records: $PWD/dns.told" >&2
   fi
 fi
 mv dns.new dns.told

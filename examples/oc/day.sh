@@ -1,6 +1,6 @@
 #!/bin/sh
-# A lab's day as scripts for `oc` have it: a pool, a claim, another release, standby, the end.
-# It runs unchanged with poolctl as `oc`:  ln -s "$(command -v poolctl)" ~/bin/oc
+# A day in a lab, as a script for `oc`: a pool, a claim, a new release, hibernation, cleanup.
+# It runs unchanged if `oc` is a link to poolctl:  ln -s "$(command -v poolctl)" ~/bin/oc
 set -eu
 
 oc apply -f - <<EOF
@@ -32,7 +32,7 @@ spec:
 EOF
 oc wait clusterpool/lab --for=jsonpath='{.status.ready}'=1 --timeout=30m
 
-# A claim, as a CI job makes it.
+# Claim a cluster, as a CI job does.
 oc apply -f - <<EOF
 apiVersion: hive.openshift.io/v1
 kind: ClusterClaim
@@ -49,19 +49,19 @@ oc get clusterdeployments.hive.openshift.io -A -o json | jq -r '.items[]
   | select(.spec.clusterPoolRef.claimName == "ci-17")
   | "claimed: " + .spec.clusterPoolRef.claimName + " " + .status.powerState'
 
-# Another release: what nobody has is replaced, one by one; the claimed cluster stays.
+# A new release: unclaimed clusters are replaced one by one; the claimed cluster stays.
 oc patch clusterpool lab --type=merge -p '{"spec": {"imageSetRef": {"name": "ocp-4.19"}}}'
 oc wait clusterpool/lab --for=condition=AllClustersCurrent=False --timeout=10s
 oc wait clusterpool/lab --for=condition=AllClustersCurrent --timeout=60m
 test "$(oc get cd "$cluster" -o jsonpath='{.spec.provisioning.imageSetRef.name}')" = ocp-4.18
 
-# More of them; one runs, the others stand by.
+# More clusters: one runs, the others hibernate.
 oc scale clusterpool lab --replicas=3
 oc wait clusterpool/lab --for=jsonpath='{.status.standby}'=2 --timeout=30m
 oc get cd -l hive.openshift.io/clusterpool-name=lab --no-headers \
   -o jsonpath='{range .items[*]}{.status.powerState}{"\n"}{end}' | sort | uniq -c
 
-# The night: a claimed cluster hibernates, and wakes.
+# At night: a claimed cluster hibernates, then resumes.
 oc patch cd "$cluster" --type=merge -p '{"spec": {"powerState": "Hibernating"}}'
 oc wait cd "$cluster" --for=condition=Hibernating --timeout=10m
 oc patch cd "$cluster" --type=merge -p '{"spec": {"powerState": "Running"}}'
@@ -69,7 +69,7 @@ oc wait cd "$cluster" --for=condition=Ready --timeout=10m
 oc label clusterpool lab night=over --overwrite
 oc annotate clusterclaim ci-17 note-
 
-# The end.
+# Delete everything.
 oc delete clusterclaim --all
 oc wait clusterclaim/ci-17 --for=delete --timeout=30m
 oc delete clusterpool lab --ignore-not-found

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Builds poolctl, then claims a simulated cluster and releases it, on a throw-away state.
+# Builds poolctl, then claims a simulated cluster and releases it. It uses a temporary state.
 set -eu
 cd "$(dirname "$0")/../.."
 cargo build --release --locked
-# Only cargo knows where it puts what it builds, and PATH may have another poolctl.
+# `cargo run` finds the program that it has built; PATH may contain another poolctl.
 poolctl() { cargo run --quiet --release --locked -- "$@"; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
