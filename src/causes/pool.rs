@@ -30,14 +30,14 @@ enum Obstacle<'a> {
 pub fn explain_pool(evidence: &Evidence, pool: &ClusterPool) -> Chain {
     let status = &pool.status;
     let first_cause = format!(
-        "pool {} has {} ready, {} standby, {} installing, {} broken of size {}; {} claimed, \
+        "pool {} has size {}: {} ready, {} standby, {} installing, {} broken; {} claimed, \
          {} deprovisioning",
         pool.metadata.name,
+        pool.spec.size,
         status.ready,
         status.standby,
         status.installing,
         status.broken,
-        pool.spec.size,
         status.claimed,
         status.deleting
     );
@@ -142,7 +142,9 @@ fn explain_obstacle(evidence: &Evidence, pool: &ClusterPool, obstacle: Obstacle<
             } else {
                 "poolctl reconcile --wait".to_owned()
             };
-            let cause = format!("maxConcurrent {limit} allows no more to be made or destroyed now");
+            let cause = format!(
+                "maxConcurrent is {limit}: no more clusters can be installed or destroyed now"
+            );
             Chain::new(cause, next)
         }
         Obstacle::Cluster(cluster) => explain_cluster(evidence, cluster),
@@ -159,7 +161,7 @@ fn explain_obstacle(evidence: &Evidence, pool: &ClusterPool, obstacle: Obstacle<
                     command_to_raise_limit(name, "maxSize", limit, option)
                 }
             };
-            Chain::new(format!("there is no room for more: {}", condition.message), next)
+            Chain::new(format!("it cannot have more clusters: {}", condition.message), next)
         }
     }
 }
@@ -170,7 +172,7 @@ fn explain_deletion(evidence: &Evidence, pool: &ClusterPool) -> Chain {
     let cause = "it is being deleted and gives no more clusters";
     if pool.spec.max_concurrent == Some(0) {
         let next = command_to_raise_limit(&pool.metadata.name, "maxConcurrent", 1, option);
-        return Chain::new(format!("{cause}; maxConcurrent 0 allows none to be destroyed"), next);
+        return Chain::new(format!("{cause}; maxConcurrent is 0, so none can be destroyed"), next);
     }
     match find_kept_cluster(&evidence.state, pool) {
         Some(cluster) => explain_cluster(evidence, cluster).preceded_by(cause),
@@ -190,7 +192,7 @@ fn explain_progress(evidence: &Evidence, pool: &ClusterPool) -> Chain {
     if pool.status.ready > 0 {
         Chain::new("it has all the clusters that it should have", claim)
     } else if pool.status.standby > 0 {
-        let cause = "its clusters stand by: a claim wakes one";
+        let cause = "its clusters hibernate, and a claim wakes one";
         Chain::new(format!("{cause}; runningCount is {running}"), claim)
     } else if pool.spec.size == 0 {
         let cause = "its size is 0: it makes clusters only for claims";

@@ -155,7 +155,7 @@ fn header_problems(header: &csv::StringRecord) -> Vec<String> {
 fn describe_error(error: &csv::Error, columns: usize) -> String {
     match error.kind() {
         csv::ErrorKind::UnequalLengths { len, .. } => {
-            format!("has {len} fields, the header has {columns} columns")
+            format!("the number of fields is {len}, the number of columns is {columns}")
         }
         kind => format!("{kind:?}"),
     }
