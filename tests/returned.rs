@@ -96,7 +96,8 @@ fn hosts_without_a_controller_wait_for_somebody_who_boots_them_and_are_used_agai
         assert_eq!(next_of(&sandbox, &format!("agent/{host}")), boots);
     }
     let status = sandbox.ok(&["status"]);
-    let said = "3 agents (h1, h2, h3) to be booted from the discovery image: poolctl infraenv iso";
+    let said = "3 agents (h1, h2, h3) are waiting to be booted from the discovery image: \
+                poolctl infraenv iso";
     assert!(status.contains(said), "{status}");
     let why = sandbox.ok(&["why", "pool/metal"]);
     assert!(why.contains("0 free, 3") && why.contains("unbinding-pending-user-action"), "{why}");

@@ -162,9 +162,12 @@ impl Verb for Logs {
 /// How an installation ended and what its driver reported, in lines for people.
 fn describe_outcome(job: &Job, now: Time) -> String {
     let duration = job.ended.unwrap_or(now).since(job.started).to_short_text();
-    let outcome = job.outcome.as_deref().unwrap_or("running");
-    let mut lines =
-        format!("attempt {} started {}: {outcome} after {duration}\n", job.attempt, job.started);
+    let mut lines = match job.outcome.as_deref() {
+        Some(outcome) => {
+            format!("attempt {} started {}: {outcome} after {duration}\n", job.attempt, job.started)
+        }
+        None => format!("attempt {} started {}: still running\n", job.attempt, job.started),
+    };
     for line in job.message.as_deref().unwrap_or_default().lines() {
         let _ = writeln!(lines, "  {}", clean_line(line));
     }

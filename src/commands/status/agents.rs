@@ -80,7 +80,7 @@ fn waits_of(agent: &Agent) -> Vec<Wait> {
     waits
 }
 
-/// `2 agents (node-1, node-2) not approved: poolctl agent approve node-1 node-2`
+/// `2 agents (node-1, node-2) are not approved: poolctl agent approve node-1 node-2`
 fn waiting_line(
     context: &Context,
     store: &Store,
@@ -107,7 +107,8 @@ fn waiting_line(
         }
         _ => {}
     }
-    Ok(format!("{} {description}: {next}", count_and_names(names)))
+    let verb = if names.len() == 1 { "is" } else { "are" };
+    Ok(format!("{} {verb} {description}: {next}", count_and_names(names)))
 }
 
 fn wait_in_state(state: HostState) -> Option<Wait> {
@@ -128,12 +129,12 @@ fn wait_in_state(state: HostState) -> Option<Wait> {
 fn describe(wait: Wait) -> &'static str {
     match wait {
         Wait::Approval => "not approved",
-        Wait::DiscoveryBoot => "to be booted from the discovery image",
-        Wait::InstallationBoot => "to be booted for the installation",
+        Wait::DiscoveryBoot => "waiting to be booted from the discovery image",
+        Wait::InstallationBoot => "waiting to be booted for the installation",
         Wait::Report => "bound, without a report for three minutes",
-        Wait::Hardware => "insufficient",
+        Wait::Hardware => "below the requirements",
         Wait::ClusterSpec => "bound to a cluster whose spec is incomplete",
-        Wait::Repair => "failed to install",
+        Wait::Repair => "in state error after a failed installation",
         Wait::Deletion => "retired",
         Wait::Duplicate => "the same machine as",
     }
