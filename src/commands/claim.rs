@@ -92,7 +92,7 @@ impl Verb for Claim {
             Err(refusal) if self.keep => Err(refusal.into()),
             Err(refusal) => {
                 release_new_claim(context, &store, &new_claim)?;
-                let consequence = "the claim was released; --keep leaves it in the queue";
+                let consequence = "the claim was released; with --keep it stays in the queue";
                 Err(refusal.because(consequence).into())
             }
         }

@@ -373,7 +373,7 @@ impl Context {
             return Ok(());
         }
         if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-            return Err(Refusal::usage(format!("{loss}, and there is no terminal to ask at"))
+            return Err(Refusal::usage(format!("{loss}, and there is no terminal to ask on"))
                 .next(format!("{command} -y")));
         }
         drop(write!(std::io::stderr(), "{}. Go on? [y/N] ", clean_line(loss)));
@@ -388,7 +388,7 @@ impl Context {
 
 /// Why nobody can be asked at a terminal, and what to type instead.
 fn cannot_ask(cause: impl Into<String>, instead: &str) -> Refusal {
-    Refusal::usage("there is no terminal to ask at").because(cause).advise(instead)
+    Refusal::usage("there is no terminal to ask on").because(cause).advise(instead)
 }
 
 /// Why an object is not found: it is in another namespace, or another name was meant.

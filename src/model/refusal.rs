@@ -30,7 +30,7 @@ macro_rules! exit_codes {
 exit_codes! {
     /// It failed: an invalid manifest, a pool's change that was undone, a file that cannot be read.
     Failed = 1,
-    /// Usage: an unknown option, an unusable name, or a question without a terminal to ask at.
+    /// Usage: an unknown option, an unusable name, or a question without a terminal to ask on.
     Usage = 2,
     /// An object does not exist.
     NotFound = 3,

@@ -384,7 +384,7 @@ fn check_leases_fit(state: &State, pool: &IpPool) -> Result<(), Refusal> {
     if refusal.causes.is_empty() || pool.metadata.has_true_annotation(OUT_OF_RANGE) {
         return Ok(());
     }
-    Err(refusal.advise(format!("release them, or annotate the pool {OUT_OF_RANGE}=true")))
+    Err(refusal.advise(format!("release them, or annotate the pool with {OUT_OF_RANGE}=true")))
 }
 
 /// No address has two holders, and none has the name that another address gets by itself.
@@ -456,7 +456,7 @@ fn check_apart(pool: &IpPool, other_pool: &IpPool) -> Result<(), Refusal> {
     } else {
         return Ok(());
     };
-    let next = format!("poolctl ippool map {other_name}, or annotate both {OVERLAP}=true");
+    let next = format!("poolctl ippool map {other_name}, or annotate both pools with {OVERLAP}=true");
     Err(Refusal::conflict(format!("IPPool `{name}`: {why}")).advise(next))
 }
 
