@@ -86,7 +86,7 @@ fn explain_passive_object(evidence: &Evidence, object: &Object) -> Chain {
     let word = object.kind().word();
     let name = object.key().name;
     Chain::new(
-        format!("{word} {name} is as it was applied; nothing happens to it by itself"),
+        format!("{word} {name} is as it was applied; poolctl does nothing with it on its own"),
         format!("poolctl get {word} {name} -o yaml{}", evidence.namespace_option),
     )
 }

@@ -76,7 +76,7 @@ fn explain_hold(evidence: &Evidence, cluster: &Cluster) -> Option<Chain> {
         return Some(Chain::new(cause, format!("poolctl describe cluster {name}{option}")));
     }
     if cluster.paused {
-        let cause = format!("cluster {name} is paused: nothing is done with it");
+        let cause = format!("cluster {name} is paused, so poolctl does not change it");
         let next = format!("poolctl annotate cluster {name} {RECONCILE_PAUSE}-{option}");
         return Some(Chain::new(cause, next));
     }

@@ -60,6 +60,6 @@ fn explain_free_customization(evidence: &Evidence, name: &str) -> Chain {
 fn describe_view(pool: &ClusterPool, customization: &str) -> Option<String> {
     let entry = pool.status.inventory.get(customization)?;
     let status = entry.status.to_string().to_lowercase();
-    let view = format!("pool {} sees it as {status}", pool.metadata.name);
+    let view = format!("its status in pool {} is {status}", pool.metadata.name);
     Some(if entry.message.is_empty() { view } else { format!("{view}: {}", entry.message) })
 }

@@ -44,11 +44,12 @@ fn explain_machine(evidence: &Evidence, host: &BareMetalHost) -> Chain {
     let name = &host.metadata.name;
     let option = &evidence.namespace_option;
     let Some(controller) = &host.spec.bmc else {
-        let cause = format!("host {name} has no management controller: nothing is done to it");
+        let cause =
+            format!("host {name} has no management controller, so poolctl cannot control it");
         return Chain::new(cause, format!("poolctl edit host {name}{option}"));
     };
     if host.is_left_alone() {
-        let cause = format!("host {name} is paused or detached: nothing is done to it");
+        let cause = format!("host {name} is paused or detached, so poolctl does not change it");
         let pauses = "baremetalhost.metal3.io/paused- baremetalhost.metal3.io/detached-";
         return Chain::new(cause, format!("poolctl annotate host {name} {pauses}{option}"));
     }

@@ -48,5 +48,5 @@ fn describe_image(infra_env: &InfraEnv, image_created: Option<&Condition>) -> St
     let is_image = image_created.is_some_and(|condition| condition.status == "True");
     let product = if is_image { "image" } else { "Ignition" };
     let url = infra_env.image_url().map(|url| format!(", {url}")).unwrap_or_default();
-    format!("infraenv {name} has an {product} of {time}{url}")
+    format!("infraenv {name} has an {product} made at {time}{url}")
 }
