@@ -48,8 +48,8 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// What goes on, to follow a subject: `has been waking for 3h`. In the first second, and if it is
-    /// not known when it began, only `is waking`.
+    /// What goes on, to follow a subject: `has been waking for 3h`. In the first second, and if
+    /// nobody knows when it began, only `is waking`.
     pub fn describe_activity(&self, activity: &str, since: Option<Time>) -> String {
         match since.map(|since| self.now.since(since)) {
             Some(duration) if duration >= Span::seconds(1) => {
