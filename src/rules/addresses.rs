@@ -456,7 +456,8 @@ fn check_apart(pool: &IpPool, other_pool: &IpPool) -> Result<(), Refusal> {
     } else {
         return Ok(());
     };
-    let next = format!("poolctl ippool map {other_name}, or annotate both pools with {OVERLAP}=true");
+    let next =
+        format!("poolctl ippool map {other_name}, or annotate both pools with {OVERLAP}=true");
     Err(Refusal::conflict(format!("IPPool `{name}`: {why}")).advise(next))
 }
 
