@@ -31,7 +31,7 @@ fn known_rack() -> Option<(Rack, Lab, Server)> {
 }
 
 fn patch(sandbox: &Sandbox, object: &str, patch: &serde_json::Value) {
-    sandbox.ok(&["patch", object, "--type", "merge", "-p", &patch.to_string(), "-q"]);
+    sandbox.ok(&format!("patch {object} --type merge -p '{patch}' -q"));
 }
 
 fn scale(sandbox: &Sandbox, size: usize) {
@@ -208,7 +208,7 @@ fn a_controller_that_does_not_answer_holds_up_its_cluster_alone_and_is_named() {
     let (_listener, hole) = black_hole();
     let address = format!("{hole}/redfish/v1/Systems/2");
     let change = json!({"spec": {"bmc": {"address": address}}}).to_string();
-    sandbox.ok(&["patch", "host", "n2", "--type", "merge", "-p", &change, "-q", "--no-reconcile"]);
+    sandbox.ok(&format!("patch host n2 --type merge -p '{change}' -q --no-reconcile"));
     scale(sandbox, 2);
     wait_until(&lab, "one is ready", |sandbox| has_ready(sandbox, "1"));
     wait_until(&lab, "it was asked in vain", |sandbox| {

@@ -173,7 +173,7 @@ fn a_driver_that_others_can_change_is_not_started() {
         let document = format!(
             "{{\"spec\": {{\"annotations\": {{\"poolctl.dev/driver\": \"exec:{name}\"}}}}}}"
         );
-        assert_ne!(lab.sandbox.run(&["patch", "pool", "lab", "-p", &document]).code, 0, "{name}");
+        assert_ne!(lab.sandbox.run(&format!("patch pool lab -p '{document}'")).code, 0, "{name}");
     }
 }
 

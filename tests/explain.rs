@@ -53,16 +53,16 @@ fn every_path_can_be_explained() {
 #[test]
 fn annotations_of_poolctl_are_explained_where_they_stand() {
     let sandbox = Sandbox::new();
-    let own = sandbox.ok(&["explain", "pool.metadata.annotations"]);
+    let own = sandbox.ok("explain pool.metadata.annotations");
     assert!(own.contains("  poolctl.dev/refresh <slow, fast or none>, default slow\n"), "{own}");
-    let given = sandbox.ok(&["explain", "pool.spec.annotations"]);
+    let given = sandbox.ok("explain pool.spec.annotations");
     assert!(given.contains("  poolctl.dev/install-timeout <duration>, default 3h\n"), "{given}");
-    assert!(!sandbox.ok(&["explain", "namespace.metadata.annotations"]).contains("ANNOTATIONS"));
+    assert!(!sandbox.ok("explain namespace.metadata.annotations").contains("ANNOTATIONS"));
 }
 
 #[test]
 fn reasons_of_events_are_explained() {
-    let shown = Sandbox::new().ok(&["explain", "event.reason"]);
+    let shown = Sandbox::new().ok("explain event.reason");
     let failed = "  JobFailed\n    A job failed.\n    next: poolctl job logs NAME\n";
     assert!(shown.contains(failed), "{shown}");
 }

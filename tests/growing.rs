@@ -102,8 +102,8 @@ fn read_file_of_lab(lab: &Sandbox, name: &str) -> String {
 
 /// The host h1 reports its inventory, and a pass reads it.
 fn report_host(lab: &Sandbox, inventory: &str) {
-    lab.ok(&["agent", "report", "h1", "--inventory", inventory, "-q"]);
-    lab.ok(&["reconcile", "-q"]);
+    lab.ok(&format!("agent report h1 --inventory {inventory} -q"));
+    lab.ok("reconcile -q");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_machine_joins_and_nobody_else_gets_a_certificate() {
     set_up_cluster(&lab, &image_server.origin());
     apply(&lab, NETWORK);
     rack.add_to(&lab);
-    lab.ok(&["agent", "discover", "n2", "--infraenv", "rack", "-q"]);
+    lab.ok("agent discover n2 --infraenv rack -q");
     reconcile_until(&lab, "known", |lab| state_of(lab, "n2") == "known-unbound");
     lab.write_file("joins", "n2 192.0.2.62\n");
     for (file, node, names) in [
@@ -130,20 +130,20 @@ fn a_machine_joins_and_nobody_else_gets_a_certificate() {
 
     // While no image can be made, the condition of the host says why.
     lab.write_file("refuse", "release 4.16 has no node-joiner");
-    lab.ok(&["agent", "bind", "n2", "--cluster", "c", "-q"]);
+    lab.ok("agent bind n2 --cluster c -q");
     reconcile_until(&lab, "failed", |lab| state_of(lab, "n2") == "error");
     let message = condition(&lab, "n2", "Installed");
     assert!(message.contains("release 4.16 has no node-joiner"), "{message}");
     assert_eq!(jsonpath(&lab, "agent/n2", "{.status.joinFailures}"), "1");
     fs::remove_file(lab.path().join("refuse")).unwrap();
-    lab.ok(&["agent", "unbind", "n2", "-y", "-q"]);
+    lab.ok("agent unbind n2 -y -q");
     // The host is free once its controller has reported it off.
     reconcile_until(&lab, "free", |lab| {
         let info = jsonpath(lab, "agent/n2", "{.status.debugInfo.stateInfo}");
         info == "Host is ready to be bound to a cluster"
     });
 
-    lab.ok(&["agent", "bind", "n2", "--cluster", "c", "-q"]);
+    lab.ok("agent bind n2 --cluster c -q");
     reconcile_until(&lab, "joined", |lab| state_of(lab, "n2") == "added-to-existing-cluster");
     assert_eq!(read_file_of_lab(&lab, "approved"), "n2-client\nn2-serving\n");
     let config = poolctl::yaml::parse_value(&read_file_of_lab(&lab, "nodes-config.yaml")).unwrap();
@@ -164,21 +164,21 @@ fn a_machine_joins_and_nobody_else_gets_a_certificate() {
     assert!(!log.contains("CANARY"), "{log}");
     reconcile_until(&lab, "left on", |lab| jsonpath(lab, "host/n2", "{.spec.online}") == "true");
     assert!(condition(&lab, "n2", "Installed").starts_with("True InstallationCompleted"));
-    lab.ok(&["doctor"]);
+    lab.ok("doctor");
 }
 
 #[test]
 fn a_host_without_a_controller_is_booted_by_people_and_may_leave_in_the_middle() {
     let lab = sandbox_on_real_clock();
     set_up_cluster(&lab, "http://192.0.2.1");
-    lab.ok(&["agent", "register", "--infraenv", "rack", "--id", "h1", "-q"]);
+    lab.ok("agent register --infraenv rack --id h1 -q");
     let inventory = lab.write_file("report.json", &report("h1", "52:54:00:bb:00:01"));
     report_host(&lab, &inventory);
-    lab.ok(&["agent", "bind", "h1", "--cluster", "c", "-q"]);
-    lab.ok(&["agent", "register", "--infraenv", "rack", "--id", "h1", "-q"]);
+    lab.ok("agent bind h1 --cluster c -q");
+    lab.ok("agent register --infraenv rack --id h1 -q");
     report_host(&lab, &inventory);
     assert_eq!(state_of(&lab, "h1"), "known");
-    lab.ok(&["agent", "approve", "h1", "-q"]);
+    lab.ok("agent approve h1 -q");
     reconcile_until(&lab, "to be booted", |lab| {
         state_of(lab, "h1") == "installing-pending-user-action"
     });
@@ -187,7 +187,7 @@ fn a_host_without_a_controller_is_booted_by_people_and_may_leave_in_the_middle()
         .strip_prefix("Host must be booted from the image of its cluster: ")
         .unwrap_or_default();
     assert_eq!(fs::read_to_string(image).unwrap(), "image\n", "{info}");
-    lab.ok(&["agent", "unbind", "h1", "-y", "-q"]);
+    lab.ok("agent unbind h1 -y -q");
     assert_eq!(state_of(&lab, "h1"), "unbinding-pending-user-action");
     let outcome = "{.items[?(@.spec.verb==\"add-nodes\")].status.outcome}";
     assert_eq!(jsonpath(&lab, "job", outcome), "cancelled");
@@ -201,13 +201,13 @@ fn without_oc_a_host_says_what_is_missing() {
     let lab = sandbox_on_real_clock();
     set_up_cluster(&lab, "http://192.0.2.1");
     fs::remove_file(lab.path().join("oc")).unwrap();
-    lab.ok(&["agent", "register", "--infraenv", "rack", "--id", "h1", "-q"]);
+    lab.ok("agent register --infraenv rack --id h1 -q");
     let inventory = lab.write_file("report.json", &report("h1", "52:54:00:bb:00:01"));
     report_host(&lab, &inventory);
-    lab.ok(&["agent", "bind", "h1", "--cluster", "c", "-q"]);
-    lab.ok(&["agent", "register", "--infraenv", "rack", "--id", "h1", "-q"]);
+    lab.ok("agent bind h1 --cluster c -q");
+    lab.ok("agent register --infraenv rack --id h1 -q");
     report_host(&lab, &inventory);
-    lab.ok(&["agent", "approve", "h1", "-q"]);
+    lab.ok("agent approve h1 -q");
     reconcile_until(&lab, "failed", |lab| state_of(lab, "h1") == "error");
     let message = condition(&lab, "h1", "Installed");
     assert!(message.contains("adding hosts to a cluster needs oc adm node-image"), "{message}");

@@ -61,7 +61,7 @@ fn a_command_reads_nothing_of_the_history() {
                         spec: {pools: [{start: 10.0.0.10, end: 10.0.0.99}], prefix: 24}\n";
     apply(&sandbox, address_pool);
     sandbox.create_ready_pool("extra", 1);
-    let names = sandbox.ok(&["get", "cluster", "-qo", "name"]);
+    let names = sandbox.ok("get cluster -qo name");
     let extra_cluster = names.lines().find(|name| name.starts_with("extra-")).unwrap();
     pages_of_round(&sandbox, "warm", extra_cluster);
     let before = pages_of_round(&sandbox, "before", extra_cluster);

@@ -61,14 +61,13 @@ fn file_path(lab: &Lab, name: &str) -> String {
     lab.sandbox.path().join(name).display().to_string()
 }
 
-/// Runs `infraenv iso` with what it always needs and these arguments.
-fn run_infraenv_iso(lab: &Lab, more: &[&str]) -> Ran {
+/// Runs `infraenv iso` with what it always needs and these options.
+fn run_infraenv_iso(lab: &Lab, options: &str) -> Ran {
     let key = file_path(lab, "hosts");
     let known_hosts = file_path(lab, "known_hosts");
-    let mut arguments = vec!["infraenv", "iso", "rack", "--address", "192.0.2.1"];
-    arguments.extend(["--key", &key, "--known-hosts", &known_hosts]);
-    arguments.extend(more);
-    lab.sandbox.run(&arguments)
+    lab.sandbox.run(&format!(
+        "infraenv iso rack --address 192.0.2.1 --key {key} --known-hosts {known_hosts} {options}"
+    ))
 }
 
 fn permission_bits(path: &Path) -> u32 {
@@ -88,7 +87,7 @@ fn download_url(lab: &Lab) -> String {
 fn the_ignition_of_poolctl_is_merged_over_that_of_openshift_install() {
     let lab = lab_with_images();
     let out = file_path(&lab, "rack.ign");
-    let ran = run_infraenv_iso(&lab, &["--with", "openshift-install", "--out", &out]);
+    let ran = run_infraenv_iso(&lab, &format!("--with openshift-install --out {out}"));
     assert!(ran.code == 0 && ran.out.contains("Ignition is in"), "{ran:?}");
     assert_eq!(permission_bits(Path::new(&out)), 0o600);
     let ignition: Value = serde_json::from_str(&fs::read_to_string(&out).unwrap()).unwrap();
@@ -116,7 +115,7 @@ fn the_ignition_of_poolctl_is_merged_over_that_of_openshift_install() {
 fn an_image_is_served_from_an_address_that_nobody_can_guess() {
     let lab = lab_with_images();
     let base = file_path(&lab, "base.iso");
-    let ran = run_infraenv_iso(&lab, &["--with", "openshift-install", "--base", &base]);
+    let ran = run_infraenv_iso(&lab, &format!("--with openshift-install --base {base}"));
     assert_eq!(ran.code, 0, "{}", ran.err);
     let first_url = download_url(&lab);
     assert!(
@@ -133,7 +132,7 @@ fn an_image_is_served_from_an_address_that_nobody_can_guess() {
     assert!(content.contains("poolctl-agent.service") && content.ends_with("BASE"), "{content}");
     // While it is made, nobody else can read it either.
     assert_eq!(fs::read_to_string(lab.bin("modes")).unwrap(), "700\n600\n");
-    let ran = run_infraenv_iso(&lab, &["--base", &base]);
+    let ran = run_infraenv_iso(&lab, &format!("--base {base}"));
     let former = format!("the previous image is still in {}", image.display());
     assert!(
         ran.code == 0 && download_url(&lab) != first_url && ran.err.contains(&former),
@@ -141,12 +140,12 @@ fn an_image_is_served_from_an_address_that_nobody_can_guess() {
     );
     // An image that could not be made leaves nothing.
     write_coreos_installer(&lab, "echo 'Error: no ISO' >&2; exit 1");
-    let ran = run_infraenv_iso(&lab, &["--base", &base]);
+    let ran = run_infraenv_iso(&lab, &format!("--base {base}"));
     let says = "cause: coreos-installer failed (exit code 1): Error: no ISO\n  \
                 next: coreos-installer iso ignition show ";
     assert!(ran.code == 1 && ran.err.contains(says), "{ran:?}");
     write_coreos_installer(&lab, "exit 3");
-    let ran = run_infraenv_iso(&lab, &["--base", &base]);
+    let ran = run_infraenv_iso(&lab, &format!("--base {base}"));
     assert!(ran.err.contains("cause: coreos-installer failed (exit code 3)\n"), "{ran:?}");
     assert_eq!(fs::read_dir(lab.bin("images")).unwrap().count(), 2);
 }
@@ -154,12 +153,12 @@ fn an_image_is_served_from_an_address_that_nobody_can_guess() {
 /// No Ignition is made; the cause is said, and no secret with it.
 fn assert_no_image_is_made(lab: &Lab, cause: &str) {
     let out = file_path(lab, "rack.ign");
-    let ran = run_infraenv_iso(lab, &["--with", "openshift-install", "--out", &out]);
+    let ran = run_infraenv_iso(lab, &format!("--with openshift-install --out {out}"));
     assert!(ran.code == 1 && ran.err.contains(cause), "{cause}: {ran:?}");
     let message = jsonpath(&lab.sandbox, "infraenv/rack", "{.status.conditions[0].message}");
     let is_one_line = !message.contains('\n');
     assert!(message.starts_with("Failed to create image: ") && is_one_line, "{message}");
-    let events = lab.sandbox.ok(&["events", "infraenv/rack", "-o", "json"]);
+    let events = lab.sandbox.ok("events infraenv/rack -o json");
     assert!(![ran.err, message, events].iter().any(|output| output.contains(CANARY)));
     assert!(!Path::new(&out).exists());
 }
@@ -181,9 +180,9 @@ fn why_there_is_no_image_is_said_without_secrets() {
     apply(sandbox, secret);
     assert_no_image_is_made(&lab, "auths required");
     apply_settings(&lab, "");
-    let ran = run_infraenv_iso(&lab, &["--base", &file_path(&lab, "base.iso")]);
+    let ran = run_infraenv_iso(&lab, &format!("--base {}", file_path(&lab, "base.iso")));
     assert!(ran.code == 2 && ran.err.contains("there is no place for the image"), "{ran:?}");
-    assert_eq!(run_infraenv_iso(&lab, &[]).code, 2);
+    assert_eq!(run_infraenv_iso(&lab, "").code, 2);
 }
 
 #[test]
@@ -193,15 +192,15 @@ fn files_that_cannot_be_read_or_written_are_refused_before_a_token_is_made() {
     let base = file_path(&lab, "base.iso");
     let nowhere = file_path(&lab, "nowhere/rack.ign");
     let missing = file_path(&lab, "missing.iso");
-    for (more, says) in [
-        (&["--base", &*missing][..], "--base: there is no file"),
-        (&["--base", &*base, "--out", &*folder], "is a folder"),
-        (&["--out", &*nowhere], "next: mkdir -p "),
+    for (options, says) in [
+        (format!("--base {missing}"), "--base: there is no file"),
+        (format!("--base {base} --out {folder}"), "is a folder"),
+        (format!("--out {nowhere}"), "next: mkdir -p "),
     ] {
-        let ran = run_infraenv_iso(&lab, more);
+        let ran = run_infraenv_iso(&lab, &options);
         assert!(ran.code == 2 && ran.err.contains(says), "{says}: {ran:?}");
     }
-    let tokens = lab.sandbox.ok(&["infraenv", "token", "list", "rack", "-o", "name"]);
+    let tokens = lab.sandbox.ok("infraenv token list rack -o name");
     assert_eq!(tokens, "");
 }
 
@@ -210,20 +209,20 @@ fn an_image_that_is_interrupted_leaves_no_token_and_no_condition() {
     let lab = lab_with_images();
     // The stand-in sends SIGTERM to poolctl, which has started it.
     write_coreos_installer(&lab, "kill -TERM $PPID; sleep 60");
-    let ran = run_infraenv_iso(&lab, &["--base", &file_path(&lab, "base.iso")]);
+    let ran = run_infraenv_iso(&lab, &format!("--base {}", file_path(&lab, "base.iso")));
     assert_eq!((ran.code, &*ran.err), (143, "error: interrupted\n"));
     let sandbox = &lab.sandbox;
     let reasons = jsonpath(sandbox, "infraenv/rack", "{.status.conditions[*].reason}");
     assert!(!reasons.contains("ImageCreationError"), "{reasons}");
-    let tokens = sandbox.ok(&["infraenv", "token", "list", "rack", "-o", "json"]);
+    let tokens = sandbox.ok("infraenv token list rack -o json");
     assert!(!tokens.contains("\"revoked\": null"), "{tokens}");
-    assert!(!sandbox.ok(&["events", "infraenv/rack"]).contains("infra_env_image_failed"));
+    assert!(!sandbox.ok("events infraenv/rack").contains("infra_env_image_failed"));
     assert_eq!(fs::read_dir(lab.bin("images")).unwrap().count(), 0);
 }
 
 /// `driver check` has a line of this name with this state and message.
 fn assert_driver_check(sandbox: &Sandbox, name: &str, state: &str, message: &str) {
-    let table = sandbox.run(&["driver", "check", "agent"]).out;
+    let table = sandbox.run("driver check agent").out;
     let line = table.lines().find(|line| line.contains(name)).unwrap_or_default();
     let is_expected = line.contains(state) && line.contains(message);
     assert!(is_expected, "{name} {state} {message}: {table}");
@@ -250,7 +249,7 @@ fn the_folder_and_the_address_of_images_are_checked() {
     ] {
         let document = "apiVersion: poolctl.dev/v1\nkind: Settings\nmetadata: {name: default}\n";
         let file = sandbox.write_file("wrong.yaml", &format!("{document}spec:\n{wrong}"));
-        let ran = sandbox.run(&["apply", "-f", &file]);
+        let ran = sandbox.run(&format!("apply -f {file}"));
         assert!(ran.code != 0 && ran.err.contains(says), "{says}: {ran:?}");
     }
 }
@@ -263,7 +262,7 @@ fn fields_that_have_no_effect_here_are_named() {
          mirrorRegistryRef: {name: mirror}\n",
     );
     let file = sandbox.write_file("rack.yaml", &manifest);
-    let ran = sandbox.run(&["apply", "-f", &file]);
+    let ran = sandbox.run(&format!("apply -f {file}"));
     assert_eq!(ran.code, 0, "{}", ran.err);
     for field in ["imageType", "osImageVersion", "ipxeScriptType", "mirrorRegistryRef"] {
         let warnings = ran.err.lines().filter(|line| line.contains(&format!("spec.{field}")));
@@ -274,5 +273,5 @@ fn fields_that_have_no_effect_here_are_named() {
         );
     }
     let file = sandbox.write_file("rack.yaml", &infra_env("  imageType: full-iso\n"));
-    assert_eq!(sandbox.run(&["apply", "-f", &file]).err, "");
+    assert_eq!(sandbox.run(&format!("apply -f {file}")).err, "");
 }

@@ -9,18 +9,7 @@ fn two_customizations_with_one_name_in_dns_are_one_cluster() {
     let sandbox = Sandbox::new();
     create_customization(&sandbox, "one", "same");
     create_customization(&sandbox, "two", "same");
-    sandbox.ok(&[
-        "pool",
-        "create",
-        "x",
-        "--fake",
-        "--size",
-        "2",
-        "--customization",
-        "one",
-        "--customization",
-        "two",
-    ]);
+    sandbox.ok("pool create x --fake --size 2 --customization one --customization two");
     let status = jsonpath(
         &sandbox,
         "pool",
@@ -28,17 +17,17 @@ fn two_customizations_with_one_name_in_dns_are_one_cluster() {
     );
     let taken = "Unavailable: The name is taken: same.example.com belongs to cluster x-";
     assert!(status.starts_with(taken), "{status}");
-    sandbox.ok(&["pool", "create", "y", "--fake", "--size", "1", "--customization", "two"]);
-    sandbox.ok(&["pool", "scale", "x", "--size", "3"]);
+    sandbox.ok("pool create y --fake --size 1 --customization two");
+    sandbox.ok("pool scale x --size 3");
     assert_settled(&sandbox);
     assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.clusterName}"), "same");
     // When the name is free again, the other entry serves.
-    sandbox.ok(&["delete", "pool", "x"]);
+    sandbox.ok("delete pool x");
     assert_settled(&sandbox);
     assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.clusterPoolRef.poolName}"), "y");
     // Nor may a cluster that is made by hand have the name.
     let manifest = BY_HAND.replace("clusterName: c", "clusterName: same");
-    let ran = sandbox.run(&["apply", "-f", &sandbox.write_file("c.yaml", &manifest)]);
+    let ran = sandbox.run(&format!("apply -f {}", sandbox.write_file("c.yaml", &manifest)));
     assert_eq!(ran.code, 4);
     assert!(ran.err.contains("same.example.com is already the name of cluster `y-"), "{}", ran.err);
 }
@@ -47,11 +36,11 @@ fn two_customizations_with_one_name_in_dns_are_one_cluster() {
 fn an_older_pool_takes_what_a_newer_one_gives_back() {
     let sandbox = Sandbox::new();
     create_customization(&sandbox, "a", "a");
-    sandbox.ok(&["pool", "create", "older", "--fake", "--size", "0", "--customization", "a"]);
-    sandbox.ok(&["pool", "create", "newer", "--fake", "--size", "1", "--customization", "a"]);
+    sandbox.ok("pool create older --fake --size 0 --customization a");
+    sandbox.ok("pool create newer --fake --size 1 --customization a");
     assert_settled(&sandbox);
-    sandbox.ok(&["pool", "scale", "older", "--size", "1"]);
-    sandbox.ok(&["pool", "scale", "newer", "--size", "0"]);
+    sandbox.ok("pool scale older --size 1");
+    sandbox.ok("pool scale newer --size 0");
     assert_settled(&sandbox);
     assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.clusterPoolRef.poolName}"), "older");
 }
@@ -62,28 +51,21 @@ fn two_pools_swap_their_customizations() {
     create_customization(&sandbox, "z1", "z1");
     create_customization(&sandbox, "z2", "z2");
     for (pool, customization_name) in [("a", "z1"), ("b", "z2")] {
-        sandbox.ok(&[
-            "pool",
-            "create",
-            pool,
-            "--fake",
-            "--running-count",
-            "1",
-            "--customization",
-            customization_name,
-        ]);
+        sandbox.ok(&format!(
+            "pool create {pool} --fake --running-count 1 --customization {customization_name}"
+        ));
     }
     assert_settled(&sandbox);
     for (pool, first, second) in [("a", "z2", "z1"), ("b", "z1", "z2")] {
         let patch = format!(
             "{{\"spec\": {{\"inventory\": [{{\"name\": \"{first}\"}}, {{\"name\": \"{second}\"}}]}}}}"
         );
-        sandbox.ok(&["patch", "pool", pool, "-p", &patch]);
-        sandbox.ok(&["claim", pool, pool, "-q"]);
+        sandbox.ok(&format!("patch pool {pool} -p '{patch}'"));
+        sandbox.ok(&format!("claim {pool} {pool} -q"));
     }
-    sandbox.ok(&["release", "a", "b"]);
+    sandbox.ok("release a b");
     sandbox.set_variable("POOLCTL_NOW", "2026-03-02T14:00:00Z");
-    sandbox.ok(&["reconcile"]);
+    sandbox.ok("reconcile");
     assert_settled(&sandbox);
     let leases = jsonpath(
         &sandbox,
@@ -98,22 +80,16 @@ fn two_pools_swap_their_customizations() {
 fn a_customization_that_left_the_inventory_is_free_when_its_cluster_goes() {
     let sandbox = Sandbox::new();
     create_customization(&sandbox, "z", "z");
-    sandbox.ok(&["pool", "create", "p", "--fake", "--running-count", "1", "--customization", "z"]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
-    sandbox.ok(&["claim", "p", "c", "-q"]);
-    sandbox.ok(&[
-        "patch",
-        "pool",
-        "p",
-        "-p",
-        "{\"spec\": {\"inventory\": null, \"size\": 0, \"maxConcurrent\": 0}}",
-    ]);
-    sandbox.ok(&["release", "c"]);
-    sandbox.ok(&["delete", "pool", "p"]);
+    sandbox.ok("pool create p --fake --running-count 1 --customization z");
+    sandbox.ok("reconcile --wait -q");
+    sandbox.ok("claim p c -q");
+    sandbox.ok("patch pool p -p '{spec: {inventory: null, size: 0, maxConcurrent: 0}}'");
+    sandbox.ok("release c");
+    sandbox.ok("delete pool p");
     assert_settled(&sandbox);
     // maxConcurrent 0 lets nothing be destroyed. It can be changed while the pool is being deleted.
-    assert_eq!(sandbox.ok(&["get", "cluster", "-o", "name"]).lines().count(), 1);
-    sandbox.ok(&["patch", "pool", "p", "-p", "{\"spec\": {\"maxConcurrent\": 1}}"]);
+    assert_eq!(sandbox.ok("get cluster -o name").lines().count(), 1);
+    sandbox.ok("patch pool p -p '{spec: {maxConcurrent: 1}}'");
     assert_settled(&sandbox);
     assert_eq!(
         jsonpath(
@@ -123,7 +99,7 @@ fn a_customization_that_left_the_inventory_is_free_when_its_cluster_goes() {
         ),
         "True"
     );
-    assert_eq!(sandbox.run(&["get", "pool", "p"]).code, 3);
+    assert_eq!(sandbox.run("get pool p").code, 3);
 }
 
 #[test]
@@ -132,12 +108,12 @@ fn a_customization_that_two_pools_cannot_use_settles() {
     let manifest = "apiVersion: hive.openshift.io/v1\nkind: ClusterDeploymentCustomization\nmetadata: {name: a}\n\
                 spec: {installConfigPatches: [{op: remove, path: /platform/x/y}]}\n";
     apply(&sandbox, manifest);
-    sandbox.ok(&["pool", "create", "p", "--fake", "--customization", "a"]);
-    sandbox.ok(&["pool", "create", "q", "--fake", "--customization", "a", "--platform", "vsphere"]);
+    sandbox.ok("pool create p --fake --customization a");
+    sandbox.ok("pool create q --fake --customization a --platform vsphere");
     assert_settled(&sandbox);
     // A name that is not allowed in DNS is a broken configuration, too.
     create_customization(&sandbox, "b", "'../../x Y'");
-    sandbox.ok(&["pool", "create", "r", "--fake", "--customization", "b"]);
+    sandbox.ok("pool create r --fake --customization b");
     let message = jsonpath(&sandbox, "pool", "{.items[2].status.inventory.b.message}");
     assert!(message.contains("is not a valid name: use at most 63"), "{message}");
 }
@@ -147,73 +123,61 @@ fn a_preserved_cluster_keeps_its_name_and_a_deleted_customization_goes_with_its_
     let sandbox = Sandbox::new();
     create_customization(&sandbox, "a", "a");
     create_customization(&sandbox, "b", "b");
-    sandbox.ok(&[
-        "pool",
-        "create",
-        "p",
-        "--fake",
-        "--size",
-        "2",
-        "--customization",
-        "a",
-        "--customization",
-        "b",
-    ]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok("pool create p --fake --size 2 --customization a --customization b");
+    sandbox.ok("reconcile --wait -q");
     let path = "{.items[?(@.spec.clusterName==\"a\")].metadata.name}";
     let preserved = jsonpath(&sandbox, "cluster", path);
-    sandbox.ok(&["patch", "cluster", &preserved, "-p", PRESERVE]);
-    sandbox.ok(&["delete", "cluster", &preserved]);
-    sandbox.ok(&["delete", "cdc", "b"]);
-    sandbox.ok(&["patch", "pool", "p", "-p", "{\"spec\": {\"inventory\": [{\"name\": \"a\"}]}}"]);
+    sandbox.ok(&format!("patch cluster {preserved} -p '{PRESERVE}'"));
+    sandbox.ok(&format!("delete cluster {preserved}"));
+    sandbox.ok("delete cdc b");
+    sandbox.ok("patch pool p -p '{spec: {inventory: [{name: a}]}}'");
     assert_settled(&sandbox);
     assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.clusterName}"), "");
-    assert_eq!(sandbox.ok(&["get", "cdc", "-o", "name"]), "customization/a\n");
-    assert!(sandbox.ok(&["get", "cdc"]).contains("Unavailable"));
+    assert_eq!(sandbox.ok("get cdc -o name"), "customization/a\n");
+    assert!(sandbox.ok("get cdc").contains("Unavailable"));
     // Its name in DNS is kept, too: no other customization may set it.
     create_customization(&sandbox, "other", "a");
     let inventory = "{\"spec\": {\"inventory\": [{\"name\": \"a\"}, {\"name\": \"other\"}]}}";
-    sandbox.ok(&["patch", "pool", "p", "-p", inventory]);
+    sandbox.ok(&format!("patch pool p -p '{inventory}'"));
     assert_settled(&sandbox);
     assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.clusterName}"), "");
-    let message =
-        sandbox.ok(&["get", "pool", "p", "-o", "jsonpath={.status.inventory.other.message}"]);
+    let message = sandbox.ok("get pool p -o jsonpath={.status.inventory.other.message}");
     let taken = "The name is taken: a.example.com belongs to cluster p-";
     assert!(message.starts_with(taken), "{message}");
     // The lease ends when somebody resets it, who knows that the cluster is not there any more.
-    sandbox.ok(&["delete", "cdc", "other"]);
-    sandbox.ok(&["delete", "cdc", "a"]);
-    assert_eq!(sandbox.ok(&["get", "cdc", "-o", "name"]), "customization/a\n");
-    sandbox.ok(&["customization", "reset", "a"]);
-    assert_eq!(sandbox.ok(&["get", "cdc", "-o", "name"]), "");
+    sandbox.ok("delete cdc other");
+    sandbox.ok("delete cdc a");
+    assert_eq!(sandbox.ok("get cdc -o name"), "customization/a\n");
+    sandbox.ok("customization reset a");
+    assert_eq!(sandbox.ok("get cdc -o name"), "");
 }
 
 #[test]
 fn a_cluster_preserved_at_the_last_moment_keeps_its_lease() {
     let sandbox = Sandbox::new();
     create_customization(&sandbox, "foo", "one");
-    sandbox.ok(&["pool", "create", "lab", "--fake", "--customization", "foo"]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
-    let name = sandbox.ok(&["get", "cluster", "-qo", "name"]);
-    sandbox.ok(&["delete", "--no-reconcile", "cluster", name.trim(), "-y"]);
-    sandbox.ok(&["patch", "cluster", name.trim(), "-p", PRESERVE]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
-    assert!(sandbox.ok(&["get", "cdc"]).contains(name.trim()), "{}", sandbox.ok(&["get", "cdc"]));
-    assert_eq!(sandbox.run(&["doctor"]).code, 0);
-    assert!(sandbox.ok(&["get", "cluster"]).is_empty());
+    sandbox.ok("pool create lab --fake --customization foo");
+    sandbox.ok("reconcile --wait -q");
+    let name = sandbox.ok("get cluster -qo name");
+    sandbox.ok(&format!("delete --no-reconcile cluster {} -y", name.trim()));
+    sandbox.ok(&format!("patch cluster {} -p '{PRESERVE}'", name.trim()));
+    sandbox.ok("reconcile --wait -q");
+    assert!(sandbox.ok("get cdc").contains(name.trim()), "{}", sandbox.ok("get cdc"));
+    assert_eq!(sandbox.run("doctor").code, 0);
+    assert!(sandbox.ok("get cluster").is_empty());
 }
 
 #[test]
 fn a_cluster_that_was_destroyed_is_not_preserved() {
     let sandbox = Sandbox::new();
     create_customization(&sandbox, "foo", "one");
-    sandbox.ok(&["pool", "create", "lab", "--fake", "--customization", "foo"]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
-    let name = sandbox.ok(&["get", "cluster", "-qo", "name"]);
-    sandbox.ok(&["delete", "cluster", name.trim(), "-y"]);
-    sandbox.ok(&["patch", "cluster", name.trim(), "-p", PRESERVE]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
-    let name_now = sandbox.ok(&["get", "cluster", "-qo", "name"]);
+    sandbox.ok("pool create lab --fake --customization foo");
+    sandbox.ok("reconcile --wait -q");
+    let name = sandbox.ok("get cluster -qo name");
+    sandbox.ok(&format!("delete cluster {} -y", name.trim()));
+    sandbox.ok(&format!("patch cluster {} -p '{PRESERVE}'", name.trim()));
+    sandbox.ok("reconcile --wait -q");
+    let name_now = sandbox.ok("get cluster -qo name");
     assert!(!name_now.is_empty() && name_now != name, "{name_now}");
 }
 
@@ -221,32 +185,26 @@ fn a_cluster_that_was_destroyed_is_not_preserved() {
 fn the_name_of_a_claim_that_left_a_cluster_is_not_given_again() {
     let mut sandbox = Sandbox::new();
     sandbox.create_ready_pool("lab", 1);
-    sandbox.ok(&["pool", "create", "other", "--fake"]);
-    sandbox.ok(&["claim", "lab", "ci"]);
-    let mut list: serde_json::Value =
-        serde_json::from_str(&sandbox.ok(&["export", "-o", "json"])).unwrap();
+    sandbox.ok("pool create other --fake");
+    sandbox.ok("claim lab ci");
+    let mut list: serde_json::Value = serde_json::from_str(&sandbox.ok("export -o json")).unwrap();
     list["items"].as_array_mut().unwrap().retain(|object| object["kind"] != "ClusterClaim");
     let file = sandbox.write_file("moved.json", &list.to_string());
     let state = sandbox.path().join("moved.db").display().to_string();
     sandbox.set_variable("POOLCTL_STATE", &state);
-    let ran = sandbox.run(&["import", &file]);
+    let ran = sandbox.run(&format!("import {file}"));
     assert!(ran.err.contains("is held by claim ci, which is not in the file"), "{}", ran.err);
     for pool in ["lab", "other"] {
-        let ran = sandbox.run(&["claim", pool, "ci"]);
+        let ran = sandbox.run(&format!("claim {pool} ci"));
         assert_eq!(ran.code, 4, "{}", ran.err);
         assert!(ran.err.contains("still holds cluster lab-"), "{}", ran.err);
     }
-    assert!(sandbox.run(&["doctor"]).out.contains("held by claim `default/ci`, which is gone"));
-    let name = sandbox.ok(&[
-        "get",
-        "cluster",
-        "-l",
-        "hive.openshift.io/clusterpool-name=lab",
-        "-o",
-        "jsonpath={.items[?(@.spec.clusterPoolRef.claimName==\"ci\")].metadata.name}",
-    ]);
-    assert!(sandbox.ok(&["why", "cluster", &name]).contains("which is gone"));
-    sandbox.ok(&["delete", "cluster", &name, "-y"]);
-    sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
-    sandbox.ok(&["claim", "lab", "ci"]);
+    assert!(sandbox.run("doctor").out.contains("held by claim `default/ci`, which is gone"));
+    let label = "hive.openshift.io/clusterpool-name=lab";
+    let path = r#"{.items[?(@.spec.clusterPoolRef.claimName=="ci")].metadata.name}"#;
+    let name = sandbox.ok(&format!("get cluster -l {label} -o jsonpath={path}"));
+    assert!(sandbox.ok(&format!("why cluster {name}")).contains("which is gone"));
+    sandbox.ok(&format!("delete cluster {name} -y"));
+    sandbox.ok("reconcile --wait=1h -q");
+    sandbox.ok("claim lab ci");
 }

@@ -41,7 +41,7 @@ fn cluster_name(lab: &Lab) -> String {
 }
 
 fn job_logs(lab: &Lab) -> String {
-    lab.sandbox.ok(&["job", "logs", &cluster_name(lab)])
+    lab.sandbox.ok(&format!("job logs {}", cluster_name(lab)))
 }
 
 /// Files of the lab with one of these words in them; the driver itself is left out.
@@ -87,7 +87,7 @@ fn a_password_that_a_running_driver_prints_is_nowhere() {
         assert!(shown.contains(line), "{line} is not in {shown}");
     }
     // The driver goes on, and no password that it printed is in its folder or in the state.
-    lab.sandbox.ok(&["reconcile", "-q"]);
+    lab.sandbox.ok("reconcile -q");
     assert_eq!(lab.phase(), "Installing");
     assert_eq!(files_with_words(&lab, &["HUNT", "2@proxy"]), "");
     let log = lab.sandbox.shell("cat $HOME/jobs/*/log").out;
@@ -95,7 +95,7 @@ fn a_password_that_a_running_driver_prints_is_nowhere() {
     // The reason that it leaves for its failure is shown, too, without the password.
     go_on(&lab);
     let reason = "no way through http://user:(hidden)@proxy";
-    lab.wait_until("failed", |lab| lab.sandbox.ok(&["events"]).contains(reason));
+    lab.wait_until("failed", |lab| lab.sandbox.ok("events").contains(reason));
     let cluster = cluster_name(&lab);
     let everything = lab.sandbox.shell(&format!(
         "for what in events 'get cluster,job -A -o yaml' 'describe cluster {cluster}' status \
@@ -144,7 +144,7 @@ fn logs_are_followed_to_the_end_of_the_job() {
         {MAKE_A_CLUSTER} echo done"
     ));
     lab.wait_until("begun", |lab| job_logs(lab).contains("line 0"));
-    let ran = finish(lab.sandbox.start(&["job", "logs", "-f", &cluster_name(&lab)]));
+    let ran = finish(lab.sandbox.start(&format!("job logs -f {}", cluster_name(&lab))));
     let mut expected = vec!["$ poolctl-driver-talker provision".to_owned()];
     expected.extend((0..20).map(|number| format!("line {number}")));
     expected.push("done".to_owned());
@@ -169,13 +169,13 @@ fn a_driver_whose_supervisor_is_killed_prints_on_and_ends_by_itself() {
     lab.wait_until("begun", |lab| lab.bin("begun").exists());
     let supervisor = find_process(&lab, "__supervise").unwrap();
     lab.sandbox.shell(&format!("kill -9 {supervisor}"));
-    lab.sandbox.ok(&["reconcile", "-q"]);
+    lab.sandbox.ok("reconcile -q");
     assert_eq!(lab.phase(), "Installing", "its driver works and holds the lock");
     go_on(&lab);
     lab.wait_until("survived", |lab| lab.bin("survived").exists());
     // The outcome is not known: what the driver made is cleaned up, and made again.
     lab.wait_until_installed();
-    assert!(lab.sandbox.ok(&["events"]).contains("the supervisor of the job is gone"));
+    assert!(lab.sandbox.ok("events").contains("the supervisor of the job is gone"));
     lab.delete_clusters();
     lab.wait_until("alone", |lab| find_process(lab, "__drain").is_none());
 }

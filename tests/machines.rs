@@ -26,7 +26,7 @@ pub fn sandbox_on_real_clock() -> Sandbox {
 /// name of the condition is part of the failure.
 pub fn reconcile_until(lab: &Sandbox, name: &str, is_met: impl Fn(&Sandbox) -> bool) {
     for _ in 0..400 {
-        lab.run(&["reconcile", "-q"]);
+        lab.run("reconcile -q");
         if is_met(lab) {
             return;
         }
@@ -34,7 +34,7 @@ pub fn reconcile_until(lab: &Sandbox, name: &str, is_met: impl Fn(&Sandbox) -> b
     }
     let logs =
         lab.shell("tail -n 20 $HOME/jobs/*/log; poolctl events | grep Warning | tail -20").out;
-    panic!("never {name}:\n{}\n{logs}", lab.ok(&["get", "host,agent,cluster,pool,job"]));
+    panic!("never {name}:\n{}\n{logs}", lab.ok("get host,agent,cluster,pool,job"));
 }
 
 /// A field of a host's status.
@@ -55,7 +55,7 @@ fn registered_condition(lab: &Sandbox, host: &str) -> Option<String> {
 /// Imports hosts from a CSV file, without a pass.
 pub fn import_hosts(lab: &Sandbox, header: &str, lines: &[String]) {
     let file = lab.write_file("hosts.csv", &format!("{header}\n{}\n", lines.join("\n")));
-    lab.ok(&["host", "import", &file, "-q", "--no-reconcile"]);
+    lab.ok(&format!("host import {file} -q --no-reconcile"));
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn each_ipmi_trouble_has_its_message() {
         reconcile_until(&lab, name, |lab| registered_condition(lab, name).is_some());
         let condition = registered_condition(&lab, name).unwrap();
         assert!(condition.contains(expected), "{name}: {condition}");
-        assert!(!lab.ok(&["get", "host", "-o", "yaml"]).contains(password), "{name}");
+        assert!(!lab.ok("get host -o yaml").contains(password), "{name}");
     }
 }
 
@@ -155,10 +155,10 @@ fn each_redfish_trouble_has_its_message() {
         assert!(!condition.contains('\u{1b}'), "{name}: {condition}");
     }
     let next = "--from-file=password --overwrite";
-    reconcile_until(&lab, "said what helps", |lab| lab.ok(&["why", "host/wrong"]).contains(next));
+    reconcile_until(&lab, "said what helps", |lab| lab.ok("why host/wrong").contains(next));
     // The password goes to no other server, and is shown to nobody.
     assert_eq!(elsewhere.requests().len(), 0);
-    let shown = lab.ok(&["get", "host", "-o", "yaml"]) + &lab.shell("cat $HOME/jobs/*/log").out;
+    let shown = lab.ok("get host -o yaml") + &lab.shell("cat $HOME/jobs/*/log").out;
     assert!(!shown.contains("CANARY"), "{shown}");
 }
 
@@ -231,8 +231,8 @@ fn a_certificate_is_trusted_by_authority_by_pin_or_because_the_user_says_so() {
         // A server that is not trusted is sent nothing at all.
         assert_eq!(server.requests().is_empty(), !is_trusted, "{name}");
     }
-    assert!(lab.ok(&["why", "host/expired"]).contains("bmc-certificate-sha256=SHA256"));
-    let wide = lab.ok(&["get", "host", "-o", "wide"]);
+    assert!(lab.ok("why host/expired").contains("bmc-certificate-sha256=SHA256"));
+    let wide = lab.ok("get host -o wide");
     assert!(row_of(&wide, "ca").contains("verified"), "{wide}");
     assert!(row_of(&wide, "pin").contains("pinned"), "{wide}");
     assert!(row_of(&wide, "word").contains("INSECURE"), "{wide}");
@@ -274,7 +274,7 @@ fn three_hosts_are_powered_and_boot_once_by_ipmitool() {
     let stop = Arc::new(AtomicBool::new(false));
     let watcher = watch_command_lines(&stop);
 
-    lab.ok(&["host", "power", "on", "--all", "--boot", "pxe", "--wait", "-q"]);
+    lab.ok("host power on --all --boot pxe --wait -q");
     assert!(all_have_power(&sims, "1"));
     for sim in &sims {
         assert!(sim.property("calls").contains("set boot pxe"), "{}", sim.property("calls"));
@@ -283,18 +283,18 @@ fn three_hosts_are_powered_and_boot_once_by_ipmitool() {
     let cipher = "{.metadata.annotations.poolctl\\.dev/ipmi-cipher-suite}";
     assert_eq!(jsonpath(&lab, "host/n0", cipher), "3", "17 is refused by ipmi_sim");
     // Only once: the next start boots as usual.
-    lab.ok(&["host", "power", "cycle", "n0", "--wait", "-q"]);
+    lab.ok("host power cycle n0 --wait -q");
     assert_eq!(sims[0].property("calls").matches("set boot pxe").count(), 1);
     // A machine whose operating system does not shut down is switched off.
     sims[1].set_property("deaf", "");
-    lab.ok(&["annotate", "host/n1", "poolctl.dev/soft-off-timeout=2s", "-q"]);
-    lab.ok(&["host", "power", "off", "--all", "--wait", "-q"]);
+    lab.ok("annotate host/n1 poolctl.dev/soft-off-timeout=2s -q");
+    lab.ok("host power off --all --wait -q");
     assert!(all_have_power(&sims, "0"));
     assert!(sims[0].property("calls").contains("set shutdown"), "{}", sims[0].property("calls"));
     assert!(sims[1].property("calls").contains("set power 0"), "{}", sims[1].property("calls"));
     // A machine that somebody switched on is switched off again, as its host wants it.
     sims[2].set_property("power", "1");
-    lab.ok(&["host", "power", "status", "--all", "--wait", "-q"]);
+    lab.ok("host power status --all --wait -q");
     reconcile_until(&lab, "turned off again", |_| all_have_power(&sims, "0"));
     stop.store(true, Ordering::Relaxed);
     assert_eq!(watcher.join().unwrap(), Vec::<String>::new());
@@ -321,21 +321,21 @@ fn three_hosts_boot_an_image_once_by_redfish() {
     let watcher = watch_command_lines(&stop);
 
     let iso = format!("{}/discovery.iso", image_server.origin());
-    lab.ok(&["host", "boot", "--all", "--iso", &iso, "-q"]);
+    lab.ok(&format!("host boot --all --iso {iso} -q"));
     reconcile_until(&lab, "booted from the image", |lab| all_are_in_state(lab, "provisioned"));
     for number in 1..=3 {
         assert_eq!(emulator.describe_machine(number), format!("On Cd {iso}"));
     }
     assert!(image_server.requests().len() >= 3);
-    lab.ok(&["host", "eject", "--all", "-q"]);
+    lab.ok("host eject --all -q");
     reconcile_until(&lab, "ejected", |lab| all_are_in_state(lab, "available"));
-    lab.ok(&["host", "power", "off", "--all", "--wait", "-q"]);
+    lab.ok("host power off --all --wait -q");
     for number in 1..=3 {
         assert_eq!(emulator.describe_machine(number), "Off Cd -");
     }
     // An image that cannot be fetched is refused.
     let missing_image = format!("http://127.0.0.1:{}/x.iso", closed_port());
-    lab.ok(&["host", "boot", "n1", "--iso", &missing_image, "-q"]);
+    lab.ok(&format!("host boot n1 --iso {missing_image} -q"));
     reconcile_until(&lab, "refused", |_| !host_status(&lab, "n1", "errorMessage").is_empty());
     let message = host_status(&lab, "n1", "errorMessage");
     assert!(
@@ -399,24 +399,24 @@ fn a_cluster_sleeps_and_wakes_by_its_hosts_with_workers_off_first_and_on_last() 
     let consumer = json!({"spec": {"consumerRef": {"apiVersion": "hive.openshift.io/v1",
         "kind": "ClusterDeployment", "name": "c", "namespace": "mine"}}});
     for host in ["m", "w"] {
-        lab.ok(&["patch", "host", host, "-p", &consumer.to_string(), "-q"]);
+        lab.ok(&format!("patch host {host} -p '{consumer}' -q"));
     }
     worker.set_property("deaf", "");
-    lab.ok(&["annotate", "host/w", "poolctl.dev/soft-off-timeout=2s", "-q"]);
+    lab.ok("annotate host/w poolctl.dev/soft-off-timeout=2s -q");
     reconcile_until(&lab, "seen running", |lab| {
         host_status(lab, "w", "poweredOn") == "true" && power_state(lab) == "Running"
     });
 
-    lab.ok(&["cluster", "hibernate", "c", "-n", "mine", "-q"]);
+    lab.ok("cluster hibernate c -n mine -q");
     reconcile_until(&lab, "asleep", |lab| power_state(lab) == "Hibernating");
     assert_eq!((master.property("power"), worker.property("power")), ("0".into(), "0".into()));
     assert!(worker.last_told("set shutdown 1") < worker.last_told("set power 0"));
     assert!(worker.last_told("set power 0") < master.last_told("set shutdown 1"));
     // The next pass does not switch them on again.
-    lab.ok(&["reconcile", "-q"]);
+    lab.ok("reconcile -q");
     assert_eq!(jsonpath(&lab, "host", "{.items[*].spec.online}"), "false false");
 
-    lab.ok(&["cluster", "resume", "c", "-n", "mine", "-q"]);
+    lab.ok("cluster resume c -n mine -q");
     let awake =
         ["WaitingForNodes", "PausingForClusterOperatorsToSettle", "WaitingForClusterOperators"];
     reconcile_until(&lab, "on its way", |lab| awake.contains(&&*power_state(lab)));

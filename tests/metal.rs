@@ -41,9 +41,9 @@ pub fn boot_host_as(
     inventory["interfaces"][0]["mac_address"] = format!("02:00:00:00:00:{number:02}").into();
     inventory["interfaces"][0]["ipv4_addresses"] = json!([format!("1.2.3.{number}/24")]);
     json_patch::merge(&mut inventory, patch);
-    sandbox.ok(&["agent", "register", "--infraenv", environment, "--id", host, "-q"]);
+    sandbox.ok(&format!("agent register --infraenv {environment} --id {host} -q"));
     let file = sandbox.write_file("inventory.json", &inventory.to_string());
-    sandbox.ok(&["agent", "report", host, "--inventory", &file, "-q"]);
+    sandbox.ok(&format!("agent report {host} --inventory {file} -q"));
 }
 
 /// Boots hosts of the rack, and approves their agents.
@@ -52,12 +52,11 @@ pub fn boot_hosts(sandbox: &Sandbox, numbers: &[usize]) {
         boot_host(sandbox, "rack", *number, &json!({}));
     }
     let agents: Vec<String> = numbers.iter().map(|number| format!("h{number}")).collect();
-    let agents: Vec<&str> = agents.iter().map(String::as_str).collect();
-    sandbox.ok(&[&["agent", "approve", "-q"][..], &agents[..]].concat());
+    sandbox.ok(&format!("agent approve -q {}", agents.join(" ")));
 }
 
 /// One pass, after which every cluster is whole.
 pub fn reconcile_whole(sandbox: &Sandbox) {
-    sandbox.ok(&["reconcile", "-q"]);
+    sandbox.ok("reconcile -q");
     assert_clusters_are_whole(sandbox, 3, 5);
 }

@@ -48,12 +48,12 @@ fn schema_of(state: &Path) -> u32 {
 }
 
 fn everything(sandbox: &Sandbox) -> String {
-    sandbox.ok(&["get", KINDS, "-A", "-o", "json"]) + &sandbox.ok(&["export"])
+    sandbox.ok(&format!("get {KINDS} -A -o json")) + &sandbox.ok("export")
 }
 
 /// The smallest change there is.
 fn label(sandbox: &Sandbox) {
-    sandbox.ok(&["label", "imgset", "ocp", "migrated=yes", "-q", "--no-reconcile"]);
+    sandbox.ok("label imgset ocp migrated=yes -q --no-reconcile");
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn fixtures_are_never_edited_and_there_is_one_of_each_earlier_schema() {
         assert_eq!(schema_of(&earlier(schema).state()), schema);
     }
     let fresh = Sandbox::new();
-    fresh.ok(&["pool", "create", "lab", "--fake"]);
+    fresh.ok("pool create lab --fake");
     let earlier: Vec<u32> = (1..schema_of(&fresh.state())).collect();
     assert_eq!(FIXTURES.map(|(schema, _)| schema).to_vec(), earlier);
 }
@@ -142,13 +142,9 @@ fn what_a_newer_poolctl_has_migrated_is_refused_also_when_only_the_log_says_so()
 fn who_watches_a_state_of_an_earlier_schema_sees_it_migrated_by_another() {
     let mut sandbox = earlier(1);
     sandbox.set_variable("POOLCTL_NOW", "");
-    let child = sandbox.start(&[
-        "wait",
-        "imgset/ocp",
-        "--for=jsonpath={.metadata.labels.migrated}=yes",
-        "--timeout=30s",
-        "--no-reconcile",
-    ]);
+    let condition = "jsonpath={.metadata.labels.migrated}=yes";
+    let child =
+        sandbox.start(&format!("wait imgset/ocp --for={condition} --timeout=30s --no-reconcile"));
     sandbox.shell("sleep 0.5");
     label(&sandbox);
     let ran = crate::sandbox::finish(child);
@@ -171,7 +167,7 @@ fn the_first_change_migrates_after_a_copy_and_everything_is_as_it_was() {
         assert_eq!(before.len(), bytes(&old).len());
         // A migrated state has the tables and indexes of a new one.
         let fresh = Sandbox::new();
-        fresh.ok(&["pool", "create", "lab", "--fake"]);
+        fresh.ok("pool create lab --fake");
         assert_eq!(tables(&sandbox.state()), tables(&fresh.state()));
         let plain =
             |text: &str| text.replace("migrated: \"yes\"", "").replace("\"migrated\": \"yes\"", "");
@@ -202,25 +198,25 @@ fn tables(state: &Path) -> BTreeSet<(String, String)> {
 fn a_migrated_state_goes_on_where_it_was() {
     for (schema, _) in FIXTURES {
         let mut sandbox = earlier(schema);
-        sandbox.ok(&["claim", "lab", "ci-9", "-q"]);
-        sandbox.ok(&["release", "ci-2", "-y", "-q"]);
-        sandbox.ok(&["ip", "claim", "lab-net", "host-9", "-q"]);
-        sandbox.ok(&["ip", "release", "only", "-y", "-q"]);
-        sandbox.ok(&["reconcile", "--wait=2h", "-q"]);
-        assert_eq!(sandbox.run(&["plan"]).code, 0);
-        sandbox.ok(&["doctor"]);
+        sandbox.ok("claim lab ci-9 -q");
+        sandbox.ok("release ci-2 -y -q");
+        sandbox.ok("ip claim lab-net host-9 -q");
+        sandbox.ok("ip release only -y -q");
+        sandbox.ok("reconcile --wait=2h -q");
+        assert_eq!(sandbox.run("plan").code, 0);
+        sandbox.ok("doctor");
         // The claim that waited for an address has the one that was released.
         assert_eq!(jsonpath(&sandbox, "ipaddress/tiny-10-8-0-10", "{.spec.claim.name}"), "waits");
         assert_eq!(jsonpath(&sandbox, "claim/ci-9", "{.spec.namespace}"), "lab-8zjxn");
         let running = "{.items[?(@.metadata.name==\"sleepy-hubn9\")].status.powerState}";
         assert_eq!(jsonpath(&sandbox, "cluster", running), "Running");
         // What it exports is what an empty state becomes by it.
-        let file = sandbox.write_file("moved.yaml", &sandbox.ok(&["export"]));
-        let before = sandbox.ok(&["export"]);
+        let file = sandbox.write_file("moved.yaml", &sandbox.ok("export"));
+        let before = sandbox.ok("export");
         let moved = sandbox.path().join("moved.db").display().to_string();
         sandbox.set_variable("POOLCTL_STATE", &moved);
-        sandbox.ok(&["import", &file, "--settings"]);
-        assert_eq!(sandbox.ok(&["export"]), before);
+        sandbox.ok(&format!("import {file} --settings"));
+        assert_eq!(sandbox.ok("export"), before);
     }
 }
 
@@ -279,14 +275,14 @@ fn which_pool_a_claim_asked_is_moved_from_a_sentence_into_a_column() {
 #[test]
 fn two_that_migrate_at_once_migrate_once() {
     let sandbox = earlier(1);
-    let claim = |name: &str| ["claim", "sleepy", name, "-q"].map(str::to_owned).to_vec();
-    let all: Vec<_> = (0..6).map(|number| claim(&format!("at-once-{number}"))).collect();
-    for ran in sandbox.run_together(&all) {
+    let claims: Vec<String> =
+        (0..6).map(|number| format!("claim sleepy at-once-{number} -q")).collect();
+    for ran in sandbox.run_together(&claims) {
         assert_eq!(ran.code, 0, "{}", ran.err);
     }
     let names = jsonpath(&sandbox, "claim", "{.items[*].metadata.name}");
     assert_eq!(names.matches("at-once-").count(), 6, "{names}");
-    sandbox.ok(&["doctor"]);
+    sandbox.ok("doctor");
     let copies = fs::read_dir(sandbox.path()).unwrap().flatten();
     let copies = copies.filter(|entry| entry.file_name().to_string_lossy().contains(".schema-"));
     assert_eq!(copies.count(), 1);
@@ -317,10 +313,10 @@ fn a_migration_that_is_killed_anywhere_is_done_by_the_next_command() {
             fired += 1;
             let claimed = jsonpath(&sandbox, "claim", "{.items[*].metadata.name}").contains("ci-9");
             if !claimed {
-                sandbox.ok(&["claim", "lab", "ci-9", "-q"]);
+                sandbox.ok("claim lab ci-9 -q");
             }
             assert_eq!(jsonpath(&sandbox, "claim/ci-9", "{.spec.namespace}"), "lab-8zjxn");
-            let checked = sandbox.ok(&["doctor", "--fix"]);
+            let checked = sandbox.ok("doctor --fix");
             assert!(checked.contains("constraints  ok"), "{call} {step}: {checked}");
         }
     }
@@ -338,9 +334,9 @@ fn a_full_disk_leaves_the_earlier_state_as_it_was() {
         ));
         assert_eq!(ran.code, 8, "{blocks}: {}", ran.err);
         assert_eq!(bytes(&sandbox), before, "{blocks}");
-        assert_eq!(sandbox.run(&["get", "claim", "ci-9"]).code, 3, "{blocks}");
+        assert_eq!(sandbox.run("get claim ci-9").code, 3, "{blocks}");
     }
-    sandbox.ok(&["claim", "lab", "ci-9", "-q"]);
+    sandbox.ok("claim lab ci-9 -q");
     assert_eq!(jsonpath(&sandbox, "claim/ci-9", "{.spec.namespace}"), "lab-8zjxn");
 }
 
@@ -361,8 +357,8 @@ fn schemas_from_before_the_first_are_refused_by_name() {
     ] {
         make(sql);
         let before = bytes(&sandbox);
-        for command in [&["get", "pool"][..], &["pool", "create", "lab", "--fake"]] {
-            let ran = sandbox.run(command);
+        for line in ["get pool", "pool create lab --fake"] {
+            let ran = sandbox.run(line);
             assert_eq!(ran.code, 8, "{}", ran.err);
             assert!(ran.err.contains(says) && ran.err.contains("left as it is"), "{}", ran.err);
             assert!(ran.err.contains("next: poolctl --state NEW import FILE"), "{}", ran.err);
@@ -371,12 +367,12 @@ fn schemas_from_before_the_first_are_refused_by_name() {
         // As a backup it is refused alike, and another backup may take its place.
         let state = sandbox.state().display().to_string();
         let other = sandbox.path().join("other.db").display().to_string();
-        let ran = sandbox.run(&["--state", &other, "restore", &state, "-y"]);
+        let ran = sandbox.run(&format!("--state {other} restore {state} -y"));
         assert!(ran.code == 8 && ran.err.contains(says), "{}", ran.err);
     }
     let fixture = fixture(1).display().to_string();
-    sandbox.ok(&["restore", &fixture, "-y"]);
-    assert!(sandbox.ok(&["get", "claim"]).contains("ci-1"));
+    sandbox.ok(&format!("restore {fixture} -y"));
+    assert!(sandbox.ok("get claim").contains("ci-1"));
 }
 
 #[test]
@@ -387,7 +383,7 @@ fn the_database_knows_the_names_of_all_values_and_no_others() {
     use poolctl::model::power::Power;
     let sandbox = Sandbox::new();
     sandbox.create_ready_pool("lab", 1);
-    sandbox.ok(&["claim", "lab", "ci", "-q"]);
+    sandbox.ok("claim lab ci -q");
     let conn = Connection::open(sandbox.state()).unwrap();
     let drivers: Vec<&str> = Driver::ALL.iter().map(|driver| driver.name()).collect();
     let powers: Vec<&str> = Power::ALL.iter().map(|power| power.name()).collect();

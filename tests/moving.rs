@@ -15,7 +15,7 @@ fn import_into_new_state(sandbox: &Sandbox, manifest: &str) -> (String, Ran) {
     for end in ["", "-wal", "-shm", ".lock", ".pass"] {
         let _ = std::fs::remove_file(format!("{state}{end}"));
     }
-    let ran = sandbox.run(&["--state", &state, "import", &file, "--settings"]);
+    let ran = sandbox.run(&format!("--state {state} import {file} --settings"));
     (state, ran)
 }
 
@@ -36,32 +36,27 @@ fn a_state_that_is_moved_is_the_same() {
     let mut transcripts = 0;
     replay_transcripts(|transcript, sandbox| {
         transcripts += 1;
-        let before = sandbox.ok(&["export"]);
+        let before = sandbox.ok("export");
         let (state, ran) = import_into_new_state(sandbox, &before);
         assert_eq!(ran.code, 0, "{transcript}: {}", ran.err);
-        let after = sandbox.ok(&["--state", &state, "export"]);
+        let after = sandbox.ok(&format!("--state {state} export"));
         assert_eq!(before, after, "{transcript}");
         // Imported a second time, everything is there already.
-        let second_import = sandbox.ok(&[
-            "--state",
-            &state,
-            "import",
-            &format!("{}/moved", sandbox.path().display()),
-            "--settings",
-        ]);
+        let second_import = sandbox
+            .ok(&format!("--state {state} import {}/moved --settings", sandbox.path().display()));
         assert!(second_import.contains("unchanged"), "{transcript}: {second_import}");
         // The same as kubectl would print it, with live jobs.
-        let json = sandbox.ok(&["get", KINDS, "-A", "-o", "json"]);
+        let json = sandbox.ok(&format!("get {KINDS} -A -o json"));
         let (state, ran) = import_into_new_state(sandbox, &json);
         assert_eq!(ran.code, 0, "{transcript}: {}", ran.err);
-        let after = sandbox.ok(&["--state", &state, "export"]);
+        let after = sandbox.ok(&format!("--state {state} export"));
         assert_eq!(
             without_address_history(&before),
             without_address_history(&after),
             "{transcript}"
         );
         // The new state can be reconciled.
-        sandbox.ok(&["--state", &state, "reconcile", "--wait=90d", "-q"]);
+        sandbox.ok(&format!("--state {state} reconcile --wait=90d -q"));
     });
     assert!(transcripts > 20, "{transcripts}");
 }
@@ -227,11 +222,11 @@ fn half_written_links_are_repaired() {
         }
         sandbox.set_variable("POOLCTL_STATE", &state);
         assert_eq!(jsonpath(&sandbox, "claim,cluster,cdc", path).trim(), expected, "{name}");
-        let events = sandbox.ok(&["events", "-o", "jsonpath={.items[*].type}"]);
+        let events = sandbox.ok("events -o jsonpath={.items[*].type}");
         assert_eq!(events.split_whitespace().count(), repairs.len(), "{name}: one event each");
         // The pass agrees: nothing is repaired twice.
-        sandbox.ok(&["reconcile"]);
-        let events = sandbox.ok(&["events"]);
+        sandbox.ok("reconcile");
+        let events = sandbox.ok("events");
         let words = ["Repaired", "Dropped", "AssignmentConflict"];
         let repair_events: usize = words.iter().map(|word| events.matches(word).count()).sum();
         assert_eq!(repair_events, repairs.len(), "{name}: {events}");
@@ -254,7 +249,7 @@ fn a_second_holder_is_refused_by_name() {
         let (state, ran) = import_into_new_state(&sandbox, &format!("{POOL_LIST}{items}"));
         assert_eq!(ran.code, 4, "{message}: {}{}", ran.out, ran.err);
         assert!(ran.err.contains(message), "{message}: {}", ran.err);
-        assert_eq!(sandbox.run(&["--state", &state, "get", "pool"]).code, 3);
+        assert_eq!(sandbox.run(&format!("--state {state} get pool")).code, 3);
     }
 }
 
@@ -262,10 +257,10 @@ fn a_second_holder_is_refused_by_name() {
 fn only_an_empty_or_equal_state_takes_an_import() {
     let sandbox = Sandbox::new();
     sandbox.create_ready_pool("lab", 1);
-    let file = sandbox.write_file("state.yaml", &sandbox.ok(&["export"]));
-    assert!(sandbox.ok(&["import", &file]).contains("unchanged"));
-    sandbox.ok(&["claim", "lab", "ci"]);
-    let ran = sandbox.run(&["import", &file]);
+    let file = sandbox.write_file("state.yaml", &sandbox.ok("export"));
+    assert!(sandbox.ok(&format!("import {file}")).contains("unchanged"));
+    sandbox.ok("claim lab ci");
+    let ran = sandbox.run(&format!("import {file}"));
     assert_eq!(ran.code, 4, "{}", ran.err);
     assert!(ran.err.contains("neither empty nor equal"), "{}", ran.err);
 }
@@ -273,14 +268,14 @@ fn only_an_empty_or_equal_state_takes_an_import() {
 #[test]
 fn an_installation_that_was_running_is_cleaned_up_first() {
     let mut sandbox = Sandbox::new();
-    sandbox.ok(&["pool", "create", "lab", "--fake", "--size", "1"]);
-    let (state, _) = import_into_new_state(&sandbox, &sandbox.ok(&["export"]));
+    sandbox.ok("pool create lab --fake --size 1");
+    let (state, _) = import_into_new_state(&sandbox, &sandbox.ok("export"));
     sandbox.set_variable("POOLCTL_STATE", &state);
-    assert!(sandbox.ok(&["job", "list", "--all"]).contains("interrupted"));
-    sandbox.ok(&["reconcile"]);
-    assert!(sandbox.ok(&["job", "list"]).contains("deprovision"));
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
-    let events = sandbox.ok(&["events"]);
+    assert!(sandbox.ok("job list --all").contains("interrupted"));
+    sandbox.ok("reconcile");
+    assert!(sandbox.ok("job list").contains("deprovision"));
+    sandbox.ok("reconcile --wait -q");
+    let events = sandbox.ok("events");
     assert!(events.contains("CleanedUp") && events.contains("Installed"), "{events}");
 }
 
@@ -289,46 +284,46 @@ fn secrets_are_exported_only_on_request_and_only_to_a_file_of_their_owner_alone(
     use std::os::unix::fs::PermissionsExt;
     let mut sandbox = Sandbox::new();
     sandbox.create_ready_pool("lab", 1);
-    sandbox.ok(&["claim", "lab", "ci"]);
-    let kubeconfig = std::fs::read_to_string(sandbox.ok(&["kubeconfig", "ci"]).trim()).unwrap();
+    sandbox.ok("claim lab ci");
+    let kubeconfig = std::fs::read_to_string(sandbox.ok("kubeconfig ci").trim()).unwrap();
     let token = kubeconfig.split("fake-").nth(1).unwrap()[..32].to_owned();
-    assert!(!sandbox.ok(&["export"]).contains(&token));
-    assert_eq!(sandbox.run(&["export", "--include-secrets"]).code, 2);
-    assert_eq!(sandbox.run(&["export", "-", "--include-secrets"]).code, 2);
+    assert!(!sandbox.ok("export").contains(&token));
+    assert_eq!(sandbox.run("export --include-secrets").code, 2);
+    assert_eq!(sandbox.run("export - --include-secrets").code, 2);
     let path = sandbox.path().join("all.yaml");
     let file = path.display().to_string();
-    sandbox.ok(&["export", &file, "--include-secrets"]);
+    sandbox.ok(&format!("export {file} --include-secrets"));
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let (state, ran) = import_into_new_state(&sandbox, &std::fs::read_to_string(&path).unwrap());
     assert!(!ran.err.contains("without values"), "{}", ran.err);
     sandbox.set_variable("POOLCTL_STATE", &state);
-    let path = sandbox.ok(&["kubeconfig", "ci"]);
+    let path = sandbox.ok("kubeconfig ci");
     assert!(std::fs::read_to_string(path.trim()).unwrap().contains(&token));
 }
 
 #[test]
 fn a_cluster_whose_pool_is_missing_is_installed_again_nevertheless() {
     let mut sandbox = Sandbox::new();
-    sandbox.ok(&["pool", "create", "lab", "--fake"]);
-    let mut list: Value = serde_json::from_str(&sandbox.ok(&["export", "-o", "json"])).unwrap();
+    sandbox.ok("pool create lab --fake");
+    let mut list: Value = serde_json::from_str(&sandbox.ok("export -o json")).unwrap();
     list["items"].as_array_mut().unwrap().retain(|object| object["kind"] != "ClusterPool");
     let (state, ran) = import_into_new_state(&sandbox, &list.to_string());
     assert_eq!(ran.code, 0, "{}", ran.err);
     sandbox.set_variable("POOLCTL_STATE", &state);
-    sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
-    let events = sandbox.ok(&["events"]);
+    sandbox.ok("reconcile --wait=1h -q");
+    let events = sandbox.ok("events");
     assert!(events.contains("CleanedUp") && events.contains("Installed"), "{events}");
-    assert_eq!(sandbox.run(&["plan"]).code, 0);
+    assert_eq!(sandbox.run("plan").code, 0);
 }
 
 #[test]
 fn a_history_alone_can_be_moved_and_a_refused_file_leaves_no_state() {
     let sandbox = Sandbox::new();
-    sandbox.ok(&["secret", "create", "s", "--from-file=a=/dev/null"]);
-    sandbox.ok(&["delete", "secret", "s"]);
-    let (state, ran) = import_into_new_state(&sandbox, &sandbox.ok(&["export"]));
+    sandbox.ok("secret create s --from-file=a=/dev/null");
+    sandbox.ok("delete secret s");
+    let (state, ran) = import_into_new_state(&sandbox, &sandbox.ok("export"));
     assert_eq!(ran.code, 0, "{}", ran.err);
-    assert_eq!(sandbox.ok(&["export"]), sandbox.ok(&["--state", &state, "export"]));
+    assert_eq!(sandbox.ok("export"), sandbox.ok(&format!("--state {state} export")));
     let twice = format!("{POOL_LIST}{}{}", claim("k", ""), claim("k", ""));
     let (state, ran) = import_into_new_state(&sandbox, &twice);
     assert_eq!(ran.code, 1, "{}", ran.err);
@@ -339,16 +334,16 @@ fn a_history_alone_can_be_moved_and_a_refused_file_leaves_no_state() {
 fn a_cluster_that_only_a_finalizer_holds_is_the_same_afterwards() {
     let sandbox = Sandbox::new();
     let file = sandbox.write_file("c.yaml", crate::sandbox::BY_HAND);
-    sandbox.ok(&["apply", "-f", &file]);
+    sandbox.ok(&format!("apply -f {file}"));
     let finalizer = "{\"metadata\": {\"finalizers\": [\"x.example/y\"]}}";
-    sandbox.ok(&["patch", "cluster", "c", "-n", "mine", "-p", finalizer]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
-    sandbox.ok(&["delete", "cluster", "c", "-n", "mine", "-y"]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
-    let before = sandbox.ok(&["export"]);
+    sandbox.ok(&format!("patch cluster c -n mine -p '{finalizer}'"));
+    sandbox.ok("reconcile --wait -q");
+    sandbox.ok("delete cluster c -n mine -y");
+    sandbox.ok("reconcile --wait -q");
+    let before = sandbox.ok("export");
     assert!(before.contains("A finalizer of another program"), "{before}");
     let (state, _) = import_into_new_state(&sandbox, &before);
-    assert_eq!(before, sandbox.ok(&["--state", &state, "export"]));
+    assert_eq!(before, sandbox.ok(&format!("--state {state} export")));
 }
 
 #[test]
@@ -359,6 +354,6 @@ fn a_job_whose_status_was_dropped_was_interrupted() {
                spec: {verb: provision, cluster: gone, driver: fake, attempt: 1, ordinal: 1}\n";
     let (state, ran) = import_into_new_state(&sandbox, job);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    let jobs = sandbox.ok(&["--state", &state, "get", "job", "-o", "yaml"]);
+    let jobs = sandbox.ok(&format!("--state {state} get job -o yaml"));
     assert!(jobs.contains("outcome: interrupted"), "{jobs}");
 }

@@ -14,7 +14,7 @@ impl Seen {
     fn of(lab: &Sandbox) -> Self {
         let kinds = "agent,cluster,cdc,ipclaim,ipaddress";
         let list: Value =
-            serde_json::from_str(&lab.ok(&["get", kinds, "-A", "-o", "json"])).unwrap();
+            serde_json::from_str(&lab.ok(&format!("get {kinds} -A -o json"))).unwrap();
         Self(list["items"].as_array().cloned().unwrap_or_default())
     }
 

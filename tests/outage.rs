@@ -133,25 +133,21 @@ fn the_message_of_the_installer_is_shown_wherever_people_look() {
     lab.set_behaviour(&format!("create-manifests: exit 3 {message}"));
     let spec = format!("{TEMPLATED}  installAttemptsLimit: 1\n");
     apply(&lab.sandbox, &pool("lab", VSPHERE, &spec));
-    lab.wait_until("paused", |lab| lab.sandbox.ok(&["events"]).contains("InstallationsPaused"));
+    lab.wait_until("paused", |lab| lab.sandbox.ok("events").contains("InstallationsPaused"));
     assert_eq!(lab.phase(), "Retrying");
     assert_eq!(jsonpath(&lab.sandbox, "pool/lab", "{.status.inventory.foo.attempts}"), "3");
-    let cluster = lab.sandbox.ok(&["get", "cluster", "-qo", "name"]);
-    for command in [
-        &["status"][..],
-        &["why", "pool/lab"],
-        &["why", &format!("cluster/{}", cluster.trim())],
-        &["events", "pool/lab"],
-    ] {
-        let output = lab.sandbox.ok(command);
-        assert!(output.contains(message), "{command:?}: {output}");
+    let cluster = lab.sandbox.ok("get cluster -qo name");
+    let why_cluster = format!("why cluster/{}", cluster.trim());
+    for line in ["status", "why pool/lab", &*why_cluster, "events pool/lab"] {
+        let output = lab.sandbox.ok(line);
+        assert!(output.contains(message), "{line}: {output}");
     }
-    assert!(lab.sandbox.ok(&["status"]).contains("installations have failed since"));
+    assert!(lab.sandbox.ok("status").contains("installations have failed since"));
     // Nothing is started during the pause; who has repaired the platform need not wait for its end.
     lab.set_behaviour("");
-    lab.sandbox.ok(&["reconcile", "-q"]);
+    lab.sandbox.ok("reconcile -q");
     assert_eq!(lab.phase(), "Retrying");
-    lab.sandbox.ok(&["cluster", "retry", cluster.trim(), "-q"]);
+    lab.sandbox.ok(&format!("cluster retry {} -q", cluster.trim()));
     lab.wait_until_installed();
     assert_eq!(jsonpath(&lab.sandbox, "pool/lab", "{.status.installPause}"), "");
     lab.delete_clusters();

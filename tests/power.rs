@@ -213,27 +213,18 @@ fn hibernate_after_counts_from_the_last_of_installation_claim_and_waking() {
 /// A pool of size 0 whose clusters simulate this fault.
 fn faulty_pool(fault: &str, running_count: &str) -> Sandbox {
     let sandbox = Sandbox::new();
-    sandbox.ok(&[
-        "pool",
-        "create",
-        "lab",
-        "--fake",
-        "--size",
-        "0",
-        "--running-count",
-        running_count,
-    ]);
+    sandbox.ok(&format!("pool create lab --fake --size 0 --running-count {running_count}"));
     let patch =
         format!("{{\"spec\": {{\"annotations\": {{\"poolctl.dev/fake-health\": \"{fault}\"}}}}}}");
-    sandbox.ok(&["patch", "pool", "lab", "-p", &patch]);
+    sandbox.ok(&format!("patch pool lab -p '{patch}'"));
     sandbox
 }
 
 #[test]
 fn where_nothing_can_be_stopped_everything_runs() {
     let sandbox = faulty_pool("no-power", "0");
-    sandbox.ok(&["pool", "scale", "lab", "--size", "3"]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok("pool scale lab --size 3");
+    sandbox.ok("reconcile --wait -q");
     assert_eq!(jsonpath(&sandbox, "pool", "{.items[0].status.ready}"), "3");
     let supported = jsonpath(
         &sandbox,
@@ -241,11 +232,11 @@ fn where_nothing_can_be_stopped_everything_runs() {
         "{.items[0].status.conditions[?(@.type==\"HibernationSupported\")].status}",
     );
     assert_eq!(supported, "False");
-    sandbox.ok(&["claim", "lab", "ci"]);
-    sandbox.ok(&["pool", "scale", "lab", "--size", "0"]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
-    assert_eq!(sandbox.ok(&["get", "cluster", "--no-headers"]).lines().count(), 1);
-    assert_eq!(sandbox.run(&["plan"]).code, 0);
+    sandbox.ok("claim lab ci");
+    sandbox.ok("pool scale lab --size 0");
+    sandbox.ok("reconcile --wait -q");
+    assert_eq!(sandbox.ok("get cluster --no-headers").lines().count(), 1);
+    assert_eq!(sandbox.run("plan").code, 0);
 }
 
 #[test]
@@ -254,20 +245,20 @@ fn a_cluster_that_does_not_wake_is_replaced() {
         let mut sandbox = faulty_pool(fault, "0");
         let limit =
             "{\"spec\": {\"hibernationConfig\": {\"resumeTimeout\": \"20m\"}, \"size\": 1}}";
-        sandbox.ok(&["patch", "pool", "lab", "-p", limit]);
-        sandbox.ok(&["reconcile", "--wait", "-q"]);
-        let name = sandbox.ok(&["get", "cluster", "-qo", "name"]);
+        sandbox.ok(&format!("patch pool lab -p '{limit}'"));
+        sandbox.ok("reconcile --wait -q");
+        let name = sandbox.ok("get cluster -qo name");
         let cluster = format!("cluster/{}", name.trim());
-        sandbox.ok(&["pool", "scale", "lab", "--running-count", "1"]);
+        sandbox.ok("pool scale lab --running-count 1");
         for time in ["12:05", "12:15"] {
             sandbox.set_variable("POOLCTL_NOW", &format!("2026-03-02T{time}:00Z"));
-            sandbox.ok(&["reconcile"]);
+            sandbox.ok("reconcile");
         }
-        let why = sandbox.ok(&["why", &cluster]);
+        let why = sandbox.ok(&format!("why {cluster}"));
         assert!(why.contains("has been waking for"), "{fault}: {why}");
         sandbox.set_variable("POOLCTL_NOW", "2026-03-02T12:30:00Z");
-        sandbox.ok(&["reconcile"]);
-        let events = sandbox.ok(&["events", &cluster]);
+        sandbox.ok("reconcile");
+        let events = sandbox.ok(&format!("events {cluster}"));
         assert!(events.contains("broken"), "{fault}: {events}");
     }
 }
@@ -276,16 +267,16 @@ fn a_cluster_that_does_not_wake_is_replaced() {
 /// names, the oldest first.
 fn oldest_never_wakes(fault: &str) -> (Sandbox, Vec<String>) {
     let mut sandbox = Sandbox::new();
-    sandbox.ok(&["pool", "create", "lab", "--fake", "--size", "1", "--max-size", "2"]);
-    sandbox.ok(&["pool", "scale", "lab", "--running-count", "0", "-q"]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok("pool create lab --fake --size 1 --max-size 2");
+    sandbox.ok("pool scale lab --running-count 0 -q");
+    sandbox.ok("reconcile --wait -q");
     sandbox.set_variable("POOLCTL_NOW", "2026-03-02T12:30:00Z");
-    sandbox.ok(&["pool", "scale", "lab", "--size", "2"]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
-    let listed = sandbox.ok(&["get", "cluster", "-qo", "name"]);
+    sandbox.ok("pool scale lab --size 2");
+    sandbox.ok("reconcile --wait -q");
+    let listed = sandbox.ok("get cluster -qo name");
     let names: Vec<String> = listed.lines().map(str::to_owned).collect();
     let annotation = format!("poolctl.dev/fake-health={fault}");
-    sandbox.ok(&["annotate", "cluster", &names[0], &annotation, "-q"]);
+    sandbox.ok(&format!("annotate cluster {} {annotation} -q", names[0]));
     sandbox.set_variable("POOLCTL_NOW", "2026-03-02T13:00:00Z");
     (sandbox, names)
 }
@@ -296,7 +287,7 @@ fn a_claim_does_not_wait_for_a_standby_that_never_wakes_while_another_could_serv
         let (sandbox, names) = oldest_never_wakes(fault);
         // How long clusters of this pool take is not known yet: the first has ten minutes, then the
         // second is woken.
-        let waited = sandbox.ok(&["claim", "lab", "ci", "--wait=30m"]);
+        let waited = sandbox.ok("claim lab ci --wait=30m");
         assert!(waited.contains(&format!("bound to cluster/{}", names[1])), "{fault}: {waited}");
         let bound_at = jsonpath(&sandbox, "claim/ci", "{.status.conditions[0].lastTransitionTime}");
         assert!(bound_at.starts_with("2026-03-02T13:1"), "{fault}: {bound_at}");
@@ -309,18 +300,18 @@ fn a_claim_does_not_wait_for_a_standby_that_never_wakes_while_another_could_serv
 fn a_standby_that_does_not_wake_in_the_usual_time_is_replaced_without_a_resume_timeout() {
     for fault in ["nodes", "machines", "operators"] {
         let (mut sandbox, names) = oldest_never_wakes(fault);
-        sandbox.ok(&["pool", "scale", "lab", "--running-count", "1", "-q"]);
-        sandbox.ok(&["reconcile", "-q"]);
+        sandbox.ok("pool scale lab --running-count 1 -q");
+        sandbox.ok("reconcile -q");
         sandbox.set_variable("POOLCTL_NOW", "2026-03-02T13:19:00Z");
-        sandbox.ok(&["reconcile", "-q"]);
-        let events = sandbox.ok(&["events", &format!("cluster/{}", names[0])]);
+        sandbox.ok("reconcile -q");
+        let events = sandbox.ok(&format!("events cluster/{}", names[0]));
         assert!(!events.contains("ClusterBroken"), "{fault}: {events}");
         sandbox.set_variable("POOLCTL_NOW", "2026-03-02T13:40:00Z");
-        sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
-        let events = sandbox.ok(&["events", &format!("cluster/{}", names[0])]);
+        sandbox.ok("reconcile --wait=1h -q");
+        let events = sandbox.ok(&format!("events cluster/{}", names[0]));
         assert!(events.contains("ClusterBroken"), "{fault}: {events}");
         assert_eq!(jsonpath(&sandbox, "pool/lab", "{.status.ready}"), "1", "{fault}");
-        assert_eq!(sandbox.run(&["plan"]).code, 0);
+        assert_eq!(sandbox.run("plan").code, 0);
     }
 }
 
@@ -332,91 +323,88 @@ fn power_of(sandbox: &Sandbox, name: &str) -> String {
 #[test]
 fn a_standby_that_was_passed_over_goes_back_to_sleep_and_is_woken_last() {
     let (sandbox, names) = oldest_never_wakes("nodes");
-    sandbox.ok(&["annotate", "pool", "lab", "poolctl.dev/wake-next-after=2m", "-q"]);
-    let waited = sandbox.ok(&["claim", "lab", "ci", "--wait=30m"]);
+    sandbox.ok("annotate pool lab poolctl.dev/wake-next-after=2m -q");
+    let waited = sandbox.ok("claim lab ci --wait=30m");
     assert!(waited.contains(&format!("bound to cluster/{}", names[1])), "{waited}");
-    sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
+    sandbox.ok("reconcile --wait=1h -q");
     assert_eq!(power_of(&sandbox, &names[0]), "Hibernating");
-    let events = sandbox.ok(&["events", &format!("cluster/{}", names[0])]);
+    let events = sandbox.ok(&format!("events cluster/{}", names[0]));
     assert_eq!(events.matches("PassedOver").count(), 1, "{events}");
     // The cluster that is made now is younger, and is woken first.
-    let larger = "{\"spec\": {\"maxSize\": 3}}";
-    sandbox.ok(&["patch", "pool", "lab", "-p", larger, "-q"]);
-    sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
+    sandbox.ok("patch pool lab -p '{spec: {maxSize: 3}}' -q");
+    sandbox.ok("reconcile --wait=1h -q");
     assert_eq!(jsonpath(&sandbox, "pool/lab", "{.status.standby}"), "2");
-    let waited = sandbox.ok(&["claim", "lab", "next", "--wait=30m"]);
+    let waited = sandbox.ok("claim lab next --wait=30m");
     assert!(!waited.contains(&names[0]), "{waited}");
     assert_eq!(power_of(&sandbox, &names[0]), "Hibernating");
     let soon = "poolctl.dev/wake-next-after=soon";
-    let ran = sandbox.run(&["annotate", "pool", "lab", soon, "--overwrite"]);
+    let ran = sandbox.run(&format!("annotate pool lab {soon} --overwrite"));
     assert_eq!(ran.code, 1, "{ran:?}");
-    let never = "poolctl.dev/wake-next-after=0s";
-    let ran = sandbox.run(&["annotate", "pool", "lab", never, "--overwrite"]);
+    let ran = sandbox.run("annotate pool lab poolctl.dev/wake-next-after=0s --overwrite");
     assert!(ran.code == 1 && ran.err.contains("no cluster wakes in 0s"), "{ran:?}");
 }
 
 #[test]
 fn a_claim_is_served_by_any_standby_that_is_repaired_even_if_all_were_passed_over() {
     let (mut sandbox, names) = oldest_never_wakes("start-fails");
-    let annotation = "poolctl.dev/fake-health=start-fails";
-    sandbox.ok(&["annotate", "cluster", &names[1], annotation, "-q"]);
-    let ran = sandbox.run(&["claim", "lab", "ci", "--wait=2h", "--keep"]);
+    sandbox.ok(&format!("annotate cluster {} poolctl.dev/fake-health=start-fails -q", names[1]));
+    let ran = sandbox.run("claim lab ci --wait=2h --keep");
     assert_eq!(ran.code, 5, "{}", ran.out);
     // The younger one is repaired, the older never is.
-    sandbox.ok(&["annotate", "cluster", &names[1], "poolctl.dev/fake-health-", "-q"]);
+    sandbox.ok(&format!("annotate cluster {} poolctl.dev/fake-health- -q", names[1]));
     sandbox.set_variable("POOLCTL_NOW", "2026-03-02T15:05:00Z");
-    sandbox.ok(&["wait", "claim/ci", "--for=condition=ClusterRunning", "--timeout=12h", "-q"]);
+    sandbox.ok("wait claim/ci --for=condition=ClusterRunning --timeout=12h -q");
     assert_eq!(jsonpath(&sandbox, "claim/ci", "{.spec.namespace}"), names[1]);
 }
 
 #[test]
 fn a_cluster_that_waits_for_its_next_attempt_takes_no_place_of_a_claim() {
     let mut sandbox = Sandbox::new();
-    sandbox.ok(&["pool", "create", "lab", "--fake", "--size", "1", "--max-size", "2"]);
-    sandbox.ok(&["pool", "scale", "lab", "--running-count", "0", "-q"]);
+    sandbox.ok("pool create lab --fake --size 1 --max-size 2");
+    sandbox.ok("pool scale lab --running-count 0 -q");
     let fail_every = "{\"spec\": {\"annotations\": {\"hive.openshift.io/fake-cluster\": \"true\", \
                       \"poolctl.dev/fake-fail-every\": \"N\"}}}";
     let fail_always = fail_every.replace('N', "1");
     let fail_never = fail_every.replace('N', "0");
     // The first cluster fails again and again, the second is installed and sleeps.
-    sandbox.ok(&["patch", "pool", "lab", "--type", "merge", "-p", &fail_always, "-q"]);
-    let name = sandbox.ok(&["get", "cluster", "-qo", "name"]).trim().to_owned();
+    sandbox.ok(&format!("patch pool lab --type merge -p '{fail_always}' -q"));
+    let name = sandbox.ok("get cluster -qo name").trim().to_owned();
     let fails = "poolctl.dev/fake-fail-every=1";
-    sandbox.ok(&["annotate", "cluster", &name, fails, "--overwrite", "-q"]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
-    sandbox.ok(&["patch", "pool", "lab", "--type", "merge", "-p", &fail_never, "-q"]);
+    sandbox.ok(&format!("annotate cluster {name} {fails} --overwrite -q"));
+    sandbox.ok("reconcile --wait -q");
+    sandbox.ok(&format!("patch pool lab --type merge -p '{fail_never}' -q"));
     sandbox.set_variable("POOLCTL_NOW", "2026-03-02T12:30:00Z");
-    sandbox.ok(&["pool", "scale", "lab", "--size", "2", "-q"]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok("pool scale lab --size 2 -q");
+    sandbox.ok("reconcile --wait -q");
     assert_eq!(jsonpath(&sandbox, "pool/lab", "{.status.standby}"), "1");
-    let waited = sandbox.ok(&["claim", "lab", "ci", "--wait=30m"]);
+    let waited = sandbox.ok("claim lab ci --wait=30m");
     assert!(waited.contains("bound to cluster/") && !waited.contains(&name), "{waited}");
 }
 
 #[test]
 fn a_waking_standby_that_is_paused_is_not_destroyed() {
     let (mut sandbox, names) = oldest_never_wakes("nodes");
-    sandbox.ok(&["pool", "scale", "lab", "--running-count", "1", "-q"]);
-    sandbox.ok(&["reconcile", "-q"]);
+    sandbox.ok("pool scale lab --running-count 1 -q");
+    sandbox.ok("reconcile -q");
     sandbox.set_variable("POOLCTL_NOW", "2026-03-02T13:02:00Z");
-    sandbox.ok(&["reconcile", "-q"]);
+    sandbox.ok("reconcile -q");
     let pause = "hive.openshift.io/reconcile-pause=true";
-    sandbox.ok(&["annotate", "cluster", &names[0], pause, "-q"]);
+    sandbox.ok(&format!("annotate cluster {} {pause} -q", names[0]));
     sandbox.set_variable("POOLCTL_NOW", "2026-03-02T15:00:00Z");
-    sandbox.ok(&["reconcile", "-q"]);
-    let events = sandbox.ok(&["events", &format!("cluster/{}", names[0])]);
+    sandbox.ok("reconcile -q");
+    let events = sandbox.ok(&format!("events cluster/{}", names[0]));
     assert!(!events.contains("ClusterBroken"), "{events}");
 }
 
 #[test]
 fn a_pool_of_clusters_that_wake_slowly_learns_how_long_they_take() {
     let (mut sandbox, names) = oldest_never_wakes("nodes");
-    sandbox.ok(&["pool", "scale", "lab", "--running-count", "1", "-q"]);
+    sandbox.ok("pool scale lab --running-count 1 -q");
     for time in ["13:00", "13:01", "13:25"] {
         sandbox.set_variable("POOLCTL_NOW", &format!("2026-03-02T{time}:00Z"));
-        sandbox.ok(&["reconcile", "-q"]);
+        sandbox.ok("reconcile -q");
     }
-    let events = sandbox.ok(&["events", &format!("cluster/{}", names[0])]);
+    let events = sandbox.ok(&format!("events cluster/{}", names[0]));
     assert!(events.contains("ClusterBroken"), "{events}");
     assert_eq!(jsonpath(&sandbox, "pool/lab", "{.status.wakings[0]}"), "1200");
 }
@@ -424,12 +412,12 @@ fn a_pool_of_clusters_that_wake_slowly_learns_how_long_they_take() {
 #[test]
 fn a_platform_that_is_away_breaks_no_standby() {
     let (mut sandbox, names) = oldest_never_wakes("start-fails");
-    sandbox.ok(&["pool", "scale", "lab", "--running-count", "2", "-q"]);
+    sandbox.ok("pool scale lab --running-count 2 -q");
     for hour in ["14", "18", "23"] {
         sandbox.set_variable("POOLCTL_NOW", &format!("2026-03-02T{hour}:00:00Z"));
-        sandbox.ok(&["reconcile", "--wait=10m", "-q"]);
+        sandbox.ok("reconcile --wait=10m -q");
     }
-    let events = sandbox.ok(&["events", &format!("cluster/{}", names[0])]);
+    let events = sandbox.ok(&format!("events cluster/{}", names[0]));
     assert!(!events.contains("ClusterBroken") && events.contains("FailedToStart"), "{events}");
 }
 
@@ -437,17 +425,17 @@ fn a_platform_that_is_away_breaks_no_standby() {
 fn a_claimed_cluster_is_its_users_to_put_to_sleep() {
     let sandbox = Sandbox::new();
     sandbox.create_ready_pool("lab", 2);
-    let name = sandbox.ok(&["claim", "lab", "ci", "-o", "jsonpath={.spec.namespace}"]);
+    let name = sandbox.ok("claim lab ci -o jsonpath={.spec.namespace}");
     assert_eq!(
-        sandbox.ok(&["cluster", "hibernate", &name]).trim(),
+        sandbox.ok(&format!("cluster hibernate {name}")).trim(),
         format!("cluster/{name} hibernating")
     );
-    sandbox.ok(&["wait", "cluster", &name, "--for=condition=Hibernating", "--timeout=1h", "-q"]);
-    sandbox.ok(&["cluster", "resume", "ci"]);
-    sandbox.ok(&["wait", "cluster", &name, "--for=condition=Ready", "--timeout=1h", "-q"]);
-    let names = sandbox.ok(&["get", "cluster", "-qo", "name"]);
+    sandbox.ok(&format!("wait cluster {name} --for=condition=Hibernating --timeout=1h -q"));
+    sandbox.ok("cluster resume ci");
+    sandbox.ok(&format!("wait cluster {name} --for=condition=Ready --timeout=1h -q"));
+    let names = sandbox.ok("get cluster -qo name");
     let free = names.lines().find(|other_name| *other_name != name).unwrap();
-    let ran = sandbox.run(&["cluster", "hibernate", free]);
+    let ran = sandbox.run(&format!("cluster hibernate {free}"));
     assert_eq!(ran.code, 4, "{}", ran.err);
     assert!(ran.err.contains("poolctl pool scale lab --running-count"), "{}", ran.err);
 }

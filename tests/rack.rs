@@ -218,7 +218,7 @@ fn eight_machines_are_discovered_bound_moved_and_returned() {
     lab.refused(4, "agent bind n2 --cluster b", "already bound to cluster a");
     // A host moves from a to b, and is never in both.
     let patch = json!({"spec": {"clusterDeploymentName": {"name": "b", "namespace": "default"}}});
-    lab.ok(&["patch", "agent", "n3", "--type", "merge", "-p", &patch.to_string(), "-q"]);
+    lab.ok(&format!("patch agent n3 --type merge -p '{patch}' -q"));
     assert_bound_once(&lab);
     lab.ok("reconcile -q");
     assert_eq!(jsonpath(&lab, "agent/n3", "{.status.boundTo.name}"), "b");

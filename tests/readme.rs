@@ -59,7 +59,7 @@ fn a_script_for_oc_runs_with_poolctl_as_oc() {
     for part in ["server: https://api.CLUSTER.lab.example.com:6443", "claimed: ci-17 Running"] {
         assert!(ran.out.contains(part), "{part}: {}", ran.out);
     }
-    assert!(sandbox.ok(&["get", "cp,cc,cd", "-A", "-o", "name"]).is_empty());
+    assert!(sandbox.ok("get cp,cc,cd -A -o name").is_empty());
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn the_crontab_line_of_the_documentation_is_the_examples() {
     let line = crontab.lines().find(|line| !line.starts_with('#')).unwrap();
     assert!(chapter.contains(line));
     let sandbox = Sandbox::new();
-    sandbox.ok(&["pool", "create", "demo", "--fake"]);
+    sandbox.ok("pool create demo --fake");
     // cron has no HOME of ours, no terminal and hardly a PATH.
     let state = sandbox.state();
     let cron =
@@ -81,7 +81,7 @@ fn the_crontab_line_of_the_documentation_is_the_examples() {
 #[test]
 fn the_crontab_of_the_scaling_example_scales() {
     let sandbox = Sandbox::new();
-    sandbox.ok(&["apply", "-f", "examples/scaling"]);
+    sandbox.ok("apply -f examples/scaling");
     let text = std::fs::read_to_string("examples/scaling/crontab").unwrap();
     let jobs: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
     for (job, size) in jobs.iter().zip(["3", "0"]) {
@@ -98,6 +98,6 @@ fn the_crontab_of_the_scaling_example_scales() {
 
 #[test]
 fn help_fits_one_screen() {
-    let help = Sandbox::new().ok(&["--help"]);
+    let help = Sandbox::new().ok("--help");
     assert!(help.lines().count() <= 40, "{help}");
 }

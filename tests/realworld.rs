@@ -35,7 +35,7 @@ const SIMULATED: &str = r#"{"spec": {"annotations": {"hive.openshift.io/fake-clu
 /// The message of a pool's condition.
 fn condition_message(sandbox: &Sandbox, pool: &str, kind: &str) -> String {
     let path = format!("jsonpath={{.status.conditions[?(@.type==\"{kind}\")].message}}");
-    sandbox.ok(&["get", "pool", pool, "-n", NAMESPACE, "-o", &path])
+    sandbox.ok(&format!("get pool {pool} -n {NAMESPACE} -o '{path}'"))
 }
 
 #[test]
@@ -49,11 +49,11 @@ fn production_manifests_apply_unchanged_and_lease_each_customization_once() {
     }
     let folder = folder.display().to_string();
     let sandbox = Sandbox::new();
-    let first = sandbox.run(&["apply", "-f", &folder]);
+    let first = sandbox.run(&format!("apply -f {folder}"));
     assert_eq!(first.code, 0, "{}", first.err);
     assert!(first.err.contains("ClusterRoleBinding"), "{}", first.err);
     assert!(first.out.lines().all(|line| line.ends_with(" created")), "{}", first.out);
-    let second = sandbox.ok(&["apply", "-f", &folder]);
+    let second = sandbox.ok(&format!("apply -f {folder}"));
     assert_eq!(second.lines().count(), first.out.lines().count());
     assert!(second.lines().all(|line| line.ends_with(" unchanged")), "{second}");
 
@@ -63,15 +63,15 @@ fn production_manifests_apply_unchanged_and_lease_each_customization_once() {
     }
 
     for pool in ["oko-op-08", "oko-op-09"] {
-        sandbox.ok(&["patch", "pool", pool, "-n", NAMESPACE, "-p", SIMULATED]);
+        sandbox.ok(&format!("patch pool {pool} -n {NAMESPACE} -p '{SIMULATED}'"));
     }
     let supplied = sandbox.write_file("supplied.yaml", SUPPLIED);
-    sandbox.ok(&["apply", "-f", &supplied]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok(&format!("apply -f {supplied}"));
+    sandbox.ok("reconcile --wait -q");
 
     let path = "jsonpath={range .items[*]}{.spec.clusterPoolRef.poolName} \
                 {.spec.clusterPoolRef.clusterDeploymentCustomization.name} {.spec.clusterName}{\"\\n\"}{end}";
-    let clusters = sandbox.ok(&["get", "cluster", "-n", NAMESPACE, "-o", path]);
+    let clusters = sandbox.ok(&format!("get cluster -n {NAMESPACE} -o '{path}'"));
     let mut lines: Vec<&str> = clusters.lines().collect();
     lines.sort_unstable();
     let prefix = "openstack-k8s-operators-cdc-vexx";

@@ -16,15 +16,15 @@ fn a_kill_during_a_checkpoint_leaves_a_usable_state() {
     let mut kills = 0;
     for call in [1, 2, 3, 8, 20, 60] {
         let sandbox = Sandbox::new();
-        sandbox.ok(&["pool", "create", "lab", "--fake", "--size", "1", "-q"]);
+        sandbox.ok("pool create lab --fake --size 1 -q");
         let script = format!(
             "strace -f -qq -o /dev/null -P {} -e trace=pwrite64 \
              -e inject=pwrite64:signal=KILL:when={call} poolctl pool scale lab --size 300",
             sandbox.state().display()
         );
         kills += usize::from(sandbox.shell(&script).code == 137);
-        assert_eq!(sandbox.ok(&["get", "cluster", "-o", "name"]).lines().count(), 300, "{call}");
-        sandbox.ok(&["claim", "lab", "c", "-q"]);
+        assert_eq!(sandbox.ok("get cluster -o name").lines().count(), 300, "{call}");
+        sandbox.ok("claim lab c -q");
     }
     assert!(kills > 3, "{kills}");
 }
@@ -32,14 +32,8 @@ fn a_kill_during_a_checkpoint_leaves_a_usable_state() {
 #[test]
 fn a_limit_of_no_install_attempts_counts_as_one() {
     let sandbox = Sandbox::new();
-    sandbox.ok(&["pool", "create", "z", "--fake", "--size", "0"]);
-    sandbox.ok(&[
-        "patch",
-        "pool",
-        "z",
-        "-p",
-        "{\"spec\": {\"installAttemptsLimit\": 0, \"size\": 1}}",
-    ]);
+    sandbox.ok("pool create z --fake --size 0");
+    sandbox.ok("patch pool z -p '{spec: {installAttemptsLimit: 0, size: 1}}'");
     assert_settled(&sandbox);
     assert_eq!(jsonpath(&sandbox, "pool", "{.items[0].status.standby}"), "1");
 }
@@ -49,10 +43,10 @@ fn fields_that_poolctl_filled_in_and_protection_survive_a_second_apply() {
     let sandbox = Sandbox::new();
     let protected = BY_HAND.replace("'true'", "'true', hive.openshift.io/protected-delete: 'true'");
     apply(&sandbox, &protected);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok("reconcile --wait -q");
     apply(&sandbox, BY_HAND);
-    sandbox.ok(&["kubeconfig", "c", "-n", "mine"]);
-    sandbox.ok(&["delete", "cluster", "c", "-n", "mine", "-y"]);
+    sandbox.ok("kubeconfig c -n mine");
+    sandbox.ok("delete cluster c -n mine -y");
     assert_settled(&sandbox);
     let reason = jsonpath(
         &sandbox,
@@ -76,17 +70,14 @@ fn a_cluster_made_by_hand_leaves_nothing_and_deletes_no_secret_of_its_namespace(
                 "apiVersion: v1\nkind: Secret\nmetadata: {{name: s, namespace: {namespace}}}\nstringData: {{a: b}}\n"
             ),
         );
-        sandbox.ok(&["reconcile", "--wait", "-q"]);
-        assert_eq!(
-            sandbox.ok(&["get", "secret", "-n", namespace, "-o", "name"]).lines().count(),
-            4
-        );
-        let ran = sandbox.run(&["delete", "cluster", "c", "-n", namespace]);
+        sandbox.ok("reconcile --wait -q");
+        assert_eq!(sandbox.ok(&format!("get secret -n {namespace} -o name")).lines().count(), 4);
+        let ran = sandbox.run(&format!("delete cluster c -n {namespace}"));
         assert_eq!(ran.code, 2, "{}", ran.err);
         assert!(ran.err.contains("cluster `c` is installed and would be destroyed"), "{}", ran.err);
-        sandbox.ok(&["delete", "cluster", "c", "-n", namespace, "-y"]);
-        sandbox.ok(&["reconcile", "--wait", "-q"]);
-        assert_eq!(sandbox.ok(&["get", "secret", "-n", namespace, "-o", "name"]), "secret/s\n");
+        sandbox.ok(&format!("delete cluster c -n {namespace} -y"));
+        sandbox.ok("reconcile --wait -q");
+        assert_eq!(sandbox.ok(&format!("get secret -n {namespace} -o name")), "secret/s\n");
     }
     // A cluster that is installed already is adopted as it is.
     let installed = BY_HAND.replace("platform:", "installed: true, clusterMetadata: {infraID: i, clusterID: d, adminKubeconfigSecretRef: {name: k}}, platform:");
@@ -107,20 +98,20 @@ fn a_patched_secret_keeps_its_other_keys_and_no_value_is_shown() {
     let sandbox = Sandbox::new();
     let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: s, annotations: {kubectl.kubernetes.io/last-applied-configuration: CANARY}}\n";
     apply(&sandbox, &format!("{secret}stringData: {{one: a, two: b}}\n"));
-    sandbox.ok(&["patch", "secret", "s", "-p", "{\"stringData\": {\"three\": \"c\"}}"]);
-    let shown = sandbox.ok(&["describe", "secret", "s"]);
+    sandbox.ok("patch secret s -p '{stringData: {three: c}}'");
+    let shown = sandbox.ok("describe secret s");
     assert!(shown.contains("keys: one, three, two"), "{shown}");
-    assert!(!sandbox.ok(&["get", "secret", "s", "-o", "yaml"]).contains("CANARY"));
+    assert!(!sandbox.ok("get secret s -o yaml").contains("CANARY"));
     for value in ["{password: 918273645}", "hunter2", "{a: [hunter2]}"] {
         let path = sandbox.write_file("wrong.yaml", &format!("{secret}stringData: {value}\n"));
-        let ran = sandbox.run(&["apply", "-f", &path]);
+        let ran = sandbox.run(&format!("apply -f {path}"));
         assert_eq!(ran.code, 1);
         assert!(!ran.err.contains("918273645") && !ran.err.contains("hunter2"), "{}", ran.err);
     }
     let template = "apiVersion: v1\nproxy: {httpProxy: 'http://user:hunter2@proxy:3128'}\nplatform: {azure: {clientSecret: hunter2}}\n";
     let path = sandbox.write_file("install-config.yaml", template);
-    sandbox.ok(&["pool", "create", "lab", "--fake", "--install-config", &path]);
-    let shown = sandbox.ok(&["pool", "render", "lab"]);
+    sandbox.ok(&format!("pool create lab --fake --install-config {path}"));
+    let shown = sandbox.ok("pool render lab");
     assert!(shown.contains("@proxy:3128") && !shown.contains("hunter2"), "{shown}");
 }
 
@@ -129,15 +120,7 @@ fn an_edit_survives_the_job_that_is_collected_with_it() {
     let mut sandbox = Sandbox::new();
     apply(&sandbox, BY_HAND);
     sandbox.set_variable("POOLCTL_NOW", "2026-03-02T13:00:00Z");
-    sandbox.ok(&[
-        "patch",
-        "cluster",
-        "c",
-        "-n",
-        "mine",
-        "-p",
-        "{\"metadata\": {\"labels\": {\"a\": \"b\"}}}",
-    ]);
+    sandbox.ok("patch cluster c -n mine -p '{metadata: {labels: {a: b}}}'");
     assert_eq!(
         jsonpath(&sandbox, "cluster", "{.items[0].metadata.labels.a} {.items[0].spec.installed}"),
         "b true"
@@ -147,33 +130,31 @@ fn an_edit_survives_the_job_that_is_collected_with_it() {
 #[test]
 fn hives_own_finalizers_hold_nothing_and_foreign_ones_do() {
     let sandbox = Sandbox::new();
-    sandbox.ok(&["apply", "-qf", "examples/pool"]);
-    let pool = sandbox.ok(&["get", "pool", "lab", "-o", "yaml"]);
+    sandbox.ok("apply -qf examples/pool");
+    let pool = sandbox.ok("get pool lab -o yaml");
     apply(
         &sandbox,
         &pool.replace("  name: lab", "  name: lab\n  finalizers: [hive.openshift.io/clusters]"),
     );
-    sandbox.ok(&["delete", "pool", "lab"]);
+    sandbox.ok("delete pool lab");
     assert_settled(&sandbox);
-    assert_eq!(sandbox.run(&["get", "pool", "lab"]).code, 3);
+    assert_eq!(sandbox.run("get pool lab").code, 3);
     for (kind, name) in [("cdc", "foo"), ("imgset", "ocp-4.18")] {
-        let hold = "{\"metadata\": {\"finalizers\": [\"foo/bar\"]}}";
-        sandbox.ok(&["patch", kind, name, "-p", hold]);
-        sandbox.ok(&["delete", kind, name]);
-        sandbox.ok(&["get", kind, name]);
-        let let_go = "{\"metadata\": {\"finalizers\": []}}";
-        sandbox.ok(&["patch", kind, name, "-p", let_go]);
-        assert_eq!(sandbox.run(&["get", kind, name]).code, 3, "{kind}");
+        sandbox.ok(&format!("patch {kind} {name} -p '{{metadata: {{finalizers: [foo/bar]}}}}'"));
+        sandbox.ok(&format!("delete {kind} {name}"));
+        sandbox.ok(&format!("get {kind} {name}"));
+        sandbox.ok(&format!("patch {kind} {name} -p '{{metadata: {{finalizers: []}}}}'"));
+        assert_eq!(sandbox.run(&format!("get {kind} {name}")).code, 3, "{kind}");
     }
 }
 
 #[test]
 fn a_claim_that_is_sent_to_another_pool_finds_it() {
     let sandbox = Sandbox::new();
-    sandbox.ok(&["pool", "create", "empty", "--fake", "--size", "0", "-q"]);
+    sandbox.ok("pool create empty --fake --size 0 -q");
     sandbox.create_ready_pool("ready", 1);
-    sandbox.ok(&["claim", "empty", "c", "-q"]);
-    sandbox.ok(&["patch", "claim", "c", "-p", "{\"spec\": {\"clusterPoolName\": \"ready\"}}"]);
+    sandbox.ok("claim empty c -q");
+    sandbox.ok("patch claim c -p '{spec: {clusterPoolName: ready}}'");
     assert_eq!(
         jsonpath(&sandbox, "claim", "{.items[0].status.conditions[0].reason}"),
         "ClusterClaimed"
@@ -183,14 +164,10 @@ fn a_claim_that_is_sent_to_another_pool_finds_it() {
 #[test]
 fn a_template_that_cannot_be_read_is_a_missing_dependency() {
     let sandbox = Sandbox::new();
-    sandbox.ok(&[
-        "pool",
-        "create",
-        "lab",
-        "--fake",
-        "--install-config",
-        &sandbox.write_file("t", "a: b\n"),
-    ]);
+    sandbox.ok(&format!(
+        "pool create lab --fake --install-config {}",
+        sandbox.write_file("t", "a: b\n")
+    ));
     let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: lab-install-config}\nstringData: {install-config.yaml: '- 1'}\n";
     apply(&sandbox, secret);
     let missing = jsonpath(
@@ -205,22 +182,22 @@ fn a_template_that_cannot_be_read_is_a_missing_dependency() {
 fn a_claim_whose_pool_and_cluster_are_gone_expires() {
     let mut sandbox = Sandbox::new();
     sandbox.create_ready_pool("lab", 1);
-    sandbox.ok(&["claim", "lab", "c", "--lifetime", "1h", "-q"]);
+    sandbox.ok("claim lab c --lifetime 1h -q");
     let cluster = jsonpath(&sandbox, "claim", "{.items[0].spec.namespace}");
-    sandbox.ok(&["delete", &format!("cluster/{cluster}"), "pool/lab", "-y"]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
-    sandbox.ok(&["get", "claim/c"]);
+    sandbox.ok(&format!("delete cluster/{cluster} pool/lab -y"));
+    sandbox.ok("reconcile --wait -q");
+    sandbox.ok("get claim/c");
     sandbox.set_variable("POOLCTL_NOW", "2026-03-02T15:00:00Z");
     assert_settled(&sandbox);
-    assert_eq!(sandbox.run(&["get", "claim", "c"]).code, 3);
+    assert_eq!(sandbox.run("get claim c").code, 3);
 }
 
 #[test]
 fn copies_of_a_cluster_that_was_deleted_are_removed_by_the_next_pass() {
     let sandbox = Sandbox::new();
-    sandbox.ok(&["pool", "create", "lab", "--fake", "-q"]);
+    sandbox.ok("pool create lab --fake -q");
     sandbox.shell("mkdir -p $HOME/clusters/gone; touch $HOME/clusters/gone/kubeconfig");
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok("reconcile --wait -q");
     assert_eq!(sandbox.shell("ls -d $HOME/clusters/gone").code, 2);
     assert!(sandbox.shell("ls $HOME/clusters/lab-*/").out.contains("install-config.yaml"));
 }
@@ -239,33 +216,33 @@ fn failing_pool(size: u32, annotations: &str) -> String {
 #[test]
 fn a_pool_whose_installations_all_fail_can_shrink_and_go() {
     let sandbox = Sandbox::new();
-    sandbox.ok(&["pool", "create", "other", "--fake", "--size", "0", "-q"]);
+    sandbox.ok("pool create other --fake --size 0 -q");
     apply(&sandbox, &failing_pool(4, ""));
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
-    sandbox.ok(&["patch", "pool", "p", "-p", "{\"spec\": {\"maxConcurrent\": 1}}"]);
-    sandbox.ok(&["pool", "scale", "p", "--size", "3"]);
+    sandbox.ok("reconcile --wait -q");
+    sandbox.ok("patch pool p -p '{spec: {maxConcurrent: 1}}'");
+    sandbox.ok("pool scale p --size 3");
     assert_settled(&sandbox);
     assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.baseDomain}").split(' ').count(), 3);
-    sandbox.ok(&["delete", "pool", "p"]);
+    sandbox.ok("delete pool p");
     assert_settled(&sandbox);
-    assert_eq!(sandbox.run(&["get", "pool", "p"]).code, 3);
+    assert_eq!(sandbox.run("get pool p").code, 3);
 }
 
 #[test]
 fn an_eviction_among_the_annotations_of_a_pool_evicts_no_cluster() {
     let sandbox = Sandbox::new();
-    sandbox.ok(&["pool", "create", "p", "--fake", "-q"]);
+    sandbox.ok("pool create p --fake -q");
     let patch = "{\"spec\": {\"size\": 2, \"annotations\": {\"hive.openshift.io/remove-cluster-from-pool\": \"true\"}}}";
-    sandbox.ok(&["patch", "pool", "p", "-p", patch]);
+    sandbox.ok(&format!("patch pool p -p '{patch}'"));
     assert_settled(&sandbox);
-    assert_eq!(sandbox.ok(&["get", "cluster", "-o", "name"]).lines().count(), 2);
+    assert_eq!(sandbox.ok("get cluster -o name").lines().count(), 2);
     // The same annotation on a cluster evicts it.
-    let names = sandbox.ok(&["get", "cluster", "-q", "-o", "name"]);
+    let names = sandbox.ok("get cluster -q -o name");
     let evicted = names.lines().next().unwrap();
     let patch = "{\"metadata\": {\"annotations\": {\"hive.openshift.io/remove-cluster-from-pool\": \"true\"}}}";
-    sandbox.ok(&["patch", "cluster", evicted, "-p", patch]);
+    sandbox.ok(&format!("patch cluster {evicted} -p '{patch}'"));
     assert_settled(&sandbox);
-    let left = sandbox.ok(&["get", "cluster", "-q", "-o", "name"]);
+    let left = sandbox.ok("get cluster -q -o name");
     assert!(left.lines().count() == 2 && !left.contains(evicted), "{left}");
 }
 
@@ -273,27 +250,27 @@ fn an_eviction_among_the_annotations_of_a_pool_evicts_no_cluster() {
 fn a_paused_cluster_is_left_alone_until_it_is_not() {
     let sandbox = Sandbox::new();
     sandbox.create_ready_pool("lab", 1);
-    sandbox.ok(&["claim", "lab", "k", "-q"]);
+    sandbox.ok("claim lab k -q");
     let cluster = format!("cluster/{}", jsonpath(&sandbox, "claim/k", "{.spec.namespace}"));
-    sandbox.ok(&["annotate", &cluster, "hive.openshift.io/reconcile-pause=true", "-q"]);
-    sandbox.ok(&["cluster", "hibernate", "k", "-q"]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok(&format!("annotate {cluster} hive.openshift.io/reconcile-pause=true -q"));
+    sandbox.ok("cluster hibernate k -q");
+    sandbox.ok("reconcile --wait -q");
     assert_eq!(jsonpath(&sandbox, &cluster, "{.status.powerState}"), "Running");
-    sandbox.ok(&["release", "k", "-q"]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
-    let why = sandbox.ok(&["why", &cluster]);
+    sandbox.ok("release k -q");
+    sandbox.ok("reconcile --wait -q");
+    let why = sandbox.ok(&format!("why {cluster}"));
     assert!(why.contains("is paused") && why.contains("reconcile-pause-"), "{why}");
-    sandbox.ok(&["annotate", &cluster, "hive.openshift.io/reconcile-pause-", "-q"]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
-    assert_eq!(sandbox.run(&["get", &cluster]).code, 3);
+    sandbox.ok(&format!("annotate {cluster} hive.openshift.io/reconcile-pause- -q"));
+    sandbox.ok("reconcile --wait -q");
+    assert_eq!(sandbox.run(&format!("get {cluster}")).code, 3);
 }
 
 #[test]
 fn an_installation_that_is_to_be_tried_once_is_not_tried_again() {
     let sandbox = Sandbox::new();
-    sandbox.ok(&["pool", "create", "other", "--fake", "--size", "0", "-q"]);
+    sandbox.ok("pool create other --fake --size 0 -q");
     apply(&sandbox, &failing_pool(1, ", hive.openshift.io/try-install-once: 'true'"));
-    let cluster = sandbox.ok(&["get", "cluster", "-o", "name"]).trim().to_owned();
+    let cluster = sandbox.ok("get cluster -o name").trim().to_owned();
     let ran = sandbox.shell("POOLCTL_NOW=2026-03-02T12:02:00Z poolctl reconcile");
     assert_eq!(ran.code, 0, "{}", ran.err);
     let reason = "{.status.conditions[?(@.type==\"ProvisionStopped\")].reason}";
@@ -304,41 +281,41 @@ fn an_installation_that_is_to_be_tried_once_is_not_tried_again() {
 fn a_claim_whose_cluster_was_deleted_is_reported_and_can_be_released() {
     let sandbox = Sandbox::new();
     sandbox.create_ready_pool("lab", 1);
-    sandbox.ok(&["claim", "lab", "k", "-q"]);
+    sandbox.ok("claim lab k -q");
     let cluster = format!("cluster/{}", jsonpath(&sandbox, "claim/k", "{.spec.namespace}"));
-    sandbox.ok(&["delete", &cluster, "-y"]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
-    assert!(sandbox.ok(&["events", "claim/k"]).contains("ClusterGone"));
-    assert!(sandbox.ok(&["status"]).contains("poolctl release k"));
-    let doctor = sandbox.run(&["doctor"]);
+    sandbox.ok(&format!("delete {cluster} -y"));
+    sandbox.ok("reconcile --wait -q");
+    assert!(sandbox.ok("events claim/k").contains("ClusterGone"));
+    assert!(sandbox.ok("status").contains("poolctl release k"));
+    let doctor = sandbox.run("doctor");
     assert!(doctor.code == 1 && doctor.out.contains("poolctl release k"), "{}", doctor.out);
-    sandbox.ok(&["release", "k", "-y"]);
+    sandbox.ok("release k -y");
     assert_settled(&sandbox);
-    sandbox.ok(&["doctor"]);
+    sandbox.ok("doctor");
 }
 
 #[test]
 fn a_name_that_a_claim_and_a_cluster_have_is_refused_as_ambiguous() {
     let sandbox = Sandbox::new();
     sandbox.create_ready_pool("lab", 2);
-    sandbox.ok(&["claim", "lab", "k", "-q"]);
+    sandbox.ok("claim lab k -q");
     let cluster = jsonpath(&sandbox, "claim/k", "{.spec.namespace}");
-    sandbox.ok(&["claim", "lab", &cluster, "-q"]);
+    sandbox.ok(&format!("claim lab {cluster} -q"));
     for command in ["credentials", "kubeconfig"] {
-        let ran = sandbox.run(&[command, &cluster]);
+        let ran = sandbox.run(&format!("{command} {cluster}"));
         assert!(ran.code == 2 && ran.err.contains("of a claim and of a cluster"), "{}", ran.err);
-        sandbox.ok(&[command, &format!("cluster/{cluster}")]);
+        sandbox.ok(&format!("{command} cluster/{cluster}"));
     }
-    assert_eq!(sandbox.run(&["cluster", "hibernate", &cluster]).code, 2);
+    assert_eq!(sandbox.run(&format!("cluster hibernate {cluster}")).code, 2);
 }
 
 #[test]
 fn a_pool_whose_installations_keep_failing_says_so() {
     let sandbox = Sandbox::new();
-    sandbox.ok(&["pool", "create", "other", "--fake", "--size", "0", "-q"]);
+    sandbox.ok("pool create other --fake --size 0 -q");
     let annotations = ", poolctl.dev/fake-install-duration: 1s, poolctl.dev/instal-timeout: 1h";
     let file = sandbox.write_file("p.yaml", &failing_pool(1, annotations));
-    let applied = sandbox.run(&["apply", "-f", &file]);
+    let applied = sandbox.run(&format!("apply -f {file}"));
     let hint = "instal-timeout has no effect here; did you mean `poolctl.dev/install-timeout`?";
     assert!(applied.err.contains(hint), "{}", applied.err);
     for minute in 1..12 {
@@ -347,7 +324,7 @@ fn a_pool_whose_installations_keep_failing_says_so() {
     }
     let status = sandbox.shell("POOLCTL_NOW=2026-03-02T12:12:00Z poolctl status").out;
     assert!(status.contains("failed to install"), "{status}");
-    assert!(sandbox.ok(&["events"]).contains("InstallKeepsFailing"));
+    assert!(sandbox.ok("events").contains("InstallKeepsFailing"));
 }
 
 /// An object of a kind, made from those fields of a document that the kind has.
@@ -397,27 +374,27 @@ fn a_plan_prints_changes_of_every_kind() {
 fn a_claim_without_a_pass_does_not_say_that_no_cluster_is_ready() {
     let sandbox = Sandbox::new();
     sandbox.create_ready_pool("lab", 2);
-    let ran = sandbox.run(&["claim", "lab", "ci", "--no-reconcile"]);
+    let ran = sandbox.run("claim lab ci --no-reconcile");
     assert_eq!(
         (ran.code, ran.out.as_str()),
         (0, "claim/ci waits for the next pass over pool lab\n")
     );
     assert!(ran.err.contains("pool `lab` has 2 clusters ready"), "{}", ran.err);
     assert!(ran.err.contains("next: poolctl reconcile\n"), "{}", ran.err);
-    sandbox.ok(&["reconcile", "-q"]);
-    assert!(sandbox.ok(&["why", "claim/ci"]).starts_with("claim ci has cluster lab-"));
+    sandbox.ok("reconcile -q");
+    assert!(sandbox.ok("why claim/ci").starts_with("claim ci has cluster lab-"));
 }
 
 #[test]
 fn a_secret_without_a_password_is_to_be_written_again() {
     let sandbox = Sandbox::new();
-    sandbox.ok(&["host", "add", "n1", "--bmc", "ipmi://192.0.2.11", "--secret", "bmc", "-q"]);
+    sandbox.ok("host add n1 --bmc ipmi://192.0.2.11 --secret bmc -q");
     let create = "poolctl secret create bmc --from-file=username --from-file=password";
-    let why = sandbox.ok(&["why", "host/n1"]);
+    let why = sandbox.ok("why host/n1");
     assert!(why.ends_with(&format!("secret bmc does not exist\nNext: {create}\n")), "{why}");
     let ran = sandbox.shell("echo root | poolctl secret create bmc --from-file=username=- -q");
     assert_eq!(ran.code, 0, "{}", ran.err);
-    let why = sandbox.ok(&["why", "host/n1"]);
+    let why = sandbox.ok("why host/n1");
     let next = format!("secret bmc has no password\nNext: {create} --overwrite\n");
     assert!(why.ends_with(&next), "{why}");
 }
@@ -428,10 +405,10 @@ fn a_plan_says_that_the_next_pass_only_records_a_jump_of_the_clock() {
     let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/state-1.db");
     std::fs::copy(fixture, sandbox.state()).unwrap();
     sandbox.set_variable("POOLCTL_NOW", "");
-    let ran = sandbox.run(&["plan"]);
+    let ran = sandbox.run("plan");
     assert_eq!(ran.code, 10, "{}", ran.err);
     assert!(ran.out.contains("! ClockJumped: "), "{}", ran.out);
-    let ran = sandbox.run(&["plan", "-o", "json"]);
+    let ran = sandbox.run("plan -o json");
     let plan: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(plan["changes"].as_array().unwrap().len(), 1, "{plan}");
 }
@@ -456,10 +433,10 @@ fn an_object_that_is_to_be_deleted_goes_with_its_last_finalizer_whatever_its_kin
              metadata: {{name: held, finalizers: [example.com/held]}}\n{spec_line}"
         );
         apply(&sandbox, &manifest);
-        sandbox.ok(&["delete", kind, "held", "-y", "-q"]);
+        sandbox.ok(&format!("delete {kind} held -y -q"));
         let object = format!("{}/held", kind.to_lowercase());
         assert_ne!(jsonpath(&sandbox, &object, "{.metadata.deletionTimestamp}"), "", "{kind}");
-        sandbox.ok(&["patch", kind, "held", "-p", "{\"metadata\": {\"finalizers\": null}}", "-q"]);
-        assert_eq!(sandbox.run(&["get", kind, "held"]).code, 3, "{kind}");
+        sandbox.ok(&format!("patch {kind} held -p '{{metadata: {{finalizers: null}}}}' -q"));
+        assert_eq!(sandbox.run(&format!("get {kind} held")).code, 3, "{kind}");
     }
 }

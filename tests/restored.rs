@@ -16,12 +16,12 @@ const USED: &str = "{\"spec\": {\"consumerRef\": {\"apiVersion\": \"hive.openshi
 /// Makes a backup and returns its path.
 fn backup(sandbox: &Sandbox) -> String {
     let path = sandbox.path().join("backup.db").display().to_string();
-    sandbox.ok(&["backup", &path]);
+    sandbox.ok(&format!("backup {path}"));
     path
 }
 
 fn held(sandbox: &Sandbox, backup: &str) -> Ran {
-    let ran = sandbox.run(&["restore", backup, "--leases-since=hold", "-y"]);
+    let ran = sandbox.run(&format!("restore {backup} --leases-since=hold -y"));
     assert_eq!(ran.code, 0, "{}", ran.err);
     ran
 }
@@ -42,17 +42,16 @@ fn lab() -> Lab {
     let sandbox = Sandbox::new();
     create_customization(&sandbox, "foo", "foo");
     create_customization(&sandbox, "bar", "bar");
-    let create = ["pool", "create", "lab", "--fake", "--size", "1", "--running-count", "1"];
-    let inventory = ["--customization", "foo", "--customization", "bar"];
-    sandbox.ok(&[&create[..], &inventory[..]].concat());
-    sandbox.ok(&["ippool", "create", "lan", "--range", "10.0.0.10-10.0.0.13"]);
+    let inventory = "--customization foo --customization bar";
+    sandbox.ok(&format!("pool create lab --fake --size 1 --running-count 1 {inventory}"));
+    sandbox.ok("ippool create lan --range 10.0.0.10-10.0.0.13");
     apply(&sandbox, HOST);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok("reconcile --wait -q");
     let backup = backup(&sandbox);
-    sandbox.ok(&["claim", "lab", "ci"]);
-    let address = sandbox.ok(&["ip", "claim", "lan", "db"]).trim().to_owned();
-    sandbox.ok(&["patch", "host", "node-1", "-p", USED]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok("claim lab ci");
+    let address = sandbox.ok("ip claim lan db").trim().to_owned();
+    sandbox.ok(&format!("patch host node-1 -p '{USED}'"));
+    sandbox.ok("reconcile --wait -q");
     let claimed = jsonpath(&sandbox, "claim/ci", "{.spec.namespace}");
     let made = jsonpath(&sandbox, "cdc/bar", "{.status.clusterDeploymentRef.name}");
     assert!(!claimed.is_empty() && !made.is_empty() && claimed != made, "{claimed} {made}");
@@ -62,8 +61,8 @@ fn lab() -> Lab {
 #[test]
 fn a_restore_that_would_lose_leases_is_refused_by_name() {
     let Lab { sandbox, backup, claimed, made, address } = lab();
-    let before = sandbox.ok(&["export"]);
-    let ran = sandbox.run(&["restore", &backup, "-y"]);
+    let before = sandbox.ok("export");
+    let ran = sandbox.run(&format!("restore {backup} -y"));
     assert_eq!(ran.code, 4, "{}{}", ran.out, ran.err);
     for says in [
         format!("cluster `{claimed}` is claimed by `default/ci` of "),
@@ -78,7 +77,7 @@ fn a_restore_that_would_lose_leases_is_refused_by_name() {
     assert_eq!(ran.err.matches("cause: ").count(), 5, "{}", ran.err);
     // The customization that the claimed cluster has it had before.
     assert!(!ran.err.contains("customization `default/foo`"), "{}", ran.err);
-    assert_eq!(sandbox.ok(&["export"]), before);
+    assert_eq!(sandbox.ok("export"), before);
     assert_eq!(sandbox.shell("ls $HOME | grep before-restore").out, "");
 }
 
@@ -96,40 +95,40 @@ fn leases_that_are_held_are_given_to_nobody_until_they_are_given_back() {
     ] {
         assert!(ran.err.contains(says), "{says}: {}", ran.err);
     }
-    sandbox.ok(&["doctor"]);
+    sandbox.ok("doctor");
     assert!(jsonpath(&sandbox, "host/node-1", "{.metadata.annotations}").contains("mine"));
     assert_eq!(jsonpath(&sandbox, "host/node-1", "{.spec.consumerRef.name}"), "mine");
     // Whoever asks from now on gets something else, or waits.
-    sandbox.ok(&["claim", "lab", "second"]);
-    sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
+    sandbox.ok("claim lab second");
+    sandbox.ok("reconcile --wait=1h -q");
     assert_eq!(jsonpath(&sandbox, "claim/ci", "{.spec.namespace}"), claimed);
     assert_eq!(jsonpath(&sandbox, "claim/second", "{.spec.namespace}"), "");
     assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].metadata.name}"), claimed);
     assert_eq!(jsonpath(&sandbox, "cdc/bar", "{.status.clusterDeploymentRef.name}"), made);
-    let others = sandbox.ok(&["ip", "claim", "lan", "other", "--count", "3"]);
+    let others = sandbox.ok("ip claim lan other --count 3");
     assert!(!others.lines().any(|other| other == address), "{address}: {others}");
-    assert_eq!(sandbox.run(&["ip", "claim", "lan", "more"]).code, 6);
+    assert_eq!(sandbox.run("ip claim lan more").code, 6);
     // What is typed gives them back.
-    sandbox.ok(&["customization", "reset", "bar"]);
-    sandbox.ok(&["ip", "release", "db"]);
-    sandbox.ok(&["host", "unhold", "node-1"]);
-    sandbox.ok(&["release", "ci"]);
-    sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
+    sandbox.ok("customization reset bar");
+    sandbox.ok("ip release db");
+    sandbox.ok("host unhold node-1");
+    sandbox.ok("release ci");
+    sandbox.ok("reconcile --wait=1h -q");
     let second = jsonpath(&sandbox, "claim/second", "{.spec.namespace}");
     assert!(!second.is_empty() && second != made && second != claimed, "{second}");
-    assert_eq!(sandbox.ok(&["ip", "claim", "lan", "more"]).trim(), address);
+    assert_eq!(sandbox.ok("ip claim lan more").trim(), address);
 }
 
 #[test]
 fn hosts_and_addresses_of_a_cluster_that_the_backup_does_not_have_are_held() {
     let sandbox = sandbox_with_rack();
-    sandbox.ok(&["pool", "scale", "metal", "--size", "0", "-q"]);
+    sandbox.ok("pool scale metal --size 0 -q");
     boot_hosts(&sandbox, &[1, 2, 3]);
-    sandbox.ok(&["reconcile", "-q"]);
+    sandbox.ok("reconcile -q");
     let backup = backup(&sandbox);
-    sandbox.ok(&["pool", "scale", "metal", "--size", "1", "-q"]);
+    sandbox.ok("pool scale metal --size 1 -q");
     let cluster = only_cluster(&sandbox);
-    let ran = sandbox.run(&["restore", &backup, "-y"]);
+    let ran = sandbox.run(&format!("restore {backup} -y"));
     assert_eq!(ran.code, 4, "{}", ran.err);
     for (says, many) in [
         (format!("is bound to cluster `{cluster}`"), 3),
@@ -139,13 +138,13 @@ fn hosts_and_addresses_of_a_cluster_that_the_backup_does_not_have_are_held() {
         assert_eq!(ran.err.matches(&says).count(), many, "{says}: {}", ran.err);
     }
     held(&sandbox, &backup);
-    sandbox.ok(&["doctor"]);
+    sandbox.ok("doctor");
     // Other hosts are picked for the next cluster, and it gets other addresses.
-    sandbox.ok(&["pool", "scale", "metal", "--size", "1", "-q"]);
+    sandbox.ok("pool scale metal --size 1 -q");
     assert_eq!(only_cluster(&sandbox), "");
     apply(&sandbox, &another_pool("rival", "metal-b"));
     boot_hosts(&sandbox, &[4, 5, 6]);
-    sandbox.ok(&["reconcile", "-q"]);
+    sandbox.ok("reconcile -q");
     let rival = only_cluster(&sandbox);
     assert!(!rival.is_empty() && rival != cluster, "{rival}");
     assert_bound_once(&sandbox);
@@ -156,27 +155,27 @@ fn hosts_and_addresses_of_a_cluster_that_the_backup_does_not_have_are_held() {
     }
     let addresses = jsonpath(&sandbox, "ipaddress", "{.items[*].spec.address}");
     assert_eq!(addresses.split_whitespace().count(), 10, "{addresses}");
-    sandbox.ok(&["ip", "release", &format!("{cluster}-api")]);
-    sandbox.ok(&["delete", "agent", "h1", "-y"]);
-    sandbox.ok(&["customization", "reset", "metal-a"]);
+    sandbox.ok(&format!("ip release {cluster}-api"));
+    sandbox.ok("delete agent h1 -y");
+    sandbox.ok("customization reset metal-a");
 }
 
 #[test]
 fn an_address_that_the_backup_leases_to_somebody_else_is_his_who_has_it_now() {
     let sandbox = Sandbox::new();
-    sandbox.ok(&["ippool", "create", "one", "--range", "10.0.0.10"]);
-    sandbox.ok(&["ip", "claim", "one", "a"]);
+    sandbox.ok("ippool create one --range 10.0.0.10");
+    sandbox.ok("ip claim one a");
     let backup = backup(&sandbox);
-    sandbox.ok(&["ip", "release", "a"]);
-    sandbox.ok(&["ip", "claim", "one", "b"]);
-    let ran = sandbox.run(&["restore", &backup, "-y"]);
+    sandbox.ok("ip release a");
+    sandbox.ok("ip claim one b");
+    let ran = sandbox.run(&format!("restore {backup} -y"));
     assert_eq!(ran.code, 4, "{}", ran.err);
     let says = "is leased to IPClaim `b`; the backup leases it to IPClaim `a`";
     assert!(ran.err.contains(says), "{}", ran.err);
     held(&sandbox, &backup);
-    assert_eq!(sandbox.ok(&["get", "ipclaim", "-o", "name"]), "ipclaim/b\n");
+    assert_eq!(sandbox.ok("get ipclaim -o name"), "ipclaim/b\n");
     assert_eq!(jsonpath(&sandbox, "ipaddress", "{.items[*].spec.address}"), "10.0.0.10");
-    sandbox.ok(&["doctor"]);
+    sandbox.ok("doctor");
 }
 
 #[test]
@@ -184,8 +183,7 @@ fn an_address_whose_range_has_moved_to_another_pool_since_is_held_in_the_pool_of
     let sandbox = Sandbox::new();
     sandbox.ok("ippool create lan --range 10.0.0.1-10.0.0.9");
     let backup = backup(&sandbox);
-    let smaller = r#"{"spec": {"pools": [{"start": "10.0.0.1", "end": "10.0.0.4"}]}}"#;
-    sandbox.ok(&["patch", "ippool", "lan", "-p", smaller]);
+    sandbox.ok(r#"patch ippool lan -p '{spec: {pools: [{start: "10.0.0.1", end: "10.0.0.4"}]}}'"#);
     sandbox.ok("ippool create second --range 10.0.0.5-10.0.0.20 --allocation sequential");
     sandbox.ok("ip claim second m1");
     sandbox.ok("ip claim second m2 --address 10.0.0.15");
@@ -208,61 +206,61 @@ fn an_address_whose_range_has_moved_to_another_pool_since_is_held_in_the_pool_of
 #[test]
 fn what_is_leased_of_objects_that_the_backup_does_not_have_is_held_with_them() {
     let sandbox = Sandbox::new();
-    sandbox.ok(&["ippool", "create", "other", "--range", "10.1.0.0/24"]);
+    sandbox.ok("ippool create other --range 10.1.0.0/24");
     let backup = backup(&sandbox);
     create_customization(&sandbox, "foo", "foo");
     let create = ["pool", "create", "lab", "--fake", "--size", "1", "--customization", "foo"];
     sandbox.ok(&create);
     let range = ["ippool", "create", "lan", "--range", "10.0.0.10"];
     sandbox.ok(&range);
-    sandbox.ok(&["ip", "claim", "lan", "db"]);
+    sandbox.ok("ip claim lan db");
     apply(&sandbox, HOST);
-    sandbox.ok(&["patch", "host", "node-1", "-p", USED]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok(&format!("patch host node-1 -p '{USED}'"));
+    sandbox.ok("reconcile --wait -q");
     let made = jsonpath(&sandbox, "cdc/foo", "{.status.clusterDeploymentRef.name}");
     held(&sandbox, &backup);
-    sandbox.ok(&["doctor"]);
+    sandbox.ok("doctor");
     create_customization(&sandbox, "foo", "foo");
     sandbox.ok(&create);
     apply(&sandbox, HOST);
-    sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
+    sandbox.ok("reconcile --wait=1h -q");
     assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].metadata.name}"), "");
     assert_eq!(jsonpath(&sandbox, "cdc/foo", "{.status.clusterDeploymentRef.name}"), made);
-    assert_eq!(sandbox.run(&["ip", "claim", "lan", "more"]).code, 6);
+    assert_eq!(sandbox.run("ip claim lan more").code, 6);
     assert!(jsonpath(&sandbox, "host/node-1", "{.metadata.annotations}").contains("mine"));
 }
 
 #[test]
 fn a_cluster_that_is_claimed_now_is_not_installed_again_by_an_older_backup() {
     let sandbox = Sandbox::new();
-    sandbox.ok(&["pool", "create", "lab", "--fake", "--size", "1", "--running-count", "1"]);
-    sandbox.ok(&["claim", "lab", "ci"]);
+    sandbox.ok("pool create lab --fake --size 1 --running-count 1");
+    sandbox.ok("claim lab ci");
     let backup = backup(&sandbox);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok("reconcile --wait -q");
     let claimed = jsonpath(&sandbox, "claim/ci", "{.spec.namespace}");
     let ran = held(&sandbox, &backup);
     let says = format!("poolctl annotate cluster {claimed} hive.openshift.io/reconcile-pause-");
     assert!(ran.err.contains(&says), "{}", ran.err);
-    sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
+    sandbox.ok("reconcile --wait=1h -q");
     assert_eq!(jsonpath(&sandbox, "claim/ci", "{.spec.namespace}"), claimed);
-    let events = sandbox.ok(&["events", &format!("cluster/{claimed}")]);
+    let events = sandbox.ok(&format!("events cluster/{claimed}"));
     assert!(!events.contains("deprovision"), "{events}");
-    sandbox.ok(&["annotate", "cluster", &claimed, "hive.openshift.io/reconcile-pause-"]);
+    sandbox.ok(&format!("annotate cluster {claimed} hive.openshift.io/reconcile-pause-"));
 }
 
 #[test]
 fn a_backup_restores_as_before_when_nothing_was_leased_since() {
     let Lab { sandbox, .. } = lab();
     let backup = backup(&sandbox);
-    let before = sandbox.ok(&["export"]);
-    sandbox.ok(&["label", "pool", "lab", "later=yes"]);
+    let before = sandbox.ok("export");
+    sandbox.ok("label pool lab later=yes");
     // What was given back since is no lease any more.
-    sandbox.ok(&["ip", "release", "db"]);
-    for options in [&["-y"][..], &["-y", "--leases-since=hold"]] {
-        let ran = sandbox.run(&[&["restore", backup.as_str()][..], options].concat());
+    sandbox.ok("ip release db");
+    for options in ["-y", "-y --leases-since=hold"] {
+        let ran = sandbox.run(&format!("restore {backup} {options}"));
         assert_eq!(ran.code, 0, "{}", ran.err);
         assert!(!ran.err.contains("warning"), "{}", ran.err);
-        assert_eq!(sandbox.ok(&["export"]), before);
+        assert_eq!(sandbox.ok("export"), before);
     }
 }
 
@@ -272,12 +270,12 @@ fn a_present_state_that_cannot_be_read_does_not_stop_a_restore() {
     let conn = rusqlite::Connection::open(sandbox.state()).unwrap();
     conn.execute_batch("UPDATE ip_pool SET body = json_set(body, '$.unknown', 1)").unwrap();
     drop(conn);
-    assert_eq!(sandbox.run(&["get", "ippool"]).code, 8);
-    let ran = sandbox.run(&["restore", &backup, "-y"]);
+    assert_eq!(sandbox.run("get ippool").code, 8);
+    let ran = sandbox.run(&format!("restore {backup} -y"));
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(ran.err.contains("what was leased after 2026-03-02T12:"), "{}", ran.err);
     assert!(ran.err.contains("poolctl ip reserve"), "{}", ran.err);
-    sandbox.ok(&["get", "ippool"]);
+    sandbox.ok("get ippool");
 }
 
 #[test]
@@ -289,50 +287,50 @@ fn a_present_state_that_is_corrupt_at_its_beginning_does_not_stop_a_restore() {
     let mut bytes = std::fs::read(sandbox.state()).unwrap();
     bytes[100..4096].fill(0x5a);
     std::fs::write(sandbox.state(), bytes).unwrap();
-    assert_eq!(sandbox.run(&["get", "ippool"]).code, 8);
-    let ran = sandbox.run(&["restore", &backup, "-y"]);
+    assert_eq!(sandbox.run("get ippool").code, 8);
+    let ran = sandbox.run(&format!("restore {backup} -y"));
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(ran.err.contains("what was leased after 2026-03-02T12:"), "{}", ran.err);
-    sandbox.ok(&["get", "ippool"]);
+    sandbox.ok("get ippool");
 }
 
 #[test]
 fn a_cluster_that_is_gone_is_given_to_nobody_though_the_backup_has_it_ready() {
     let sandbox = Sandbox::new();
-    sandbox.ok(&["pool", "create", "lab", "--fake", "--size", "1", "--running-count", "1"]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok("pool create lab --fake --size 1 --running-count 1");
+    sandbox.ok("reconcile --wait -q");
     let gone = jsonpath(&sandbox, "cluster", "{.items[*].metadata.name}");
     let backup = backup(&sandbox);
-    sandbox.ok(&["pool", "scale", "lab", "--size", "0"]);
-    sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
+    sandbox.ok("pool scale lab --size 0");
+    sandbox.ok("reconcile --wait=1h -q");
     assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].metadata.name}"), "");
     let ran = held(&sandbox, &backup);
     assert!(ran.err.contains(&format!("poolctl delete cluster {gone}, then ")), "{}", ran.err);
-    sandbox.ok(&["claim", "lab", "ci"]);
-    sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
+    sandbox.ok("claim lab ci");
+    sandbox.ok("reconcile --wait=1h -q");
     assert_ne!(jsonpath(&sandbox, "claim/ci", "{.spec.namespace}"), gone);
     // What is typed ends it.
-    sandbox.ok(&["delete", "cluster", &gone, "-y"]);
-    sandbox.ok(&["annotate", "cluster", &gone, "hive.openshift.io/reconcile-pause-"]);
-    sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
+    sandbox.ok(&format!("delete cluster {gone} -y"));
+    sandbox.ok(&format!("annotate cluster {gone} hive.openshift.io/reconcile-pause-"));
+    sandbox.ok("reconcile --wait=1h -q");
     assert!(!jsonpath(&sandbox, "cluster", "{.items[*].metadata.name}").contains(&gone));
 }
 
 #[test]
 fn a_claim_that_was_extended_and_a_cluster_that_was_paused_stay_so() {
     let sandbox = Sandbox::new();
-    sandbox.ok(&["pool", "create", "lab", "--fake", "--size", "2", "--running-count", "2"]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
-    sandbox.ok(&["claim", "lab", "ci", "--lifetime", "1h"]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok("pool create lab --fake --size 2 --running-count 2");
+    sandbox.ok("reconcile --wait -q");
+    sandbox.ok("claim lab ci --lifetime 1h");
+    sandbox.ok("reconcile --wait -q");
     let claimed = jsonpath(&sandbox, "claim/ci", "{.spec.namespace}");
     let names = jsonpath(&sandbox, "cluster", "{.items[*].metadata.name}");
     let other = names.split(' ').find(|name| *name != claimed).unwrap();
     let backup = backup(&sandbox);
-    sandbox.ok(&["extend", "ci", "--for", "9h"]);
-    sandbox.ok(&["annotate", "cluster", other, "hive.openshift.io/reconcile-pause=true"]);
+    sandbox.ok("extend ci --for 9h");
+    sandbox.ok(&format!("annotate cluster {other} hive.openshift.io/reconcile-pause=true"));
     let lifetime = jsonpath(&sandbox, "claim/ci", "{.spec.lifetime}");
-    let ran = sandbox.run(&["restore", &backup, "-y"]);
+    let ran = sandbox.run(&format!("restore {backup} -y"));
     assert_eq!(ran.code, 4, "{}", ran.err);
     assert!(ran.err.contains(&format!("cluster `{other}` is paused")), "{}", ran.err);
     assert!(ran.err.contains(&format!("cluster `{claimed}` is claimed")), "{}", ran.err);
@@ -346,8 +344,8 @@ fn a_claim_that_was_extended_and_a_cluster_that_was_paused_stay_so() {
 fn addresses_reserved_and_hosts_held_since_the_backup_stay_so() {
     let Lab { sandbox, .. } = lab();
     let backup = backup(&sandbox);
-    sandbox.ok(&["ip", "reserve", "lan", "10.0.0.13", "-q"]);
-    sandbox.ok(&["host", "hold", "node-1", "--reason", "bad fan", "-q"]);
+    sandbox.ok("ip reserve lan 10.0.0.13 -q");
+    sandbox.ok("host hold node-1 --reason 'bad fan' -q");
     let kept = || {
         let path = "{.metadata.annotations}";
         (jsonpath(&sandbox, "ippool/lan", path), jsonpath(&sandbox, "host/node-1", path))

@@ -25,7 +25,7 @@ fn installed() -> (Sandbox, String) {
     reconcile_whole(&sandbox);
     // They come back for their cluster.
     boot_hosts(&sandbox, &[1, 2, 3]);
-    sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
+    sandbox.ok("reconcile --wait=1h -q");
     assert_clusters_are_whole(&sandbox, 3, 5);
     let name = only_cluster(&sandbox);
     assert_eq!(state_of(&sandbox, "h1"), "installed");
@@ -34,16 +34,16 @@ fn installed() -> (Sandbox, String) {
 
 /// The cluster is claimed and released, and gone.
 fn released(sandbox: &Sandbox) {
-    sandbox.ok(&["claim", "metal", "ci", "-q"]);
-    sandbox.ok(&["release", "ci", "-y", "-q"]);
-    sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
+    sandbox.ok("claim metal ci -q");
+    sandbox.ok("release ci -y -q");
+    sandbox.ok("reconcile --wait=1h -q");
     assert_eq!(only_cluster(sandbox), "");
 }
 
 fn next_of(sandbox: &Sandbox, what: &str) -> String {
     let (kind, name) = what.split_once('/').unwrap();
-    let described = sandbox.ok(&["describe", kind, name]);
-    let why = sandbox.ok(&["why", what]);
+    let described = sandbox.ok(&format!("describe {kind} {name}"));
+    let why = sandbox.ok(&format!("why {what}"));
     let line =
         |text: &str| text.lines().rfind(|line| line.starts_with("Next: ")).unwrap().to_owned();
     assert_eq!(line(&described), line(&why), "{what}");
@@ -55,28 +55,28 @@ fn a_held_host_is_in_no_pick_and_says_how_it_is_let_go() {
     let sandbox = sandbox_with_rack();
     bare_metal_host(&sandbox, 3);
     boot_hosts(&sandbox, &[1, 2, 3]);
-    sandbox.ok(&["host", "hold", "n3", "--reason", "broken fan", "-q"]);
+    sandbox.ok("host hold n3 --reason 'broken fan' -q");
     reconcile_whole(&sandbox);
     assert_eq!(only_cluster(&sandbox), "");
     assert_eq!(next_of(&sandbox, "agent/h3"), "poolctl host unhold n3");
-    let why = sandbox.ok(&["why", "agent/h3"]);
+    let why = sandbox.ok("why agent/h3");
     assert!(why.contains("host n3 is held, so no cluster gets it: broken fan"), "{why}");
-    assert!(sandbox.ok(&["why", "host/n3"]).starts_with("host n3 is held: broken fan"));
-    let status = sandbox.ok(&["status"]);
+    assert!(sandbox.ok("why host/n3").starts_with("host n3 is held: broken fan"));
+    let status = sandbox.ok("status");
     assert!(status.contains("host `n3` is held: broken fan; poolctl host unhold n3"), "{status}");
     // A host more, and it is not needed; held in its cluster it stays there.
     boot_hosts(&sandbox, &[4]);
     reconcile_whole(&sandbox);
     assert_eq!(state_of(&sandbox, "h3"), "known-unbound");
     assert!(!only_cluster(&sandbox).is_empty());
-    sandbox.ok(&["host", "unhold", "n3", "-q"]);
-    sandbox.ok(&["pool", "scale", "metal", "--size", "0", "-q"]);
+    sandbox.ok("host unhold n3 -q");
+    sandbox.ok("pool scale metal --size 0 -q");
     boot_hosts(&sandbox, &[1, 2, 4]);
-    sandbox.ok(&["agent", "approve", "h4", "--revoke", "-y", "-q"]);
-    sandbox.ok(&["pool", "scale", "metal", "--size", "1", "-q"]);
+    sandbox.ok("agent approve h4 --revoke -y -q");
+    sandbox.ok("pool scale metal --size 1 -q");
     reconcile_whole(&sandbox);
     assert_eq!(jsonpath(&sandbox, "host/n3", "{.spec.consumerRef.name}"), only_cluster(&sandbox));
-    sandbox.ok(&["host", "hold", "n3", "--reason", "later", "-q"]);
+    sandbox.ok("host hold n3 --reason later -q");
     reconcile_whole(&sandbox);
     assert_eq!(jsonpath(&sandbox, "host/n3", "{.spec.consumerRef.name}"), only_cluster(&sandbox));
 }
@@ -95,20 +95,20 @@ fn hosts_without_a_controller_wait_for_somebody_who_boots_them_and_are_used_agai
         assert_eq!(state_of(&sandbox, host), "unbinding-pending-user-action");
         assert_eq!(next_of(&sandbox, &format!("agent/{host}")), boots);
     }
-    let status = sandbox.ok(&["status"]);
+    let status = sandbox.ok("status");
     let said = "3 agents (h1, h2, h3) are waiting to be booted from the discovery image: \
                 poolctl infraenv iso";
     assert!(status.contains(said), "{status}");
-    let why = sandbox.ok(&["why", "pool/metal"]);
+    let why = sandbox.ok("why pool/metal");
     assert!(why.contains("0 free, 3") && why.contains("unbinding-pending-user-action"), "{why}");
     // Said again after an hour, once.
     for hour in ["14", "15"] {
         sandbox.set_variable("POOLCTL_NOW", &format!("2026-03-02T{hour}:00:00Z"));
-        sandbox.ok(&["reconcile", "-q"]);
+        sandbox.ok("reconcile -q");
     }
-    let why = sandbox.ok(&["why", "agent/h1"]);
+    let why = sandbox.ok("why agent/h1");
     assert!(why.contains("boot it from the discovery image of InfraEnv rack"), "{why}");
-    let events = sandbox.ok(&["events", "agent/h1"]);
+    let events = sandbox.ok("events agent/h1");
     assert_eq!(events.matches("host_unbind_overdue").count(), 1, "{events}");
     boot_hosts(&sandbox, &[1, 2, 3]);
     reconcile_whole(&sandbox);
@@ -120,7 +120,7 @@ fn hosts_without_a_controller_wait_for_somebody_who_boots_them_and_are_used_agai
 fn what_is_left_running_keeps_its_name_addresses_and_hosts_until_somebody_says_otherwise() {
     let (sandbox, name) = installed();
     let preserve = json!({"spec": {"preserveOnDelete": true}}).to_string();
-    sandbox.ok(&["patch", "cluster", &name, "--type", "merge", "-p", &preserve, "-q"]);
+    sandbox.ok(&format!("patch cluster {name} --type merge -p '{preserve}' -q"));
     released(&sandbox);
     // Its hosts are retired, and all that it uses is nobody else's.
     assert_bound_once(&sandbox);
@@ -134,11 +134,11 @@ fn what_is_left_running_keeps_its_name_addresses_and_hosts_until_somebody_says_o
     let leased = || jsonpath(&sandbox, "ipclaim", "{.items[*].metadata.name}");
     assert_eq!(leased().split_whitespace().count(), 5, "{}", leased());
     assert_eq!(next_of(&sandbox, "customization/metal-a"), "poolctl customization reset metal-a");
-    assert!(sandbox.ok(&["why", "host/n3"]).contains("which was left running"));
+    assert!(sandbox.ok("why host/n3").contains("which was left running"));
     assert_eq!(next_of(&sandbox, "host/n3"), "poolctl delete agent h3");
     // Each of them is given back by what was named.
-    sandbox.ok(&["customization", "reset", "metal-a", "-q"]);
-    sandbox.ok(&["delete", "agent", "h1", "h2", "h3", "-y", "-q"]);
+    sandbox.ok("customization reset metal-a -q");
+    sandbox.ok("delete agent h1 h2 h3 -y -q");
     assert_eq!(jsonpath(&sandbox, "host/n3", "{.spec.consumerRef.name}"), "");
     let names = leased();
     let mut release = vec!["ip", "release", "-y", "-q"];
@@ -159,14 +159,14 @@ fn a_host_that_goes_on_in_a_cluster_is_not_discovered_by_mistake() {
             "consumerRef": {"apiVersion": "hive.openshift.io/v1", "kind": "ClusterDeployment",
                 "name": "left", "namespace": "left"}}});
     apply(&sandbox, &host.to_string());
-    let ran = sandbox.run(&["agent", "discover", "n9", "--infraenv", "rack"]);
+    let ran = sandbox.run("agent discover n9 --infraenv rack");
     assert!(ran.code == 4 && ran.err.contains("is kept by cluster left"), "{ran:?}");
     let free = "{\"spec\": {\"consumerRef\": null}}";
     assert!(ran.err.contains(&format!("poolctl patch host n9 -p '{free}'")), "{ran:?}");
-    sandbox.ok(&["agent", "discover", "--all", "--infraenv", "rack", "-q"]);
+    sandbox.ok("agent discover --all --infraenv rack -q");
     assert_eq!(jsonpath(&sandbox, "agent", "{.items[*].metadata.name}"), "");
-    sandbox.ok(&["patch", "host", "n9", "-p", free, "-q"]);
-    sandbox.ok(&["agent", "discover", "--all", "--infraenv", "rack", "-q"]);
+    sandbox.ok(&format!("patch host n9 -p '{free}' -q"));
+    sandbox.ok("agent discover --all --infraenv rack -q");
     assert_eq!(jsonpath(&sandbox, "agent", "{.items[*].metadata.name}"), "n9");
 }
 
@@ -176,16 +176,16 @@ fn a_host_that_does_not_come_for_its_cluster_is_named() {
     boot_hosts(&sandbox, &[1, 2, 3]);
     reconcile_whole(&sandbox);
     let cluster = format!("cluster/{}", only_cluster(&sandbox));
-    let why = sandbox.ok(&["why", &cluster]);
+    let why = sandbox.ok(&format!("why {cluster}"));
     assert!(why.contains("waits for its hosts"), "{why}");
     assert!(why.contains("host node-3 is binding: "), "{why}");
     assert_eq!(next_of(&sandbox, "agent/h3"), "poolctl events agent/h3");
     boot_hosts(&sandbox, &[1, 2]);
     sandbox.set_variable("POOLCTL_NOW", "2026-03-02T12:11:00Z");
-    sandbox.ok(&["reconcile", "-q"]);
+    sandbox.ok("reconcile -q");
     assert_eq!(state_of(&sandbox, "h3"), "disconnected-unbound");
     assert!(next_of(&sandbox, "agent/h3").contains("poolctl infraenv iso rack --address "));
-    let events = sandbox.ok(&["events", "agent/h3"]);
+    let events = sandbox.ok("events agent/h3");
     assert!(events.contains("it did not register again within 10m"), "{events}");
     // It comes late, and is taken.
     boot_hosts(&sandbox, &[1, 2, 3]);
@@ -198,7 +198,7 @@ fn a_host_that_does_not_come_for_its_cluster_is_named() {
 /// Claims of addresses, as `CLAIM=AGENT` for each that a host has.
 fn hosts_of_claims(sandbox: &Sandbox) -> Vec<String> {
     let claims: serde_json::Value =
-        serde_json::from_str(&sandbox.ok(&["get", "ipclaim", "-o", "json"])).unwrap();
+        serde_json::from_str(&sandbox.ok("get ipclaim -o json")).unwrap();
     let agent = |claim: &serde_json::Value| {
         let owners = claim["metadata"]["ownerReferences"].as_array()?;
         let agent = owners.iter().find(|owner| owner["kind"] == "Agent")?;
@@ -216,13 +216,13 @@ fn hosts_with_names_alike() -> (Sandbox, String) {
     let sandbox = sandbox_with_rack();
     for (number, name) in [(1, "a"), (2, "a-nodes"), (3, "b")] {
         boot_host_as(&sandbox, "rack", name, number, &json!({}));
-        sandbox.ok(&["agent", "approve", name, "-q"]);
+        sandbox.ok(&format!("agent approve {name} -q"));
     }
     reconcile_whole(&sandbox);
     for (number, name) in [(1, "a"), (2, "a-nodes"), (3, "b")] {
         boot_host_as(&sandbox, "rack", name, number, &json!({}));
     }
-    sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
+    sandbox.ok("reconcile --wait=1h -q");
     let cluster = only_cluster(&sandbox);
     assert_eq!(state_of(&sandbox, "a"), "installed");
     (sandbox, cluster)
@@ -239,20 +239,20 @@ fn an_address_is_its_hosts_whatever_other_hosts_and_pools_are_called() {
     };
     assert_eq!(hosts_of_claims(&sandbox), names(&["a", "a-nodes", "b"]));
     // The host leaves its cluster: when it is back its address is free, that of `a-nodes` is not.
-    sandbox.ok(&["agent", "unbind", "a", "-y", "-q"]);
+    sandbox.ok("agent unbind a -y -q");
     boot_host_as(&sandbox, "rack", "a", 1, &json!({}));
-    sandbox.ok(&["reconcile", "-q"]);
+    sandbox.ok("reconcile -q");
     assert_eq!(hosts_of_claims(&sandbox), names(&["a-nodes", "b"]));
     // The same when the node `b` is deleted with its Agent.
     let skip = "agent.agent-install.openshift.io/skip-spoke-cleanup=done";
-    sandbox.ok(&["annotate", "agent", "b", skip, "-q"]);
-    sandbox.ok(&["delete", "agent", "b", "-y", "-q"]);
-    sandbox.ok(&["reconcile", "-q"]);
+    sandbox.ok(&format!("annotate agent b {skip} -q"));
+    sandbox.ok("delete agent b -y -q");
+    sandbox.ok("reconcile -q");
     assert_eq!(hosts_of_claims(&sandbox), names(&["a-nodes"]));
     // An edit takes the address away neither from the cluster nor from the host.
     let claim = format!("{cluster}-a-nodes");
     let nobody = "{\"metadata\": {\"ownerReferences\": null, \"finalizers\": null}}";
-    sandbox.ok(&["patch", "ipclaim", &claim, "--type", "merge", "-p", nobody, "-q"]);
+    sandbox.ok(&format!("patch ipclaim {claim} --type merge -p '{nobody}' -q"));
     assert_eq!(hosts_of_claims(&sandbox), names(&["a-nodes"]));
 }
 
@@ -260,8 +260,7 @@ fn an_address_is_its_hosts_whatever_other_hosts_and_pools_are_called() {
 fn an_export_that_does_not_say_whose_an_address_is_comes_in_with_the_hosts_named() {
     let (sandbox, _) = hosts_with_names_alike();
     let before = hosts_of_claims(&sandbox);
-    let mut list: serde_json::Value =
-        serde_json::from_str(&sandbox.ok(&["export", "-o", "json"])).unwrap();
+    let mut list: serde_json::Value = serde_json::from_str(&sandbox.ok("export -o json")).unwrap();
     for item in list["items"].as_array_mut().unwrap() {
         let owners = item.pointer_mut("/metadata/ownerReferences");
         if let Some(owners) = owners.and_then(serde_json::Value::as_array_mut) {
@@ -272,7 +271,7 @@ fn an_export_that_does_not_say_whose_an_address_is_comes_in_with_the_hosts_named
     let mut moved = sandbox;
     let state = moved.path().join("moved.db").display().to_string();
     moved.set_variable("POOLCTL_STATE", &state);
-    moved.ok(&["import", &file]);
+    moved.ok(&format!("import {file}"));
     assert_eq!(hosts_of_claims(&moved), before);
 }
 
@@ -284,20 +283,20 @@ fn addresses_of_a_cluster_that_is_gone_are_free_when_the_last_host_that_left_it_
     let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
     std::fs::set_permissions(sandbox.state(), private).unwrap();
     sandbox.set_variable("POOLCTL_NOW", "2026-03-02T11:06:00Z");
-    sandbox.ok(&["release", "ci-3", "-y", "-q"]);
-    sandbox.ok(&["reconcile", "--wait=2h", "-q"]);
+    sandbox.ok("release ci-3 -y -q");
+    sandbox.ok("reconcile --wait=2h -q");
     let claims = |sandbox: &Sandbox| {
-        let names = sandbox.ok(&["get", "ipclaim", "-o", "name"]);
+        let names = sandbox.ok("get ipclaim -o name");
         names.lines().filter(|name| name.contains("metal-cns7l")).count()
     };
     // They may still run with their addresses, and nobody else is given one of them.
     assert_eq!(claims(&sandbox), 5);
-    let ran = sandbox.run(&["ip", "claim", "nodes", "metal-cns7l-a"]);
+    let ran = sandbox.run("ip claim nodes metal-cns7l-a");
     assert_eq!(ran.code, 4, "{}", ran.err);
     assert!(ran.err.contains("belongs to cluster `metal-cns7l`"), "{}", ran.err);
-    sandbox.ok(&["delete", "agent", "a", "b", "-y", "-q"]);
+    sandbox.ok("delete agent a b -y -q");
     assert_eq!(claims(&sandbox), 3);
-    sandbox.ok(&["delete", "agent", "a-nodes", "-y", "-q"]);
+    sandbox.ok("delete agent a-nodes -y -q");
     assert_eq!(claims(&sandbox), 0);
-    sandbox.ok(&["doctor"]);
+    sandbox.ok("doctor");
 }

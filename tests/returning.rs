@@ -38,10 +38,10 @@ fn state_info(lab: &Sandbox, agent: &str) -> String {
 
 /// A host was booted from its discovery image, and reports its inventory.
 fn report_booted_host(lab: &Sandbox, host: &str, mac: &str) {
-    lab.ok(&["agent", "register", "--infraenv", "rack", "--id", host, "-q"]);
+    lab.ok(&format!("agent register --infraenv rack --id {host} -q"));
     let inventory = lab.write_file("report.json", &report(host, mac));
-    lab.ok(&["agent", "report", host, "--inventory", &inventory, "-q"]);
-    lab.ok(&["reconcile", "-q"]);
+    lab.ok(&format!("agent report {host} --inventory {inventory} -q"));
+    lab.ok("reconcile -q");
 }
 
 /// A cluster of one host, which openshift-install makes.
@@ -82,21 +82,21 @@ fn hosts_that_come_back_are_wiped_before_anybody_gets_them() {
     apply_infra_env(sandbox, &json!({"poolctl.dev/wipe": "exec:eraser"}));
     rack.add_to(sandbox);
     let hosts = ["n2", "n3", "n4"];
-    sandbox.ok(&["agent", "discover", "n2", "n3", "n4", "--infraenv", "rack", "-q"]);
-    sandbox.ok(&["annotate", "host/n4", "poolctl.dev/wipe=none", "-q"]);
-    assert!(sandbox.ok(&["driver", "check"]).contains("exec:eraser"));
+    sandbox.ok("agent discover n2 n3 n4 --infraenv rack -q");
+    sandbox.ok("annotate host/n4 poolctl.dev/wipe=none -q");
+    assert!(sandbox.ok("driver check").contains("exec:eraser"));
     let iso = format!("{}/any.iso", image_server.origin());
-    sandbox.ok(&["host", "boot", "n2", "--iso", &iso, "-q"]);
-    sandbox.ok(&["host", "power", "on", "n3", "n4", "-q"]);
+    sandbox.ok(&format!("host boot n2 --iso {iso} -q"));
+    sandbox.ok("host power on n3 n4 -q");
     reconcile_until(sandbox, "known", |sandbox| {
         all_are_in_state(sandbox, &hosts, "known-unbound")
             && hosts.iter().all(|host| host_status(sandbox, host, "poweredOn") == "true")
             && host_status(sandbox, "n2", "provisioning.state") == "provisioned"
     });
     apply(sandbox, &cluster("a", 3, 0));
-    sandbox.ok(&["agent", "bind", "n2", "n3", "n4", "--cluster", "a", "-q"]);
+    sandbox.ok("agent bind n2 n3 n4 --cluster a -q");
     reconcile_until(sandbox, "installed", |sandbox| all_are_in_state(sandbox, &hosts, "installed"));
-    sandbox.ok(&["delete", "cluster", "a", "-y", "-q"]);
+    sandbox.ok("delete cluster a -y -q");
     reconcile_until(sandbox, "wiped", |sandbox| {
         all_are_in_state(sandbox, &hosts, "known-unbound")
             && hosts.iter().all(|host| host_status(sandbox, host, "poweredOn") == "false")
@@ -110,7 +110,7 @@ fn hosts_that_come_back_are_wiped_before_anybody_gets_them() {
     assert!(calls.contains("wipe default/n2 redfish") && calls.contains("wipe default/n3 redfish"));
     assert_eq!(host_status(sandbox, "n4", "wipe"), "");
     // First the image is ejected and the host powered off, then it is wiped.
-    let events = sandbox.ok(&["events", "host/n2"]);
+    let events = sandbox.ok("events host/n2");
     let after_ejection = &events[events.find("Image is ejected").unwrap()..];
     let positions = ["Host is powered off", "wipe started", "Its disks are wiped"]
         .map(|event| after_ejection.find(event).unwrap());
@@ -123,17 +123,17 @@ fn hosts_that_come_back_are_wiped_before_anybody_gets_them() {
     // A host that could not be wiped is given to nobody, and says what helps. The others are free.
     let message = "Host is held: wipe failed: disk 2 does not answer; poolctl host unhold n3";
     assert_eq!(state_info(sandbox, "n3"), message);
-    assert!(sandbox.ok(&["describe", "agent", "n3"]).contains("Next: poolctl host unhold n3"));
+    assert!(sandbox.ok("describe agent n3").contains("Next: poolctl host unhold n3"));
     apply(sandbox, &cluster("b", 1, 0));
-    let ran = sandbox.run(&["agent", "bind", "n3", "--cluster", "b"]);
+    let ran = sandbox.run("agent bind n3 --cluster b");
     assert!(ran.code == 4 && ran.err.contains("is held: wipe failed: disk 2"), "{}", ran.err);
-    sandbox.ok(&["host", "unhold", "n3", "-q"]);
+    sandbox.ok("host unhold n3 -q");
     assert_eq!(state_info(sandbox, "n3"), "Host is ready to be bound to a cluster");
     // Without its driver a host is not wiped, and is held as well.
     fs::remove_file(&eraser).unwrap();
-    sandbox.ok(&["agent", "bind", "n2", "--cluster", "b", "-q"]);
+    sandbox.ok("agent bind n2 --cluster b -q");
     reconcile_until(sandbox, "installed", |sandbox| state_of(sandbox, "n2") == "installed");
-    sandbox.ok(&["delete", "cluster", "b", "-y", "-q"]);
+    sandbox.ok("delete cluster b -y -q");
     reconcile_until(sandbox, "held", |sandbox| {
         state_info(sandbox, "n2").starts_with("Host is held: wipe failed: ")
     });
@@ -142,7 +142,7 @@ fn hosts_that_come_back_are_wiped_before_anybody_gets_them() {
         "{}",
         state_info(sandbox, "n2")
     );
-    sandbox.ok(&["doctor"]);
+    sandbox.ok("doctor");
 }
 
 #[test]
@@ -155,10 +155,10 @@ fn a_host_that_reports_is_brought_back_by_its_controller_and_used_again() {
     fs::create_dir_all(&images).unwrap();
     let url = format!("{}/images", image_server.origin());
     let settings = json!({"spec": {"isoDirectory": images, "isoURL": url}});
-    sandbox.ok(&["patch", "settings", "default", "-p", &settings.to_string(), "-q"]);
+    sandbox.ok(&format!("patch settings default -p '{settings}' -q"));
     apply_infra_env(sandbox, &json!({}));
     rack.add_to(sandbox);
-    sandbox.ok(&["label", "host/n2", "infraenvs.agent-install.openshift.io=rack", "-q"]);
+    sandbox.ok("label host/n2 infraenvs.agent-install.openshift.io=rack -q");
     reconcile_until(sandbox, "asked", |sandbox| {
         host_status(sandbox, "n2", "provisioning.state") == "available"
     });
@@ -171,10 +171,10 @@ fn a_host_that_reports_is_brought_back_by_its_controller_and_used_again() {
     assert_eq!(ran.code, 0, "{}", ran.err);
     report_booted_host(sandbox, "h2", &mac(2));
     apply(sandbox, &cluster("a", 1, 0));
-    sandbox.ok(&["agent", "bind", "h2", "--cluster", "a", "-q"]);
+    sandbox.ok("agent bind h2 --cluster a -q");
     report_booted_host(sandbox, "h2", &mac(2));
     reconcile_until(sandbox, "installed", |sandbox| state_of(sandbox, "h2") == "installed");
-    sandbox.ok(&["delete", "cluster", "a", "-y", "-q"]);
+    sandbox.ok("delete cluster a -y -q");
     reconcile_until(sandbox, "booted again", |sandbox| {
         state_of(sandbox, "h2") == "reclaiming-rebooting"
             && host_status(sandbox, "n2", "provisioning.state") == "provisioned"
@@ -185,11 +185,11 @@ fn a_host_that_reports_is_brought_back_by_its_controller_and_used_again() {
 
     // Once the host is installed again, it is not booted from that image any more.
     apply(sandbox, &installed_cluster("b"));
-    sandbox.ok(&["agent", "bind", "h2", "--cluster", "b", "-q"]);
+    sandbox.ok("agent bind h2 --cluster b -q");
     report_booted_host(sandbox, "h2", &mac(2));
     reconcile_until(sandbox, "installed again", |sandbox| state_of(sandbox, "h2") == "installed");
     for _ in 0..3 {
-        sandbox.ok(&["reconcile", "--wait", "-q"]);
+        sandbox.ok("reconcile --wait -q");
     }
     assert_eq!(jsonpath(sandbox, "host/n2", "{.spec.image}"), "");
     let power_and_media = rack.emulator.describe_machine(2);
@@ -197,7 +197,7 @@ fn a_host_that_reports_is_brought_back_by_its_controller_and_used_again() {
         power_and_media.starts_with("On ") && power_and_media.ends_with(" -"),
         "{power_and_media}"
     );
-    sandbox.ok(&["doctor"]);
+    sandbox.ok("doctor");
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn hosts_without_a_controller_wait_for_somebody_who_boots_them() {
     for (host, name, mac) in [("h1", "c", "52:54:00:bb:00:01"), ("h2", "d", "52:54:00:bb:00:02")] {
         apply(sandbox, &installed_cluster(name));
         report_booted_host(sandbox, host, mac);
-        sandbox.ok(&["agent", "bind", host, "--cluster", name, "-q"]);
+        sandbox.ok(&format!("agent bind {host} --cluster {name} -q"));
         report_booted_host(sandbox, host, mac);
     }
     let waiting_state = "installing-pending-user-action";
@@ -221,15 +221,12 @@ fn hosts_without_a_controller_wait_for_somebody_who_boots_them() {
     let (instruction, image) = message.split_once(": ").unwrap();
     assert_eq!(instruction, "Host must be booted from the image of its cluster");
     assert!(image.ends_with("agent.x86_64.iso") && Path::new(image).exists(), "{message}");
-    assert!(
-        sandbox
-            .ok(&["status"])
-            .contains("2 agents (h1, h2) are waiting to be booted for the installation")
-    );
-    assert!(sandbox.ok(&["describe", "agent", "h1"]).contains("Next: boot it as its state says"));
+    let status = sandbox.ok("status");
+    assert!(status.contains("2 agents (h1, h2) are waiting to be booted for the installation"));
+    assert!(sandbox.ok("describe agent h1").contains("Next: boot it as its state says"));
     // One host reports its progress; the other one follows from the progress of its cluster.
-    sandbox.ok(&["agent", "report", "h1", "--stage", "Writing image to disk", "-q"]);
-    sandbox.ok(&["reconcile", "-q"]);
+    sandbox.ok("agent report h1 --stage 'Writing image to disk' -q");
+    sandbox.ok("reconcile -q");
     assert_eq!(state_of(sandbox, "h1"), "installing-in-progress");
     assert_eq!(state_of(sandbox, "h2"), waiting_state);
     reconcile_until(sandbox, "going on", |sandbox| {
@@ -238,5 +235,5 @@ fn hosts_without_a_controller_wait_for_somebody_who_boots_them() {
     reconcile_until(sandbox, "installed", |sandbox| {
         ["h1", "h2"].iter().all(|host| state_of(sandbox, host) == "installed")
     });
-    sandbox.ok(&["doctor"]);
+    sandbox.ok("doctor");
 }

@@ -11,18 +11,18 @@ use crate::sandbox::{Sandbox, finish};
 fn sandbox_with_quick_pool() -> Sandbox {
     let mut sandbox = Sandbox::new();
     sandbox.set_variable("POOLCTL_NOW", "");
-    sandbox.ok(&["pool", "create", "lab", "--fake", "--size", "0"]);
+    sandbox.ok("pool create lab --fake --size 0");
     let quick = "{\"spec\": {\"annotations\": {\"poolctl.dev/fake-install-duration\": \"300ms\", \
                  \"poolctl.dev/fake-deprovision-duration\": \"100ms\"}}}";
-    sandbox.ok(&["patch", "pool", "lab", "-p", quick]);
-    sandbox.ok(&["pool", "scale", "lab", "--size", "1", "--running-count", "1"]);
-    sandbox.ok(&["reconcile", "--wait=30s", "-q"]);
+    sandbox.ok(&format!("patch pool lab -p '{quick}'"));
+    sandbox.ok("pool scale lab --size 1 --running-count 1");
+    sandbox.ok("reconcile --wait=30s -q");
     sandbox
 }
 
 /// The rows of all claims.
 fn claim_rows(sandbox: &Sandbox) -> String {
-    sandbox.ok(&["get", "claim", "--no-headers"])
+    sandbox.ok("get claim --no-headers")
 }
 
 fn pause(millis: u64) {
@@ -49,7 +49,7 @@ fn send_signal(child: &Child, signal: Signal) {
 fn run_gives_the_cluster_to_a_command_and_takes_it_back() {
     let sandbox = sandbox_with_quick_pool();
     let script = "test -r \"$KUBECONFIG\" && poolctl get claim $POOLCTL_CLAIM -o name && echo $POOLCTL_CLUSTER; umask";
-    let ran = sandbox.run(&["run", "lab", "--lifetime", "1h", "--", "sh", "-c", script]);
+    let ran = sandbox.run(&format!("run lab --lifetime 1h -- sh -c '{script}'"));
     assert_eq!(ran.code, 0, "{}", ran.err);
     let lines: Vec<&str> = ran.out.lines().collect();
     assert!(lines[0].starts_with("claim/lab-") && lines[1].starts_with("lab-"), "{}", ran.out);
@@ -60,33 +60,32 @@ fn run_gives_the_cluster_to_a_command_and_takes_it_back() {
 #[test]
 fn run_exits_as_its_command_does() {
     let sandbox = sandbox_with_quick_pool();
-    sandbox.ok(&["pool", "scale", "lab", "--size", "4", "--running-count", "4"]);
+    sandbox.ok("pool scale lab --size 4 --running-count 4");
     // Only starting them shows that these two cannot be run.
     let uninterpreted = sandbox.write_file("uninterpreted", "#!/nowhere/no-such-program\n");
     let no_program = sandbox.write_file("no-program", "echo\n");
     sandbox.shell("chmod +x $HOME/uninterpreted $HOME/no-program");
     for (command, code) in [
-        (&["sh", "-c", "exit 7"][..], 7),
-        (&["sh", "-c", "kill -9 $$"], 137),
-        (&[uninterpreted.as_str()], 127),
-        (&[no_program.as_str()], 126),
+        ("sh -c 'exit 7'", 7),
+        ("sh -c 'kill -9 $$'", 137),
+        (&*uninterpreted, 127),
+        (&*no_program, 126),
     ] {
-        let ran = sandbox.run(&[&["run", "lab", "--lifetime", "1h", "--"], command].concat());
-        assert_eq!(ran.code, code, "{command:?}: {}", ran.err);
+        let ran = sandbox.run(&format!("run lab --lifetime 1h -- {command}"));
+        assert_eq!(ran.code, code, "{command}: {}", ran.err);
     }
     assert!(claim_rows(&sandbox).lines().all(|line| line.contains("Releasing")));
     // A failure of poolctl itself is 125.
-    for arguments in [&["run", "nolab", "--", "true"][..], &["-n", "x", "run", "lab", "--", "true"]]
-    {
-        assert_eq!(sandbox.run(arguments).code, 125, "{arguments:?}");
+    for line in ["run nolab -- true", "-n x run lab -- true"] {
+        assert_eq!(sandbox.run(line).code, 125, "{line}");
     }
-    let ran = sandbox.run(&["run", "lab", "--wait", "0s", "--", "true"]);
+    let ran = sandbox.run("run lab --wait 0s -- true");
     assert!([0, 125].contains(&ran.code), "{}", ran.err);
 }
 
 /// Everything that a command could have changed.
 fn objects_and_events(sandbox: &Sandbox) -> String {
-    sandbox.all_objects() + &sandbox.ok(&["events", "-A", "-o", "json"])
+    sandbox.all_objects() + &sandbox.ok("events -A -o json")
 }
 
 /// A cluster was once claimed for a mistyped command, and destroyed.
@@ -137,10 +136,10 @@ fn run_looks_for_its_command_before_it_claims() {
 #[test]
 fn a_signal_ends_the_command_and_the_claim() {
     let sandbox = sandbox_with_quick_pool();
-    sandbox.ok(&["pool", "scale", "lab", "--size", "2", "--running-count", "2"]);
+    sandbox.ok("pool scale lab --size 2 --running-count 2");
     for (kind, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
-        let child = sandbox.start(&["run", "lab", "--lifetime", "1h", "--", "sleep", "60"]);
-        until("the command runs", || sandbox.ok(&["get", "claim"]).contains("Running"));
+        let child = sandbox.start("run lab --lifetime 1h -- sleep 60");
+        until("the command runs", || sandbox.ok("get claim").contains("Running"));
         pause(200);
         send_signal(&child, kind);
         let ran = finish(child);
@@ -151,7 +150,7 @@ fn a_signal_ends_the_command_and_the_claim() {
             claim_rows(&sandbox)
         );
         until("the claim is gone", || {
-            sandbox.ok(&["reconcile", "--wait=30s", "-q"]);
+            sandbox.ok("reconcile --wait=30s -q");
             claim_rows(&sandbox).is_empty()
         });
     }
@@ -160,13 +159,13 @@ fn a_signal_ends_the_command_and_the_claim() {
 #[test]
 fn a_killed_run_ends_with_its_lifetime() {
     let sandbox = sandbox_with_quick_pool();
-    let child = sandbox.start(&["run", "lab", "--lifetime", "2s", "--", "sleep", "1"]);
-    until("the command runs", || sandbox.ok(&["get", "claim"]).contains("Running"));
+    let child = sandbox.start("run lab --lifetime 2s -- sleep 1");
+    until("the command runs", || sandbox.ok("get claim").contains("Running"));
     send_signal(&child, Signal::KILL);
     finish(child);
     assert!(claim_rows(&sandbox).contains("Running"), "{}", claim_rows(&sandbox));
     until("the lifetime is over", || {
-        sandbox.ok(&["reconcile"]);
+        sandbox.ok("reconcile");
         !claim_rows(&sandbox).contains("Running")
     });
 }
@@ -174,16 +173,16 @@ fn a_killed_run_ends_with_its_lifetime() {
 #[test]
 fn a_claim_that_waits_in_vain_is_released_unless_it_is_kept() {
     let sandbox = Sandbox::new();
-    sandbox.ok(&["pool", "create", "lab", "--fake", "--fake-install-duration", "2h"]);
-    let ran = sandbox.run(&["claim", "lab", "ci", "--wait=5m"]);
+    sandbox.ok("pool create lab --fake --fake-install-duration 2h");
+    let ran = sandbox.run("claim lab ci --wait=5m");
     assert_eq!(ran.code, 5, "{}", ran.err);
     assert!(ran.err.contains("the claim was released"), "{}", ran.err);
     assert!(claim_rows(&sandbox).is_empty());
-    let ran = sandbox.run(&["claim", "lab", "ci", "--wait=5m", "--keep"]);
+    let ran = sandbox.run("claim lab ci --wait=5m --keep");
     assert_eq!(ran.code, 5, "{}", ran.err);
     assert!(claim_rows(&sandbox).contains("Pending (#1)"));
     // The wait ends as soon as there is a cluster.
-    let out = sandbox.ok(&["claim", "lab", "other", "--wait=5h"]);
+    let out = sandbox.ok("claim lab other --wait=5h");
     assert!(out.contains("bound to cluster/lab-") && out.contains("waited 119m"), "{out}");
 }
 
@@ -191,7 +190,7 @@ fn a_claim_that_waits_in_vain_is_released_unless_it_is_kept() {
 fn an_interrupted_wait_ends_like_its_deadline() {
     let mut sandbox = Sandbox::new();
     sandbox.set_variable("POOLCTL_NOW", "");
-    sandbox.ok(&["pool", "create", "lab", "--fake", "--fake-install-duration", "1h"]);
+    sandbox.ok("pool create lab --fake --fake-install-duration 1h");
     for (keep, kind, code) in
         [(false, Signal::INT, 130), (false, Signal::TERM, 143), (true, Signal::TERM, 143)]
     {
@@ -205,8 +204,7 @@ fn an_interrupted_wait_ends_like_its_deadline() {
         assert_eq!(ran.code, code, "{}", ran.err);
         assert_eq!(claim_rows(&sandbox).is_empty(), !keep, "{}", claim_rows(&sandbox));
     }
-    let child =
-        sandbox.start(&["wait", "claim/ci", "--for=condition=ClusterRunning", "--timeout=60s"]);
+    let child = sandbox.start("wait claim/ci --for=condition=ClusterRunning --timeout=60s");
     pause(500);
     send_signal(&child, Signal::INT);
     assert_eq!(finish(child).code, 130);

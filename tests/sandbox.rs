@@ -251,7 +251,7 @@ pub fn apply(sandbox: &Sandbox, manifest: &str) -> String {
 
 /// What `get -o jsonpath=...` prints of objects in any namespace: `KIND` or `KIND/NAME`.
 pub fn jsonpath(sandbox: &Sandbox, objects: &str, path: &str) -> String {
-    sandbox.ok(&["get", objects, "-A", "-o", &format!("jsonpath={path}")])
+    sandbox.ok(&format!("get {objects} -A -o 'jsonpath={path}'"))
 }
 
 /// Waits until nothing is left to do, and expects that a further pass would change nothing.

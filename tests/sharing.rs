@@ -71,12 +71,12 @@ fn pool(large: bool) -> (&'static str, &'static [u32]) {
     if large { ("oko-08", &LARGE) } else { ("oko-09", &SMALL) }
 }
 
-/// The inventory with those entries whose bit is set, as JSON.
+/// The inventory with those entries whose bit is set, as YAML.
 fn inventory(entries: &[u32], bits: u32) -> String {
     let mut kept = Vec::new();
     for (index, number) in entries.iter().enumerate() {
         if bits & (1 << index) != 0 {
-            kept.push(format!("{{\"name\": \"vexx-{number}\"}}"));
+            kept.push(format!("{{name: vexx-{number}}}"));
         }
     }
     if kept.is_empty() { "null".into() } else { format!("[{}]", kept.join(", ")) }
@@ -85,7 +85,7 @@ fn inventory(entries: &[u32], bits: u32) -> String {
 /// Both pools with all of their entries, and the customizations.
 fn sandbox_with_pools() -> Sandbox {
     let sandbox = Sandbox::new();
-    sandbox.ok(&["pool", "create", "none", "--fake", "--size", "0", "-q"]);
+    sandbox.ok("pool create none --fake --size 0 -q");
     let mut manifest = String::new();
     for number in LARGE.iter().chain(&SMALL[1..]) {
         manifest += &customization(*number, 0);
@@ -107,49 +107,44 @@ fn sandbox_with_pools() -> Sandbox {
     sandbox
 }
 
-fn split_words(command: &str) -> Vec<String> {
-    command.split(' ').map(str::to_owned).collect()
-}
-
 /// The command that patches these fields of a pool's spec.
-fn patch_command(pool: &str, fields: &str) -> Vec<String> {
-    let patch = format!("{{\"spec\": {{{fields}}}}}");
-    ["patch", "pool", pool, "-p", &patch, "-q"].map(str::to_owned).to_vec()
+fn patch_command(pool: &str, fields: &str) -> String {
+    format!("patch pool {pool} -p '{{spec: {{{fields}}}}}' -q")
 }
 
 /// The command of a step. `now` counts minutes since the 3rd of March.
-fn command_of(sandbox: &mut Sandbox, step: &Step, number: usize, now: &mut i64) -> Vec<String> {
+fn command_of(sandbox: &mut Sandbox, step: &Step, number: usize, now: &mut i64) -> String {
     match step {
         Step::Scale(large, size) => {
-            split_words(&format!("pool scale {} --size {size} -q", pool(*large).0))
+            format!("pool scale {} --size {size} -q", pool(*large).0)
         }
         Step::Fail(large, every) => patch_command(
             pool(*large).0,
-            &format!("\"annotations\": {{\"poolctl.dev/fake-fail-every\": \"{every}\"}}"),
+            &format!("annotations: {{poolctl.dev/fake-fail-every: \"{every}\"}}"),
         ),
         Step::Edit(entry, publish) => {
             let manifest = customization(*entry, *publish);
             let file = sandbox.write_file(&format!("{number}.yaml"), &manifest);
-            split_words(&format!("apply -qf {file}"))
+            format!("apply -qf {file}")
         }
         Step::Remove(large, bits) => {
             let (name, entries) = pool(*large);
-            patch_command(name, &format!("\"inventory\": {}", inventory(entries, *bits)))
+            patch_command(name, &format!("inventory: {}", inventory(entries, *bits)))
         }
         Step::Delete(entry) => {
-            split_words(&format!("delete cdc vexx-{entry} --ignore-not-found -q"))
+            format!("delete cdc vexx-{entry} --ignore-not-found -q")
         }
-        Step::Create(entry) => split_words(&format!(
-            "customization create vexx-{entry} --set /metadata/name=oko-{entry} -q"
-        )),
-        Step::Reset(entry) => split_words(&format!("customization reset vexx-{entry} -q")),
-        Step::Claim(large) => split_words(&format!("claim {} k{number} -q", pool(*large).0)),
-        Step::Release => split_words("delete claim --all -y -q"),
+        Step::Create(entry) => {
+            format!("customization create vexx-{entry} --set /metadata/name=oko-{entry} -q")
+        }
+        Step::Reset(entry) => format!("customization reset vexx-{entry} -q"),
+        Step::Claim(large) => format!("claim {} k{number} -q", pool(*large).0),
+        Step::Release => "delete claim --all -y -q".to_owned(),
         Step::DeleteCluster(index) => {
-            let names = sandbox.ok(&["get", "cluster", "-A", "-o", "name"]);
+            let names = sandbox.ok("get cluster -A -o name");
             match names.lines().nth(*index) {
-                Some(name) => split_words(&format!("delete {name} -y -q")),
-                None => split_words("reconcile -q"),
+                Some(name) => format!("delete {name} -y -q"),
+                None => "reconcile -q".to_owned(),
             }
         }
         Step::Minutes(minutes) => {
@@ -157,14 +152,14 @@ fn command_of(sandbox: &mut Sandbox, step: &Step, number: usize, now: &mut i64) 
             let day = 3 + *now / 1440;
             let time = format!("2026-03-{day:02}T{:02}:{:02}:00Z", *now / 60 % 24, *now % 60);
             sandbox.set_variable("POOLCTL_NOW", &time);
-            split_words("reconcile -q")
+            "reconcile -q".to_owned()
         }
     }
 }
 
 /// Customizations and names in DNS that more than one cluster has.
 fn held_twice(sandbox: &Sandbox) -> Vec<String> {
-    let json = sandbox.ok(&["get", "cluster", "-A", "-o", "json"]);
+    let json = sandbox.ok("get cluster -A -o json");
     let list: Value = serde_json::from_str(&json).unwrap();
     let mut holders: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for cluster in list["items"].as_array().unwrap() {
@@ -189,7 +184,7 @@ fn play(steps: &[Step], counts: &mut Counts) -> Result<(), TestCaseError> {
     // Some installations fail in each history.
     for (number, step) in [Step::Fail(true, 3)].iter().chain(steps).enumerate() {
         let command = command_of(&mut sandbox, step, number, &mut now);
-        let pass = split_words("reconcile -q");
+        let pass = "reconcile -q".to_owned();
         for ran in sandbox.run_together(&[command, pass.clone(), pass]) {
             let is_known_code = [0, 1, 3, 4].contains(&ran.code);
             prop_assert!(is_known_code, "{step:?}: {} {}", ran.code, ran.err);
@@ -199,14 +194,14 @@ fn play(steps: &[Step], counts: &mut Counts) -> Result<(), TestCaseError> {
         let twice = held_twice(&sandbox);
         prop_assert!(twice.is_empty(), "{step:?}: {twice:?}");
     }
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok("reconcile --wait -q");
     prop_assert!(held_twice(&sandbox).is_empty());
-    let events = sandbox.ok(&["events"]);
+    let events = sandbox.ok("events");
     for reason in ["Reserved", "Released", "ProvisionStopped", "Installed"] {
         *counts.entry(reason).or_default() += events.matches(reason).count();
     }
     // doctor may find claims whose cluster somebody has deleted, but nothing else.
-    let doctor = sandbox.run(&["doctor"]);
+    let doctor = sandbox.run("doctor");
     prop_assert!([0, 1].contains(&doctor.code), "{}{}", doctor.out, doctor.err);
     for line in doctor.out.lines().filter(|line| !line.starts_with("claims")) {
         prop_assert!(!line.contains(" wrong "), "{}{}", doctor.out, doctor.err);

@@ -17,13 +17,13 @@ fn numbers(line: &str) -> Vec<usize> {
 /// Moves everything but the InfraEnvs into a new state, which the sandbox then uses.
 fn lose_infra_envs(sandbox: &mut Sandbox) {
     let file = sandbox.path().join("moved.json").display().to_string();
-    sandbox.ok(&["export", &file, "--include-secrets", "-o", "json"]);
+    sandbox.ok(&format!("export {file} --include-secrets -o json"));
     let mut list: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
     list["items"].as_array_mut().unwrap().retain(|object| object["kind"] != "InfraEnv");
     let file = sandbox.write_file("left.json", &list.to_string());
     let state = sandbox.path().join("moved.db").display().to_string();
     sandbox.set_variable("POOLCTL_STATE", &state);
-    sandbox.ok(&["import", &file]);
+    sandbox.ok(&format!("import {file}"));
 }
 
 /// Does what a line of the cases says.
@@ -35,7 +35,7 @@ fn do_step(sandbox: &mut Sandbox, line: &str) {
             let (environment, hosts) = rest.split_once(' ').unwrap();
             for number in numbers(hosts) {
                 boot_host(sandbox, environment, number, &json!({}));
-                sandbox.ok(&["agent", "approve", &format!("h{number}"), "-q"]);
+                sandbox.ok(&format!("agent approve h{number} -q"));
             }
         }
         "report" => {
@@ -69,14 +69,14 @@ fn play(block: &str) -> Vec<String> {
     for line in steps {
         do_step(&mut sandbox, line);
     }
-    let plan_before = sandbox.run(&["plan", "--pool", "metal"]).out;
-    sandbox.ok(&["reconcile", "-q"]);
+    let plan_before = sandbox.run("plan --pool metal").out;
+    sandbox.ok("reconcile -q");
     let outputs = [
         ("plan before", plan_before),
-        ("plan", sandbox.run(&["plan", "--pool", "metal"]).out),
-        ("describe", sandbox.ok(&["describe", "pool", "metal"])),
-        ("why", sandbox.ok(&["why", "pool/metal"])),
-        ("status", sandbox.ok(&["status"])),
+        ("plan", sandbox.run("plan --pool metal").out),
+        ("describe", sandbox.ok("describe pool metal")),
+        ("why", sandbox.ok("why pool/metal")),
+        ("status", sandbox.ok("status")),
     ];
     let mut wrong = Vec::new();
     for line in expectations {
@@ -136,17 +136,17 @@ fn two_pools_that_want_the_same_hosts_share_none_and_the_short_one_says_so() {
     let (winner, short) =
         if sizes_of_pools(&sandbox)[0] == "1" { ("metal", "rival") } else { ("rival", "metal") };
     let cluster_of_winner = jsonpath(&sandbox, "cluster", "{.items[0].metadata.name}");
-    let why = sandbox.ok(&["why", &format!("pool/{short}")]);
+    let why = sandbox.ok(&format!("why pool/{short}"));
     assert!(why.contains("needs 3 master-capable agents matching rack=7; 1 free, 3"), "{why}");
     assert!(why.contains(&cluster_of_winner), "{why}");
-    assert!(sandbox.ok(&["status"]).contains("1 free, 3"));
-    let plan = sandbox.run(&["plan", "--pool", short]);
+    assert!(sandbox.ok("status").contains("1 free, 3"));
+    let plan = sandbox.run(&format!("plan --pool {short}"));
     assert!(
         plan.out.contains(&format!("clusterpool/{short}: 0 of 1 clusters: needs 3")),
         "{plan:?}"
     );
     // The hosts that the winner gives back are taken by the other, once they are booted again.
-    sandbox.ok(&["pool", "scale", winner, "--size", "0", "-q"]);
+    sandbox.ok(&format!("pool scale {winner} --size 0 -q"));
     reconcile_whole(&sandbox);
     assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].metadata.name}"), "");
     boot_hosts(&sandbox, &[1, 2, 3, 4]);
@@ -158,20 +158,18 @@ fn two_pools_that_want_the_same_hosts_share_none_and_the_short_one_says_so() {
 fn pools_that_are_scaled_at_once_take_no_host_twice() {
     for _ in 0..3 {
         let sandbox = sandbox_with_rack();
-        sandbox.ok(&["pool", "scale", "metal", "--size", "0", "-q"]);
+        sandbox.ok("pool scale metal --size 0 -q");
         apply(&sandbox, &another_pool("rival", "metal-b").replace("  size: 1\n", "  size: 0\n"));
         boot_hosts(&sandbox, &[1, 2, 3, 4, 5]);
-        sandbox.ok(&["reconcile", "-q"]);
+        sandbox.ok("reconcile -q");
         let commands = [
             "pool scale metal --size 1 -q",
             "reconcile -q",
             "pool scale rival --size 1 -q",
             "reconcile -q",
         ];
-        sandbox.run_together(
-            &commands.map(|command| command.split(' ').map(str::to_owned).collect::<Vec<_>>()),
-        );
-        sandbox.ok(&["reconcile", "-q"]);
+        sandbox.run_together(&commands);
+        sandbox.ok("reconcile -q");
         assert_clusters_are_whole(&sandbox, 3, 5);
         assert_eq!(
             sizes_of_pools(&sandbox).concat().matches('1').count(),

@@ -118,19 +118,20 @@ fn play(history: &History) {
     let sandbox = Sandbox::new();
     let mut model = Model { history: history.clone(), held: BTreeMap::new(), reserved: Vec::new() };
     let prefix = if history.v6 { "122" } else { "26" };
-    let mut create: Vec<String> =
-        ["ippool", "create", "p", "--prefix", prefix, "--allocation", history.strategy]
-            .map(str::to_owned)
-            .to_vec();
-    create.extend(["--gateway".into(), model.unusual_text(history.gateway)]);
-    for (first, last) in &history.ranges {
-        let range = format!("{}-{}", model.text(*first), model.text(*last));
-        create.extend(["--range".into(), range]);
-    }
-    sandbox.ok(&create.iter().map(String::as_str).collect::<Vec<_>>());
+    let strategy = history.strategy;
+    let gateway = model.unusual_text(history.gateway);
+    let ranges: Vec<String> = history
+        .ranges
+        .iter()
+        .map(|(first, last)| format!("--range {}-{}", model.text(*first), model.text(*last)))
+        .collect();
+    sandbox.ok(&format!(
+        "ippool create p --prefix {prefix} --allocation {strategy} --gateway {gateway} {}",
+        ranges.join(" ")
+    ));
     for step in &history.steps {
         do_step(&sandbox, &mut model, step);
-        let row = sandbox.ok(&["get", "ippool", "p", "--no-headers"]);
+        let row = sandbox.ok("get ippool p --no-headers");
         let words: Vec<&str> = row.split_whitespace().rev().take(5).collect();
         assert_eq!([words[4], words[3], words[2], words[1]].join(" "), model.counts(), "{step:?}");
     }
@@ -140,7 +141,7 @@ fn play(history: &History) {
     listed.sort_unstable();
     held.sort_unstable();
     assert_eq!(listed, held);
-    sandbox.ok(&["doctor"]);
+    sandbox.ok("doctor");
 }
 
 fn do_step(sandbox: &Sandbox, model: &mut Model, step: &Step) {
@@ -148,7 +149,7 @@ fn do_step(sandbox: &Sandbox, model: &mut Model, step: &Step) {
         Step::Claim(name) => claim_address(sandbox, model, *name, None),
         Step::Wanted(name, address) => claim_address(sandbox, model, *name, Some(*address)),
         Step::Release(name) => {
-            let ran = sandbox.run(&["ip", "release", &format!("c{name}")]);
+            let ran = sandbox.run(&format!("ip release c{name}"));
             assert_eq!(ran.code, if model.held.remove(name).is_some() { 0 } else { 3 });
         }
         Step::Reserve(first, count) => {
@@ -156,7 +157,7 @@ fn do_step(sandbox: &Sandbox, model: &mut Model, step: &Step) {
             let range = format!("{}-{}", model.unusual_text(*first), model.text(last));
             let is_in_pool =
                 model.history.ranges.iter().any(|(start, end)| first <= end && *start <= last);
-            let ran = sandbox.run(&["ip", "reserve", "p", &range, "--comment", "kept"]);
+            let ran = sandbox.run(&format!("ip reserve p {range} --comment kept"));
             assert_eq!(ran.code, if is_in_pool { 0 } else { 2 }, "{}", ran.err);
             if is_in_pool {
                 model.reserved.retain(|reserved| *reserved != (*first, last));
@@ -166,7 +167,7 @@ fn do_step(sandbox: &Sandbox, model: &mut Model, step: &Step) {
         Step::Open => {
             let Some((first, last)) = model.reserved.pop() else { return };
             let range = format!("{}-{}", model.text(first), model.text(last));
-            sandbox.ok(&["ip", "reserve", "p", &range, "--remove"]);
+            sandbox.ok(&format!("ip reserve p {range} --remove"));
         }
     }
 }

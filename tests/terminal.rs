@@ -9,8 +9,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::sandbox::{Sandbox, has_program};
 
 /// Starts a command that does not end by itself, acts meanwhile, ends it, and returns its output.
-fn output_during(sandbox: &Sandbox, arguments: &[&str], act: impl FnOnce()) -> String {
-    let mut child = sandbox.start(arguments);
+fn output_during(sandbox: &Sandbox, line: &str, act: impl FnOnce()) -> String {
+    let mut child = sandbox.start(line);
     pause(500);
     act();
     pause(600);
@@ -30,8 +30,8 @@ fn pause(millis: u64) {
 fn a_watch_shows_what_changes() {
     let sandbox = Sandbox::new();
     sandbox.create_ready_pool("lab", 1);
-    let out = output_during(&sandbox, &["get", "claim,pool", "-w"], || {
-        sandbox.ok(&["claim", "lab", "ci-17"]);
+    let out = output_during(&sandbox, "get claim,pool -w", || {
+        sandbox.ok("claim lab ci-17");
     });
     let words: Vec<Vec<&str>> = out.lines().map(|line| line.split_whitespace().collect()).collect();
     let headers = words.iter().filter(|line| line.first() == Some(&"NAME")).count();
@@ -39,19 +39,15 @@ fn a_watch_shows_what_changes() {
     assert!(words.iter().any(|line| line.starts_with(&["ci-17", "lab", "Running"])), "{out}");
     assert_eq!(words.iter().filter(|line| line.first() == Some(&"lab")).count(), 2, "{out}");
     // The same with names, and with documents.
-    let out = output_during(&sandbox, &["get", "claim", "-w", "-o", "name"], || {
-        sandbox.ok(&["label", "claim", "ci-17", "a=b"]);
+    let out = output_during(&sandbox, "get claim -w -o name", || {
+        sandbox.ok("label claim ci-17 a=b");
         pause(300);
-        sandbox.ok(&["release", "ci-17"]);
+        sandbox.ok("release ci-17");
     });
     assert_eq!(out, "claim/ci-17\n".repeat(3), "{out}");
-    let out = output_during(
-        &sandbox,
-        &["get", "pool", "lab", "-w", "-o", "jsonpath={.spec.size} "],
-        || {
-            sandbox.ok(&["pool", "scale", "lab", "--size", "2"]);
-        },
-    );
+    let out = output_during(&sandbox, "get pool lab -w -o 'jsonpath={.spec.size} '", || {
+        sandbox.ok("pool scale lab --size 2");
+    });
     assert!(out.starts_with("1 2"), "{out}");
 }
 
@@ -59,9 +55,9 @@ fn a_watch_shows_what_changes() {
 fn events_are_followed() {
     let sandbox = Sandbox::new();
     sandbox.create_ready_pool("lab", 1);
-    let out = output_during(&sandbox, &["events", "-f", "claim/ci-17"], || {
-        sandbox.ok(&["claim", "lab", "ci-17"]);
-        sandbox.ok(&["label", "pool", "lab", "a=b"]);
+    let out = output_during(&sandbox, "events -f claim/ci-17", || {
+        sandbox.ok("claim lab ci-17");
+        sandbox.ok("label pool lab a=b");
     });
     let reasons: Vec<&str> =
         out.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
@@ -108,8 +104,7 @@ fn a_wait_draws_a_bar_on_a_terminal_and_lines_elsewhere() {
 fn installing() -> Sandbox {
     let mut sandbox = Sandbox::new();
     sandbox.set_variable("POOLCTL_NOW", "");
-    let create = ["pool", "create", "lab", "--fake", "--fake-install-duration", "1s"];
-    sandbox.ok(&[&create[..], &["--running-count", "1"]].concat());
+    sandbox.ok("pool create lab --fake --fake-install-duration 1s --running-count 1");
     sandbox
 }
 
@@ -137,12 +132,12 @@ fn what_is_typed_for_a_secret_is_not_shown() {
         terminal(&sandbox, "hunter2\\n", "poolctl secret create creds --prompt password");
     assert_eq!(code, 0, "{shown}");
     assert!(shown.contains("password: ") && !shown.contains("hunter2"), "{shown:?}");
-    assert_eq!(sandbox.ok(&["extract", "secret/creds", "--to=-"]), "hunter2\n");
+    assert_eq!(sandbox.ok("extract secret/creds --to=-"), "hunter2\n");
     // Without a terminal the refusal names another way.
-    let ran = sandbox.run(&["secret", "create", "other", "--prompt", "password"]);
+    let ran = sandbox.run("secret create other --prompt password");
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("--from-file=KEY=-"), "{}", ran.err);
-    assert_eq!(sandbox.run(&["secret", "create", "x", "--from-literal=a=b"]).code, 2);
+    assert_eq!(sandbox.run("secret create x --from-literal=a=b").code, 2);
 }
 
 #[test]
@@ -153,7 +148,7 @@ fn a_loss_is_asked_for_at_a_terminal() {
     let sandbox = Sandbox::new();
     sandbox.create_ready_pool("lab", 1);
     let name = sandbox.path().join("b.db").display().to_string();
-    sandbox.ok(&["backup", &name]);
+    sandbox.ok(&format!("backup {name}"));
     let (code, shown) = terminal(&sandbox, "n\\n", &format!("poolctl restore {name}"));
     assert_eq!(code, 1, "{shown}");
     assert!(shown.contains("Go on? [y/N]") && shown.contains("nothing was changed"), "{shown}");

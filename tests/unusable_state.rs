@@ -32,8 +32,8 @@ fn sandbox_with_state(bytes: &[u8]) -> Sandbox {
 /// The bytes of a usable state.
 fn usable_state() -> Vec<u8> {
     let sandbox = Sandbox::new();
-    sandbox.ok(&["pool", "create", "lab", "--fake", "-q"]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok("pool create lab --fake -q");
+    sandbox.ok("reconcile --wait -q");
     let connection = rusqlite::Connection::open(sandbox.state()).unwrap();
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
     drop(connection);
@@ -124,7 +124,7 @@ fn a_state_of_another_user_is_refused() {
         return;
     }
     let sandbox = Sandbox::new();
-    sandbox.ok(&["pool", "create", "lab", "--fake", "-q"]);
+    sandbox.ok("pool create lab --fake -q");
     sandbox.shell("chmod 755 $HOME; cp $(command -v poolctl) $HOME/p; chmod 755 $HOME/p");
     let other = "setpriv --reuid=65534 --regid=65534 --clear-groups";
     for command in ["get pool", "claim lab", "pool create x --fake"] {
@@ -143,12 +143,12 @@ fn a_read_only_state_is_refused() {
         return;
     }
     let sandbox = Sandbox::new();
-    sandbox.ok(&["pool", "create", "lab", "--fake", "-q"]);
+    sandbox.ok("pool create lab --fake -q");
     let script = "mount --bind $HOME $HOME && mount -o remount,bind,ro $HOME && poolctl pool scale lab --size 5";
     let ran = sandbox.shell(&format!("unshare -m sh -c '{script}'"));
     assert_eq!(ran.code, 8, "{}{}", ran.out, ran.err);
     assert!(ran.err.contains("read-only"), "{}", ran.err);
-    assert!(sandbox.ok(&["get", "pool"]).contains("lab   1"));
+    assert!(sandbox.ok("get pool").contains("lab   1"));
 }
 
 /// Commands that change a state, that only read it, and that copy it.
@@ -167,7 +167,7 @@ const STATE_COMMANDS: [&str; 9] = [
 fn sandbox_with_claim_and_backup() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.create_ready_pool("lab", 2);
-    sandbox.ok(&["claim", "lab", "c", "-q"]);
+    sandbox.ok("claim lab c -q");
     assert_eq!(sandbox.shell("poolctl backup $HOME/backup.db").code, 0);
     sandbox
 }
@@ -211,8 +211,8 @@ fn a_state_with_two_hard_links_is_refused_by_either_name() {
     }
     std::fs::remove_file(link).unwrap();
     assert_eq!(sandbox.all_objects(), before);
-    sandbox.ok(&["claim", "lab", "d", "-q"]);
-    sandbox.ok(&["release", "c", "-q"]);
+    sandbox.ok("claim lab d -q");
+    sandbox.ok("release c -q");
 }
 
 #[test]
@@ -260,9 +260,9 @@ fn run_sql(sandbox: &Sandbox, sql: &str) {
 #[test]
 fn a_pool_that_cannot_be_read_is_not_said_to_be_absent() {
     let sandbox = Sandbox::new();
-    sandbox.ok(&["pool", "create", "lab", "--fake", "-q"]);
+    sandbox.ok("pool create lab --fake -q");
     run_sql(&sandbox, "UPDATE pool SET body = json_set(body, '$.spec.labels', 5)");
-    let ran = sandbox.run(&["describe", "pool", "other"]);
+    let ran = sandbox.run("describe pool other");
     assert_eq!(ran.code, 8, "{}", ran.err);
     assert!(ran.err.contains("a row of table pool cannot be read"), "{}", ran.err);
 }
@@ -270,9 +270,9 @@ fn a_pool_that_cannot_be_read_is_not_said_to_be_absent() {
 #[test]
 fn a_cluster_whose_annotations_cannot_be_read_is_not_driven_without_them() {
     let sandbox = Sandbox::new();
-    sandbox.ok(&["pool", "create", "lab", "--fake", "--size", "1", "-q"]);
+    sandbox.ok("pool create lab --fake --size 1 -q");
     run_sql(&sandbox, "UPDATE cluster_body SET body = json_set(body, '$.metadata.labels', 5)");
-    let ran = sandbox.run(&["reconcile"]);
+    let ran = sandbox.run("reconcile");
     assert_eq!(ran.code, 8, "{}", ran.err);
     assert!(ran.err.contains("the metadata of cluster `lab-"), "{}", ran.err);
 }

@@ -12,13 +12,12 @@ fn counts<const N: usize>(sandbox: &Sandbox, pool: &str, fields: [&str; N]) -> [
 fn a_lower_max_size_deletes_nothing() {
     let sandbox = Sandbox::new();
     sandbox.create_ready_pool("lab", 4);
-    sandbox.ok(&["claim", "lab", "k", "-q"]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok("claim lab k -q");
+    sandbox.ok("reconcile --wait -q");
     // Stale clusters stay, too, because they could not be replaced.
-    let lower = r#"{"spec": {"maxSize": 2, "baseDomain": "other.example.com"}}"#;
-    sandbox.ok(&["patch", "pool", "lab", "-p", lower]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok("patch pool lab -p '{spec: {maxSize: 2, baseDomain: other.example.com}}'");
+    sandbox.ok("reconcile --wait -q");
+    sandbox.ok("reconcile --wait -q");
     assert_eq!(counts(&sandbox, "lab", ["ready", "claimed", "deleting"]), [4, 1, 0]);
     let why = jsonpath(
         &sandbox,
@@ -27,8 +26,8 @@ fn a_lower_max_size_deletes_nothing() {
     );
     assert_eq!(why, "MaxCapacity");
     // A cluster that is released is not replaced.
-    sandbox.ok(&["release", "k", "-q"]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok("release k -q");
+    sandbox.ok("reconcile --wait -q");
     assert_eq!(counts(&sandbox, "lab", ["ready", "claimed", "installing"]), [4, 0, 0]);
 }
 
@@ -55,16 +54,16 @@ fn all_clusters_of_a_pool_at_its_max_size_are_replaced_one_at_a_time() {
             inventory.join(", ")
         ),
     );
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok("reconcile --wait -q");
     assert_eq!(counts(&sandbox, "oko", ["ready", "stale"]), [17, 0]);
-    sandbox.ok(&["patch", "pool", "oko", "-p", r#"{"spec": {"imageSetRef": {"name": "new"}}}"#]);
+    sandbox.ok("patch pool oko -p '{spec: {imageSetRef: {name: new}}}'");
     for replaced in 1..=17 {
         // However many passes there are, sixteen stay.
         for _ in 0..4 {
             let [ready, deleting] = counts(&sandbox, "oko", ["ready", "deleting"]);
             let [installing, stale] = counts(&sandbox, "oko", ["installing", "stale"]);
             assert_eq!((ready, deleting + installing, stale), (16, 1, 17 - replaced));
-            sandbox.ok(&["reconcile", "-q"]);
+            sandbox.ok("reconcile -q");
         }
         // Its customization is free once it is destroyed; then the next one is made with it.
         let stale_before = counts(&sandbox, "oko", ["stale"]);
@@ -79,7 +78,7 @@ fn all_clusters_of_a_pool_at_its_max_size_are_replaced_one_at_a_time() {
             passes += 1;
         }
     }
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok("reconcile --wait -q");
     assert_eq!(counts(&sandbox, "oko", ["ready", "stale", "deleting"]), [17, 0, 0]);
 }
 
@@ -87,11 +86,10 @@ fn all_clusters_of_a_pool_at_its_max_size_are_replaced_one_at_a_time() {
 fn sandbox_with_claim() -> Sandbox {
     let mut sandbox = Sandbox::new();
     sandbox.set_variable("POOLCTL_NOW", "");
-    let create = "pool create lab --fake --fake-install-duration 1s --size 1 --running-count 1 -q";
-    sandbox.ok(&create.split(' ').collect::<Vec<_>>());
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
-    sandbox.ok(&["claim", "lab", "k", "--lifetime", "2h", "-q"]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok("pool create lab --fake --fake-install-duration 1s --size 1 --running-count 1 -q");
+    sandbox.ok("reconcile --wait -q");
+    sandbox.ok("claim lab k --lifetime 2h -q");
+    sandbox.ok("reconcile --wait -q");
     sandbox
 }
 
@@ -110,13 +108,13 @@ fn jump_with(sandbox: &Sandbox, forward: &str, back: &str) {
         assert_eq!(ran.code, 0, "{moment}: {}", ran.err);
         let claim = jsonpath(sandbox, "claim/k", "{.metadata.deletionTimestamp}");
         let cluster = jsonpath(sandbox, "cluster", "{.items[*].metadata.deletionTimestamp}");
-        assert_eq!((&*claim, cluster.trim()), ("", ""), "{moment} {}", sandbox.ok(&["events"]));
+        assert_eq!((&*claim, cluster.trim()), ("", ""), "{moment} {}", sandbox.ok("events"));
     }
     assert_eq!(jsonpath(sandbox, "cluster", "{.items[*].metadata.name}"), before);
-    let events = sandbox.ok(&["events"]);
+    let events = sandbox.ok("events");
     assert!(events.contains("ClockJumped") && !events.contains("Expired"), "{events}");
     // The claim still ends in two hours.
-    let left = sandbox.ok(&["get", "claim", "k", "--no-headers"]);
+    let left = sandbox.ok("get claim k --no-headers");
     assert!(left.contains("119m") || left.contains("2h"), "{left}");
 }
 
@@ -140,12 +138,12 @@ fn a_stray_rehearsed_clock_ends_no_claim() {
 fn a_schedule_survives_a_clock_that_went_a_year_ahead_and_came_back() {
     let mut sandbox = Sandbox::new();
     sandbox.set_variable("POOLCTL_NOW", "2026-03-02T05:00:00Z");
-    sandbox.ok(&["pool", "create", "lab", "--fake", "--size", "0", "-q"]);
+    sandbox.ok("pool create lab --fake --size 0 -q");
     let schedule = "poolctl.dev/schedule=0 6 * * * size=2\n0 20 * * * size=0";
-    sandbox.ok(&["annotate", "pool/lab", schedule, "-q"]);
+    sandbox.ok(&format!("annotate pool/lab '{schedule}' -q"));
     for (time, size) in [("2027-03-02T21:00:00Z", "0"), ("2026-03-03T06:00:00Z", "2")] {
         sandbox.set_variable("POOLCTL_NOW", time);
-        sandbox.ok(&["reconcile", "-q"]);
+        sandbox.ok("reconcile -q");
         assert_eq!(jsonpath(&sandbox, "pool/lab", "{.spec.size}"), size, "{time}");
     }
 }

@@ -16,29 +16,29 @@ fn a_backup_can_be_put_back() {
     sandbox.create_ready_pool("lab", 2);
     let file = sandbox.path().join("backup.db");
     let name = file.display().to_string();
-    sandbox.ok(&["backup", &name]);
+    sandbox.ok(&format!("backup {name}"));
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-    let before = sandbox.ok(&["export"]);
-    sandbox.ok(&["label", "pool", "lab", "later=yes"]);
+    let before = sandbox.ok("export");
+    sandbox.ok("label pool lab later=yes");
     // Without a terminal nobody can be asked.
-    let ran = sandbox.run(&["restore", &name]);
+    let ran = sandbox.run(&format!("restore {name}"));
     assert_eq!(ran.code, 2, "{}", ran.err);
     assert!(ran.err.contains(&format!("poolctl restore {name} -y")), "{}", ran.err);
-    let ran = sandbox.run(&["restore", &name, "-y"]);
+    let ran = sandbox.run(&format!("restore {name} -y"));
     assert_eq!(ran.code, 0, "{}", ran.err);
-    assert_eq!(sandbox.ok(&["export"]), before);
+    assert_eq!(sandbox.ok("export"), before);
     // The former state is kept.
     let kept = path_of_kept_state(&ran.err);
-    assert!(sandbox.ok(&["--state", &kept, "get", "pool", "-o", "yaml"]).contains("later"));
+    assert!(sandbox.ok(&format!("--state {kept} get pool -o yaml")).contains("later"));
     // Each restore keeps it under a name of its own.
-    let ran = sandbox.run(&["restore", &name, "-y"]);
+    let ran = sandbox.run(&format!("restore {name} -y"));
     assert!(ran.code == 0 && !ran.err.contains(&format!("{kept}\n")), "{}", ran.err);
     // A backup can also be restored where there was no state.
     let absent = sandbox.path().join("new/state.db").display().to_string();
-    let ran = sandbox.run(&["--state", &absent, "restore", &name]);
+    let ran = sandbox.run(&format!("--state {absent} restore {name}"));
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(ran.err.contains("is not known: there is no state"), "{}", ran.err);
-    assert_eq!(sandbox.ok(&["--state", &absent, "export"]), before);
+    assert_eq!(sandbox.ok(&format!("--state {absent} export")), before);
 }
 
 #[test]
@@ -46,19 +46,19 @@ fn restore_is_refused_while_jobs_run_and_names_the_jobs_that_it_forgets() {
     let sandbox = Sandbox::new();
     sandbox.create_ready_pool("lab", 1);
     let name = sandbox.path().join("backup.db").display().to_string();
-    sandbox.ok(&["backup", &name]);
-    sandbox.ok(&["pool", "scale", "lab", "--size", "2"]);
-    let ran = sandbox.run(&["restore", &name, "-y"]);
+    sandbox.ok(&format!("backup {name}"));
+    sandbox.ok("pool scale lab --size 2");
+    let ran = sandbox.run(&format!("restore {name} -y"));
     assert_eq!(ran.code, 4, "{}", ran.err);
     assert!(
         ran.err.contains("the state has 1 running job, such as provision of cluster"),
         "{}",
         ran.err
     );
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok("reconcile --wait -q");
     // A folder that a job left, of which the backup knows nothing.
     std::fs::create_dir_all(sandbox.path().join("jobs/0123-left")).unwrap();
-    let ran = sandbox.run(&["restore", &name, "-y", "--leases-since=hold"]);
+    let ran = sandbox.run(&format!("restore {name} -y --leases-since=hold"));
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(ran.err.contains("job `0123-left` ran after the backup"), "{}", ran.err);
 }
@@ -67,43 +67,44 @@ fn restore_is_refused_while_jobs_run_and_names_the_jobs_that_it_forgets() {
 fn a_file_that_is_no_backup_is_not_restored_and_no_other_file_is_overwritten() {
     let sandbox = Sandbox::new();
     sandbox.create_ready_pool("lab", 1);
-    let before = sandbox.ok(&["export"]);
+    let before = sandbox.ok("export");
     let notes = sandbox.write_file("notes.txt", "mine");
-    for (arguments, code) in [
-        (["restore", &notes], 8),
-        (["restore", "/nowhere"], 3),
-        (["backup", &notes], 4),
-        (["backup", &sandbox.state().display().to_string()], 4),
-        (["backup", "/nowhere/b.db"], 1),
+    let state = sandbox.state().display().to_string();
+    for (command, file, code) in [
+        ("restore", &*notes, 8),
+        ("restore", "/nowhere", 3),
+        ("backup", &*notes, 4),
+        ("backup", &*state, 4),
+        ("backup", "/nowhere/b.db", 1),
     ] {
-        let ran = sandbox.run(&[&arguments[..], &["-y"]].concat());
-        assert_eq!(ran.code, code, "{arguments:?}: {}", ran.err);
+        let ran = sandbox.run(&format!("{command} {file} -y"));
+        assert_eq!(ran.code, code, "{command} {file}: {}", ran.err);
     }
     assert_eq!(std::fs::read_to_string(&notes).unwrap(), "mine");
-    assert_eq!(sandbox.ok(&["export"]), before);
+    assert_eq!(sandbox.ok("export"), before);
     // Nor is a backup restored that was cut short.
     let name = sandbox.path().join("backup.db");
-    sandbox.ok(&["backup", &name.display().to_string()]);
+    sandbox.ok(&format!("backup {}", name.display()));
     let bytes = std::fs::read(&name).unwrap();
     std::fs::write(&name, &bytes[..bytes.len() / 2]).unwrap();
-    let ran = sandbox.run(&["restore", &name.display().to_string(), "-y"]);
+    let ran = sandbox.run(&format!("restore {} -y", name.display()));
     assert_eq!(ran.code, 8, "{}", ran.err);
     // A broken state is kept under another name; a file that never was a state is left alone.
     let backup = format!("{}2", name.display());
-    sandbox.ok(&["backup", &backup]);
+    sandbox.ok(&format!("backup {backup}"));
     let rubbish =
         sandbox.write_file("other.db", "rubbish that is longer than a header of SQLite, all of it");
-    assert_eq!(sandbox.run(&["--state", &rubbish, "restore", &backup, "-y"]).code, 8);
+    assert_eq!(sandbox.run(&format!("--state {rubbish} restore {backup} -y")).code, 8);
     assert!(std::fs::read_to_string(&rubbish).unwrap().contains("rubbish"));
     let folder = sandbox.path().display().to_string();
-    assert_eq!(sandbox.run(&["--state", &folder, "restore", &backup, "-y"]).code, 8);
+    assert_eq!(sandbox.run(&format!("--state {folder} restore {backup} -y")).code, 8);
     sandbox.shell("rm $POOLCTL_STATE-wal; truncate -s 5000 $POOLCTL_STATE");
-    assert_eq!(sandbox.run(&["get", "pool"]).code, 8);
-    let ran = sandbox.run(&["restore", &backup, "-y"]);
+    assert_eq!(sandbox.run("get pool").code, 8);
+    let ran = sandbox.run(&format!("restore {backup} -y"));
     assert_eq!(ran.code, 0, "{}", ran.err);
     // What was leased after the backup is not known; the time of the backup is said.
     assert!(ran.err.contains("what was leased after 2026-03-02T12:"), "{}", ran.err);
-    assert_eq!(sandbox.ok(&["export"]), before);
+    assert_eq!(sandbox.ok("export"), before);
     assert_eq!(std::fs::metadata(path_of_kept_state(&ran.err)).unwrap().len(), 5000);
 }
 
@@ -112,14 +113,14 @@ fn a_backup_replaces_no_state_that_somebody_uses() {
     let sandbox = Sandbox::new();
     sandbox.create_ready_pool("lab", 1);
     let other_state = sandbox.path().join("b.db").display().to_string();
-    sandbox.ok(&["--state", &other_state, "pool", "create", "theirs", "--fake"]);
-    assert_eq!(sandbox.run(&["backup", &other_state]).code, 4);
-    assert!(sandbox.ok(&["--state", &other_state, "get", "pool"]).contains("theirs"));
+    sandbox.ok(&format!("--state {other_state} pool create theirs --fake"));
+    assert_eq!(sandbox.run(&format!("backup {other_state}")).code, 4);
+    assert!(sandbox.ok(&format!("--state {other_state} get pool")).contains("theirs"));
     // Two states in one folder do not share the copies of their clusters.
-    sandbox.ok(&["--state", &other_state, "reconcile", "--wait", "-q"]);
-    let cluster = sandbox.ok(&["--state", &other_state, "get", "cluster", "-qo", "name"]);
-    sandbox.ok(&["--state", &other_state, "kubeconfig", cluster.trim()]);
-    sandbox.ok(&["doctor", "--fix"]);
+    sandbox.ok(&format!("--state {other_state} reconcile --wait -q"));
+    let cluster = sandbox.ok(&format!("--state {other_state} get cluster -qo name"));
+    sandbox.ok(&format!("--state {other_state} kubeconfig {}", cluster.trim()));
+    sandbox.ok("doctor --fix");
     assert!(sandbox.shell("ls $HOME/b.db.clusters/*/kubeconfig").code == 0);
 }
 
@@ -129,8 +130,7 @@ fn backup_path(sandbox: &Sandbox, number: usize) -> String {
 
 /// How many values the claims and clusters of a state have at a path.
 fn count_values(sandbox: &Sandbox, state: &str, path: &str) -> usize {
-    let output = format!("jsonpath={path}");
-    let values = sandbox.ok(&["--state", state, "get", "claim,cluster", "-o", &output]);
+    let values = sandbox.ok(&format!("--state {state} get claim,cluster -o 'jsonpath={path}'"));
     values.split_whitespace().count()
 }
 
@@ -141,9 +141,8 @@ fn a_backup_is_consistent_while_others_write() {
     sandbox.create_ready_pool("lab", 20);
     let mut commands = Vec::new();
     for number in 0..20 {
-        let claim = format!("c{number}");
-        commands.push(["claim", "lab", &claim].map(str::to_owned).to_vec());
-        commands.push(vec!["backup".to_owned(), backup_path(&sandbox, number)]);
+        commands.push(format!("claim lab c{number}"));
+        commands.push(format!("backup {}", backup_path(&sandbox, number)));
     }
     assert!(sandbox.run_together(&commands).iter().all(|ran| ran.code == 0));
     for number in 0..20 {
@@ -153,7 +152,7 @@ fn a_backup_is_consistent_while_others_write() {
         let claims_of_clusters =
             count_values(&sandbox, &name, "{.items[*].spec.clusterPoolRef.claimName}");
         assert_eq!(clusters_of_claims, claims_of_clusters, "{name}");
-        let ran = sandbox.run(&["--state", &name, "doctor"]);
+        let ran = sandbox.run(&format!("--state {name} doctor"));
         assert!(
             !ran.out.contains("constraints  wrong") && !ran.out.contains("links        wrong"),
             "{}",
@@ -166,12 +165,12 @@ fn a_backup_is_consistent_while_others_write() {
 fn doctor_finds_what_is_wrong_and_puts_it_right() {
     let sandbox = Sandbox::new();
     create_customization(&sandbox, "foo", "one");
-    sandbox.ok(&["pool", "create", "lab", "--fake", "--customization", "foo"]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
-    sandbox.ok(&["claim", "lab", "ci"]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
-    sandbox.ok(&["kubeconfig", "ci"]);
-    let ran = sandbox.run(&["doctor"]);
+    sandbox.ok("pool create lab --fake --customization foo");
+    sandbox.ok("reconcile --wait -q");
+    sandbox.ok("claim lab ci");
+    sandbox.ok("reconcile --wait -q");
+    sandbox.ok("kubeconfig ci");
+    let ran = sandbox.run("doctor");
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     let states: Vec<&str> =
         ran.out.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1)).collect();
@@ -191,7 +190,7 @@ fn doctor_finds_what_is_wrong_and_puts_it_right() {
     let script = "cd $HOME; touch theirs; chmod 644 theirs; ln -s $HOME/theirs clusters/gone/link;
         ln -s $HOME clusters/gone/all; mkdir clusters/open; chmod 777 clusters/open";
     assert_eq!(sandbox.shell(script).code, 0);
-    let ran = sandbox.run(&["doctor"]);
+    let ran = sandbox.run("doctor");
     assert_eq!(ran.code, 1, "{}", ran.out);
     for part in [
         "Lease restored for cluster lab-",
@@ -204,26 +203,26 @@ fn doctor_finds_what_is_wrong_and_puts_it_right() {
         assert!(ran.out.contains(part), "{part}: {}", ran.out);
     }
     // The folder of a job stays: it may be all that is known of machines that run.
-    let ran = sandbox.run(&["doctor", "--fix"]);
+    let ran = sandbox.run("doctor --fix");
     assert_eq!((ran.code, ran.out.matches("wrong").count()), (1, 1), "{}", ran.out);
     assert!(sandbox.path().join("jobs/gone").exists() && sandbox.path().join("theirs").exists());
     assert_eq!(sandbox.shell("stat -c %a $HOME/theirs").out, "644\n");
     std::fs::remove_dir(sandbox.path().join("jobs/gone")).unwrap();
     assert!(ran.out.matches("fixed").count() >= 5, "{}", ran.out);
-    assert_eq!(sandbox.run(&["doctor"]).code, 0);
+    assert_eq!(sandbox.run("doctor").code, 0);
     assert!(!jsonpath(&sandbox, "claim", "{.items[*].spec.namespace}").is_empty());
-    assert!(sandbox.ok(&["get", "cdc"]).contains("Reserved"));
+    assert!(sandbox.ok("get cdc").contains("Reserved"));
 }
 
 #[test]
 fn doctor_finds_rows_that_point_nowhere_and_work_that_nobody_does() {
     let mut sandbox = Sandbox::new();
-    sandbox.ok(&["pool", "create", "lab", "--fake"]);
+    sandbox.ok("pool create lab --fake");
     let connection = rusqlite::Connection::open(sandbox.state()).unwrap();
     connection.execute_batch("PRAGMA foreign_keys = 0; DELETE FROM cluster_body; INSERT INTO secret VALUES (99, 'a', x'62')").unwrap();
     drop(connection);
     sandbox.set_variable("POOLCTL_NOW", "2026-03-02T14:00:00Z");
-    let ran = sandbox.run(&["doctor", "--fix"]);
+    let ran = sandbox.run("doctor --fix");
     assert_eq!(ran.code, 1, "{}", ran.out);
     for part in
         ["has no document", "a row of secret points to a row of secret_object", "does cron run"]
@@ -235,12 +234,12 @@ fn doctor_finds_rows_that_point_nowhere_and_work_that_nobody_does() {
 #[test]
 fn doctor_finds_hosts_that_belong_to_nothing() {
     let sandbox = Sandbox::new();
-    sandbox.ok(&["apply", "-qf", "examples/agents/rack.yaml"]);
-    sandbox.ok(&["apply", "-qf", "examples/agents/cluster.yaml"]);
+    sandbox.ok("apply -qf examples/agents/rack.yaml");
+    sandbox.ok("apply -qf examples/agents/cluster.yaml");
     for host in ["node-1", "node-2", "node-3"] {
-        sandbox.ok(&["agent", "register", "--infraenv", "rack", "--id", host, "-q"]);
+        sandbox.ok(&format!("agent register --infraenv rack --id {host} -q"));
     }
-    assert_eq!(sandbox.run(&["doctor"]).code, 0);
+    assert_eq!(sandbox.run("doctor").code, 0);
     let connection = rusqlite::Connection::open(sandbox.state()).unwrap();
     connection
         .execute_batch(
@@ -253,7 +252,7 @@ fn doctor_finds_hosts_that_belong_to_nothing() {
         )
         .unwrap();
     drop(connection);
-    let ran = sandbox.run(&["doctor"]);
+    let ran = sandbox.run("doctor");
     assert_eq!(ran.code, 1, "{}", ran.out);
     for part in [
         "agent `default/node-1` is bound to cluster `gone`, which does not exist: \
@@ -268,13 +267,13 @@ fn doctor_finds_hosts_that_belong_to_nothing() {
         assert!(ran.out.contains(part), "{part}: {}", ran.out);
     }
     // The commands that doctor names help.
-    sandbox.ok(&["agent", "unbind", "node-1", "node-2"]);
-    sandbox.ok(&["label", "agent", "node-3", "agent-install.openshift.io/bmh-"]);
-    sandbox.ok(&["infraenv", "create", "rack", "--pull-secret", "rack-pull-secret"]);
+    sandbox.ok("agent unbind node-1 node-2");
+    sandbox.ok("label agent node-3 agent-install.openshift.io/bmh-");
+    sandbox.ok("infraenv create rack --pull-secret rack-pull-secret");
     let ran = sandbox.shell("poolctl get cluster edge -o yaml | poolctl apply -qf -");
     assert_eq!(ran.code, 0, "{}", ran.err);
-    sandbox.ok(&["reconcile"]);
-    let ran = sandbox.run(&["doctor"]);
+    sandbox.ok("reconcile");
+    let ran = sandbox.run("doctor");
     assert_eq!(ran.code, 0, "{}", ran.out);
 }
 
@@ -283,19 +282,19 @@ fn a_backup_that_was_copied_into_place_is_a_state() {
     let mut sandbox = Sandbox::new();
     sandbox.create_ready_pool("lab", 1);
     let name = sandbox.path().join("b.db").display().to_string();
-    sandbox.ok(&["backup", &name]);
+    sandbox.ok(&format!("backup {name}"));
     sandbox.shell("cp $HOME/b.db $HOME/copy.db");
     let copy = sandbox.path().join("copy.db").display().to_string();
     sandbox.set_variable("POOLCTL_STATE", &copy);
-    let before = sandbox.ok(&["export"]);
-    assert!(sandbox.run(&["doctor"]).out.contains("the journal mode is delete"));
-    let ran = sandbox.run(&["doctor", "--fix"]);
+    let before = sandbox.ok("export");
+    assert!(sandbox.run("doctor").out.contains("the journal mode is delete"));
+    let ran = sandbox.run("doctor --fix");
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
-    assert_eq!(sandbox.ok(&["export"]), before);
+    assert_eq!(sandbox.ok("export"), before);
     // Without doctor, the first write sets the journal mode.
     sandbox.shell("rm copy.db*; cp $HOME/b.db $HOME/copy.db");
-    sandbox.ok(&["label", "pool", "lab", "a=b"]);
-    assert_eq!(sandbox.run(&["doctor"]).code, 0);
+    sandbox.ok("label pool lab a=b");
+    assert_eq!(sandbox.run("doctor").code, 0);
 }
 
 /// Restores a file into a new state, and lists the claims of that.
@@ -311,7 +310,7 @@ fn restore_and_get_claims(sandbox: &Sandbox, from: &str, to: &str) -> Ran {
 fn a_state_is_restored_from_with_its_log_or_not_at_all() {
     let sandbox = Sandbox::new();
     sandbox.create_ready_pool("lab", 1);
-    sandbox.ok(&["claim", "lab", "c", "-q"]);
+    sandbox.ok("claim lab c -q");
     sandbox.shell("ln -s state.db $HOME/symbolic.db");
     let ran = restore_and_get_claims(&sandbox, "symbolic.db", "new.db");
     assert!(ran.code == 0 && ran.out.ends_with("claim/c\n"), "{}{}", ran.out, ran.err);
@@ -329,9 +328,9 @@ fn a_state_is_restored_from_with_its_log_or_not_at_all() {
 fn metrics_are_openmetrics() {
     let sandbox = Sandbox::new();
     sandbox.create_ready_pool("lab", 1);
-    sandbox.ok(&["claim", "lab", "one"]);
-    sandbox.ok(&["pool", "create", "empty", "--fake", "--size", "0"]);
-    let metrics = sandbox.ok(&["metrics"]);
+    sandbox.ok("claim lab one");
+    sandbox.ok("pool create empty --fake --size 0");
+    let metrics = sandbox.ok("metrics");
     assert!(metrics.ends_with("# EOF\n"), "{metrics}");
     let mut family = "";
     let mut seen = std::collections::HashSet::new();
@@ -358,7 +357,7 @@ fn metrics_are_openmetrics() {
     }
     // A text file is replaced as a whole, and everybody may read it.
     let file = sandbox.write_file("poolctl.prom", "old");
-    sandbox.ok(&["metrics", "--textfile", &file]);
+    sandbox.ok(&format!("metrics --textfile {file}"));
     assert_eq!(std::fs::read_to_string(&file).unwrap(), metrics);
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o644);
 }

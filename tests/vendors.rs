@@ -296,7 +296,7 @@ fn every_make_boots_an_image_once_and_ejects_it() {
         .collect();
     import_hosts(&lab, "name,bmc,username,password", &lines);
     let iso = "http://127.0.0.1:1/discovery.iso";
-    lab.ok(&["host", "boot", "--all", "--iso", iso, "-q"]);
+    lab.ok(&format!("host boot --all --iso {iso} -q"));
     reconcile_until(&lab, "booted", |lab| all_are_in_state(lab, "provisioned"));
     for machine in &machines {
         let machine = machine.lock().unwrap();
@@ -305,9 +305,9 @@ fn every_make_boots_an_image_once_and_ejects_it() {
         let target = if make == Make::Supermicro { "UsbCd" } else { "Cd" };
         assert_eq!(machine.booted.as_deref(), Some(target), "{make:?}");
     }
-    lab.ok(&["host", "eject", "--all", "-q"]);
+    lab.ok("host eject --all -q");
     reconcile_until(&lab, "ejected", |lab| all_are_in_state(lab, "available"));
-    lab.ok(&["host", "power", "cycle", "--all", "--wait", "-q"]);
+    lab.ok("host power cycle --all --wait -q");
     for machine in &machines {
         let machine = machine.lock().unwrap();
         assert!(machine.on, "{:?}", machine.make);
@@ -325,7 +325,7 @@ fn every_make_boots_an_image_once_and_ejects_it() {
                 "model": "D7", "serialNumber": "D-1"}],
             "systemVendor": {"manufacturer": "Acme", "productName": "R7", "serialNumber": "SN-1"}})
     );
-    let wide = lab.ok(&["get", "host", "plain", "-o", "wide"]);
+    let wide = lab.ok("get host plain -o wide");
     assert!(wide.contains("Acme R7, 128 CPUs, 128 GiB, 1 disk"), "{wide}");
     // No path is guessed: behind the root, only links were followed.
     for request in servers[0].requests() {
@@ -363,7 +363,7 @@ fn an_emulator_is_powered_through_a_front_that_has_its_inventory() {
     let address = front.bmc_address(&path);
     add.extend(["--ca", &ca, "--bmc", &address, "-q"]);
     lab.ok(&add);
-    lab.ok(&["host", "power", "on", "n1", "--wait", "-q"]);
+    lab.ok("host power on n1 --wait -q");
     assert!(emulator.describe_machine(1).starts_with("On "), "{}", emulator.describe_machine(1));
     let hardware = "{.status.hardware.cpu.count} {.status.hardware.nics[1].mac}";
     assert_eq!(jsonpath(&lab, "host/n1", hardware), "128 52:54:00:aa:bb:02");
