@@ -27,9 +27,11 @@ fn two_customizations_with_one_name_in_dns_are_one_cluster() {
     assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.clusterPoolRef.poolName}"), "y");
     // Nor may a cluster that is made by hand have the name.
     let manifest = BY_HAND.replace("clusterName: c", "clusterName: same");
-    let ran = sandbox.run(&format!("apply -f {}", sandbox.write_file("c.yaml", &manifest)));
-    assert_eq!(ran.code, 4);
-    assert!(ran.err.contains("same.example.com is already the name of cluster `y-"), "{}", ran.err);
+    sandbox.refused(
+        4,
+        &format!("apply -f {}", sandbox.write_file("c.yaml", &manifest)),
+        "same.example.com is already the name of cluster `y-",
+    );
 }
 
 #[test]
@@ -195,9 +197,7 @@ fn the_name_of_a_claim_that_left_a_cluster_is_not_given_again() {
     let ran = sandbox.run(&format!("import {file}"));
     assert!(ran.err.contains("is held by claim ci, which is not in the file"), "{}", ran.err);
     for pool in ["lab", "other"] {
-        let ran = sandbox.run(&format!("claim {pool} ci"));
-        assert_eq!(ran.code, 4, "{}", ran.err);
-        assert!(ran.err.contains("still holds cluster lab-"), "{}", ran.err);
+        sandbox.refused(4, &format!("claim {pool} ci"), "still holds cluster lab-");
     }
     assert!(sandbox.run("doctor").out.contains("held by claim `default/ci`, which is gone"));
     let label = "hive.openshift.io/clusterpool-name=lab";

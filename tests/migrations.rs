@@ -367,8 +367,7 @@ fn schemas_from_before_the_first_are_refused_by_name() {
         // As a backup it is refused alike, and another backup may take its place.
         let state = sandbox.state().display().to_string();
         let other = sandbox.path().join("other.db").display().to_string();
-        let ran = sandbox.run(&format!("--state {other} restore {state} -y"));
-        assert!(ran.code == 8 && ran.err.contains(says), "{}", ran.err);
+        sandbox.refused(8, &format!("--state {other} restore {state} -y"), says);
     }
     let fixture = fixture(1).display().to_string();
     sandbox.ok(&format!("restore {fixture} -y"));

@@ -260,9 +260,7 @@ fn only_an_empty_or_equal_state_takes_an_import() {
     let file = sandbox.write_file("state.yaml", &sandbox.ok("export"));
     assert!(sandbox.ok(&format!("import {file}")).contains("unchanged"));
     sandbox.ok("claim lab ci");
-    let ran = sandbox.run(&format!("import {file}"));
-    assert_eq!(ran.code, 4, "{}", ran.err);
-    assert!(ran.err.contains("neither empty nor equal"), "{}", ran.err);
+    sandbox.refused(4, &format!("import {file}"), "neither empty nor equal");
 }
 
 #[test]

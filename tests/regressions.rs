@@ -72,9 +72,11 @@ fn a_cluster_made_by_hand_leaves_nothing_and_deletes_no_secret_of_its_namespace(
         );
         sandbox.ok("reconcile --wait -q");
         assert_eq!(sandbox.ok(&format!("get secret -n {namespace} -o name")).lines().count(), 4);
-        let ran = sandbox.run(&format!("delete cluster c -n {namespace}"));
-        assert_eq!(ran.code, 2, "{}", ran.err);
-        assert!(ran.err.contains("cluster `c` is installed and would be destroyed"), "{}", ran.err);
+        sandbox.refused(
+            2,
+            &format!("delete cluster c -n {namespace}"),
+            "cluster `c` is installed and would be destroyed",
+        );
         sandbox.ok(&format!("delete cluster c -n {namespace} -y"));
         sandbox.ok("reconcile --wait -q");
         assert_eq!(sandbox.ok(&format!("get secret -n {namespace} -o name")), "secret/s\n");
@@ -302,8 +304,7 @@ fn a_name_that_a_claim_and_a_cluster_have_is_refused_as_ambiguous() {
     let cluster = jsonpath(&sandbox, "claim/k", "{.spec.namespace}");
     sandbox.ok(&format!("claim lab {cluster} -q"));
     for command in ["credentials", "kubeconfig"] {
-        let ran = sandbox.run(&format!("{command} {cluster}"));
-        assert!(ran.code == 2 && ran.err.contains("of a claim and of a cluster"), "{}", ran.err);
+        sandbox.refused(2, &format!("{command} {cluster}"), "of a claim and of a cluster");
         sandbox.ok(&format!("{command} cluster/{cluster}"));
     }
     assert_eq!(sandbox.run(&format!("cluster hibernate {cluster}")).code, 2);

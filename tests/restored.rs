@@ -330,10 +330,12 @@ fn a_claim_that_was_extended_and_a_cluster_that_was_paused_stay_so() {
     sandbox.ok("extend ci --for 9h");
     sandbox.ok(&format!("annotate cluster {other} hive.openshift.io/reconcile-pause=true"));
     let lifetime = jsonpath(&sandbox, "claim/ci", "{.spec.lifetime}");
-    let ran = sandbox.run(&format!("restore {backup} -y"));
-    assert_eq!(ran.code, 4, "{}", ran.err);
-    assert!(ran.err.contains(&format!("cluster `{other}` is paused")), "{}", ran.err);
-    assert!(ran.err.contains(&format!("cluster `{claimed}` is claimed")), "{}", ran.err);
+    let error = sandbox.refused(
+        4,
+        &format!("restore {backup} -y"),
+        &format!("cluster `{other}` is paused"),
+    );
+    assert!(error.contains(&format!("cluster `{claimed}` is claimed")), "{error}");
     held(&sandbox, &backup);
     assert_eq!(jsonpath(&sandbox, "claim/ci", "{.spec.lifetime}"), lifetime);
     let paused = jsonpath(&sandbox, &format!("cluster/{other}"), "{.metadata.annotations}");

@@ -291,9 +291,7 @@ fn addresses_of_a_cluster_that_is_gone_are_free_when_the_last_host_that_left_it_
     };
     // They may still run with their addresses, and nobody else is given one of them.
     assert_eq!(claims(&sandbox), 5);
-    let ran = sandbox.run("ip claim nodes metal-cns7l-a");
-    assert_eq!(ran.code, 4, "{}", ran.err);
-    assert!(ran.err.contains("belongs to cluster `metal-cns7l`"), "{}", ran.err);
+    sandbox.refused(4, "ip claim nodes metal-cns7l-a", "belongs to cluster `metal-cns7l`");
     sandbox.ok("delete agent a b -y -q");
     assert_eq!(claims(&sandbox), 3);
     sandbox.ok("delete agent a-nodes -y -q");

@@ -125,8 +125,7 @@ fn hosts_that_come_back_are_wiped_before_anybody_gets_them() {
     assert_eq!(state_info(sandbox, "n3"), message);
     assert!(sandbox.ok("describe agent n3").contains("Next: poolctl host unhold n3"));
     apply(sandbox, &cluster("b", 1, 0));
-    let ran = sandbox.run("agent bind n3 --cluster b");
-    assert!(ran.code == 4 && ran.err.contains("is held: wipe failed: disk 2"), "{}", ran.err);
+    sandbox.refused(4, "agent bind n3 --cluster b", "is held: wipe failed: disk 2");
     sandbox.ok("host unhold n3 -q");
     assert_eq!(state_info(sandbox, "n3"), "Host is ready to be bound to a cluster");
     // Without its driver a host is not wiped, and is held as well.

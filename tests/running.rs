@@ -174,9 +174,7 @@ fn a_killed_run_ends_with_its_lifetime() {
 fn a_claim_that_waits_in_vain_is_released_unless_it_is_kept() {
     let sandbox = Sandbox::new();
     sandbox.ok("pool create lab --fake --fake-install-duration 2h");
-    let ran = sandbox.run("claim lab ci --wait=5m");
-    assert_eq!(ran.code, 5, "{}", ran.err);
-    assert!(ran.err.contains("the claim was released"), "{}", ran.err);
+    sandbox.refused(5, "claim lab ci --wait=5m", "the claim was released");
     assert!(claim_rows(&sandbox).is_empty());
     let ran = sandbox.run("claim lab ci --wait=5m --keep");
     assert_eq!(ran.code, 5, "{}", ran.err);

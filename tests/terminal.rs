@@ -134,9 +134,7 @@ fn what_is_typed_for_a_secret_is_not_shown() {
     assert!(shown.contains("password: ") && !shown.contains("hunter2"), "{shown:?}");
     assert_eq!(sandbox.ok("extract secret/creds --to=-"), "hunter2\n");
     // Without a terminal the refusal names another way.
-    let ran = sandbox.run("secret create other --prompt password");
-    assert_eq!(ran.code, 2);
-    assert!(ran.err.contains("--from-file=KEY=-"), "{}", ran.err);
+    sandbox.refused(2, "secret create other --prompt password", "--from-file=KEY=-");
     assert_eq!(sandbox.run("secret create x --from-literal=a=b").code, 2);
 }
 

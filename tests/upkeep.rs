@@ -21,9 +21,7 @@ fn a_backup_can_be_put_back() {
     let before = sandbox.ok("export");
     sandbox.ok("label pool lab later=yes");
     // Without a terminal nobody can be asked.
-    let ran = sandbox.run(&format!("restore {name}"));
-    assert_eq!(ran.code, 2, "{}", ran.err);
-    assert!(ran.err.contains(&format!("poolctl restore {name} -y")), "{}", ran.err);
+    sandbox.refused(2, &format!("restore {name}"), &format!("poolctl restore {name} -y"));
     let ran = sandbox.run(&format!("restore {name} -y"));
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert_eq!(sandbox.ok("export"), before);
@@ -48,12 +46,10 @@ fn restore_is_refused_while_jobs_run_and_names_the_jobs_that_it_forgets() {
     let name = sandbox.path().join("backup.db").display().to_string();
     sandbox.ok(&format!("backup {name}"));
     sandbox.ok("pool scale lab --size 2");
-    let ran = sandbox.run(&format!("restore {name} -y"));
-    assert_eq!(ran.code, 4, "{}", ran.err);
-    assert!(
-        ran.err.contains("the state has 1 running job, such as provision of cluster"),
-        "{}",
-        ran.err
+    sandbox.refused(
+        4,
+        &format!("restore {name} -y"),
+        "the state has 1 running job, such as provision of cluster",
     );
     sandbox.ok("reconcile --wait -q");
     // A folder that a job left, of which the backup knows nothing.
