@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use crate::cases::rows;
+
 /// A file of the project; empty if there is none.
 fn read_project_file(path: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap_or_default()
@@ -37,7 +39,7 @@ fn scenario_ids(name: &str) -> Vec<String> {
 fn every_scenario_is_tried_or_has_a_reason_why_not() {
     let index = read_project_file("tests/cases/index.txt");
     let mut listed_ids = BTreeSet::new();
-    for row in index.lines().filter(|row| !row.starts_with('#')) {
+    for row in rows(&index) {
         let (ids, place) = row.split_once(" | ").unwrap_or_else(|| panic!("{row}"));
         let place = place.trim();
         let reason = place.strip_prefix("- | ");

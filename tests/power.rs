@@ -11,6 +11,7 @@ use poolctl::model::state::State;
 use poolctl::model::time::{Span, Time};
 use poolctl::plan;
 
+use crate::cases::{columns, rows};
 use crate::fixture::{Names, noon};
 use crate::sandbox::{Sandbox, jsonpath};
 
@@ -101,10 +102,9 @@ fn health_named(word: &str) -> Option<ClusterHealth> {
 
 #[test]
 fn power_changes_step_by_step_as_in_hive() {
-    let rows = include_str!("cases/power.txt").lines().filter(|line| !line.starts_with('#'));
-    for row in rows {
+    for row in rows(include_str!("cases/power.txt")) {
         let [name, power, health, job, expected] =
-            row.split(" | ").collect::<Vec<_>>().try_into().unwrap_or_else(|_| panic!("{row}"));
+            columns(row).try_into().unwrap_or_else(|_| panic!("{row}"));
         let words: Vec<&str> = power.split(' ').collect();
         let since = ago(words[2].parse().unwrap());
         let before = Cluster {

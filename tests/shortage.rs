@@ -3,12 +3,11 @@
 use poolctl::model::time::{Span, Time};
 use serde_json::{Value, json};
 
+use crate::cases::{Scenario, assert_all_hold, first_word, scenarios};
 use crate::metal::{another_pool, boot_host, boot_hosts, reconcile_whole, sandbox_with_rack};
 use crate::once::assert_clusters_are_whole;
 use crate::rack::cluster;
 use crate::sandbox::{NOON, Sandbox, apply, jsonpath};
-
-const TABLE: &str = include_str!("cases/shortages.txt");
 
 fn numbers(line: &str) -> Vec<usize> {
     line.split(' ').map(|number| number.parse().unwrap()).collect()
@@ -28,7 +27,7 @@ fn lose_infra_envs(sandbox: &mut Sandbox) {
 
 /// Does what a line of the cases says.
 fn do_step(sandbox: &mut Sandbox, line: &str) {
-    let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+    let (word, rest) = first_word(line);
     match word {
         "hosts" => boot_hosts(sandbox, &numbers(rest)),
         "hosts-of" => {
@@ -59,13 +58,15 @@ fn do_step(sandbox: &mut Sandbox, line: &str) {
     }
 }
 
-/// Plays a case. Returns what is not said where it should be.
-fn play(block: &str) -> Vec<String> {
+/// Plays a scenario. Returns what is not said where it should be.
+fn play(scenario: &Scenario<'_>) -> Vec<String> {
     let mut sandbox = sandbox_with_rack();
-    let (name, lines) = block.split_once('\n').unwrap();
-    let (expectations, steps): (Vec<&str>, Vec<&str>) = lines
-        .lines()
-        .partition(|line| ["says ", "pool ", "next "].iter().any(|word| line.starts_with(word)));
+    let name = scenario.name;
+    let (expectations, steps): (Vec<&str>, Vec<&str>) = scenario
+        .lines
+        .iter()
+        .copied()
+        .partition(|line| ["says", "pool", "next"].contains(&first_word(line).0));
     for line in steps {
         do_step(&mut sandbox, line);
     }
@@ -80,7 +81,7 @@ fn play(block: &str) -> Vec<String> {
     ];
     let mut wrong = Vec::new();
     for line in expectations {
-        let (word, rest) = line.split_once(' ').unwrap();
+        let (word, rest) = first_word(line);
         let part = if word == "next" { format!("Next: {rest}") } else { rest.to_owned() };
         for (place, output) in &outputs {
             let is_expected_here = match word {
@@ -105,15 +106,9 @@ fn play(block: &str) -> Vec<String> {
 
 #[test]
 fn every_shortage_is_said_exactly_by_plan_describe_why_and_status() {
-    let blocks = TABLE.split("\n\n").filter(|block| !block.starts_with('#'));
-    let mut count = 0;
-    let mut wrong = Vec::new();
-    for block in blocks {
-        wrong.extend(play(block.trim()));
-        count += 1;
-    }
-    assert!(count >= 18, "{count}");
-    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+    let scenarios = scenarios(include_str!("cases/shortages.txt"));
+    let failures: Vec<String> = scenarios.iter().flat_map(play).collect();
+    assert_all_hold(scenarios.len(), 18, &failures);
 }
 
 /// The sizes of the pools metal and rival.
