@@ -3,14 +3,13 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
 use crate::baremetal::read_yaml;
 use crate::lab::Lab;
 use crate::once::assert_bound_once;
 use crate::rack::{Rack, mac};
-use crate::rigs::{PASSWORD, pause};
-use crate::sandbox::{POOLCTL, Sandbox, jsonpath};
+use crate::rigs::PASSWORD;
+use crate::sandbox::{POOLCTL, Sandbox, jsonpath, pause};
 use crate::served::Server;
 
 const EXAMPLE: &str = "examples/baremetal";
@@ -70,10 +69,9 @@ fn hosts_of_rack(table: &str, rack: &Rack) -> String {
 /// A stand-in for nsupdate, which writes down what it is told.
 fn install_nsupdate(lab: &Lab) {
     let told = lab.bin("told").display().to_string();
-    let program = lab.bin("nsupdate");
     lab.sandbox.write_file("dns.key", "");
-    fs::write(&program, format!("#!/bin/sh\n[ \"$1\" = -k ] && cat \"$3\" >>{told}\n")).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let script = format!("#!/bin/sh\n[ \"$1\" = -k ] && cat \"$3\" >>{told}\n");
+    lab.sandbox.write_script("bin/nsupdate", &script);
 }
 
 /// Runs a job of the crontab as cron does: any word that it prints would be mailed.
@@ -88,12 +86,6 @@ fn run_cron_job(lab: &Lab, job: usize) {
     let command = jobs[job].split(' ').skip(5).collect::<Vec<_>>().join(" ");
     let ran = lab.sandbox.shell(&format!("env -i HOME={home} {variables} /bin/sh -c '{command}'"));
     assert_eq!((ran.code, &*ran.out, &*ran.err), (0, "", ""), "{command}");
-}
-
-/// The address of its API that a cluster's installer was told.
-fn api_vip(lab: &Lab, cluster: &str) -> String {
-    let install_config = read_yaml(lab, &format!("seen-{cluster}.yaml"));
-    install_config["platform"]["baremetal"]["apiVIPs"][0].as_str().unwrap().to_owned()
 }
 
 #[test]
@@ -136,11 +128,13 @@ fn an_empty_rack_becomes_a_claimed_cluster_and_cron_goes_on() {
             break;
         }
         assert!(pass < 200, "never ready: {}", lab.sandbox.ok("get cluster,agent,job"));
-        pause();
+        pause(100);
     }
     let told = fs::read_to_string(lab.sandbox.path().join("rack/dns.told")).unwrap();
     for name in ["metal-a", "metal-b"] {
-        let address = api_vip(&lab, name);
+        // The record is of the address that the cluster's installer was told.
+        let install_config = read_yaml(&lab, &format!("seen-{name}.yaml"));
+        let address = install_config["platform"]["baremetal"]["apiVIPs"][0].as_str().unwrap();
         let record = format!("update add api.{name}.lab.example.com. 60 A {address}\n");
         assert!(told.contains(&record), "{record}: {told}");
     }

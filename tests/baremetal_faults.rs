@@ -10,7 +10,7 @@ use crate::baremetal::{discover_rack, example_objects, wait_until};
 use crate::lab::Lab;
 use crate::machines::OC_OF_READY_CLUSTER;
 use crate::rack::{Rack, mac, state_of};
-use crate::sandbox::{Sandbox, apply, jsonpath};
+use crate::sandbox::{Sandbox, apply, jsonpath, power_of};
 use crate::served::{Server, black_hole};
 
 /// The example's pool, which has no cluster yet, and a rack whose machines are all discovered.
@@ -19,10 +19,8 @@ fn known_rack() -> Option<(Rack, Lab, Server)> {
     let lab = Lab::new();
     let web = Server::of_folder(&lab.bin("images"));
     apply(&lab.sandbox, &example_objects(&lab, &web).replace("  size: 2\n", "  size: 0\n"));
-    fs::write(lab.bin("oc"), OC_OF_READY_CLUSTER).unwrap();
-    lab.sandbox.shell("chmod 755 $HOME/bin/oc");
-    let oc = json!({"spec": {"programs": {"oc": lab.bin("oc").display().to_string()}}});
-    patch(&lab.sandbox, "settings/default", &oc);
+    let oc = lab.sandbox.write_script("bin/oc", OC_OF_READY_CLUSTER);
+    patch(&lab.sandbox, "settings/default", &json!({"spec": {"programs": {"oc": oc}}}));
     discover_rack(&lab.sandbox, &rack);
     wait_until(&lab, "known", |sandbox| {
         (2..=8).all(|number| state_of(sandbox, &format!("n{number}")) == "known-unbound")
@@ -72,10 +70,6 @@ fn run_passes(sandbox: &Sandbox, count: usize) {
     for _ in 0..count {
         sandbox.ok("reconcile -q");
     }
-}
-
-fn power_of(sandbox: &Sandbox, cluster: &str) -> String {
-    jsonpath(sandbox, &format!("cluster/{cluster}"), "{.status.powerState}")
 }
 
 /// Whether the nodes of a cluster are ready.

@@ -7,8 +7,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::rigs::{Rig, free_port, pause};
-use crate::sandbox::{POOLCTL, Ran, Sandbox, apply, has_program, is_met_or_skipped, is_root};
+use crate::rigs::{Rig, free_port};
+use crate::sandbox::{
+    POOLCTL, Ran, Sandbox, apply, has_program, is_met_or_skipped, is_root, pause,
+};
 
 const AGENT: &str = "src/render/discovery/agent.sh";
 const SSHD: &str = "/usr/sbin/sshd";
@@ -120,7 +122,7 @@ fn start_sshd(sandbox: &Sandbox) -> (u16, Rig) {
         if TcpStream::connect(("127.0.0.1", port)).is_ok() {
             return (port, rig);
         }
-        pause();
+        pause(100);
     }
     panic!("{}", fs::read_to_string(rig.folder.path().join("log")).unwrap());
 }
@@ -239,17 +241,11 @@ fn the_key_of_hosts_runs_nothing_else() {
 fn take_inventory(stand_ins: &[(&str, &str)]) -> Value {
     let sandbox = Sandbox::new();
     for (name, script) in stand_ins {
-        install_script(&sandbox, name, script);
+        sandbox.write_script(name, &format!("#!/bin/sh\n{script}\n"));
     }
     let ran = sandbox.shell(&format!("PATH=$HOME:$PATH bash {AGENT} --inventory"));
     assert_eq!(ran.code, 0, "{}", ran.err);
     serde_json::from_str(&ran.out).unwrap()
-}
-
-fn install_script(sandbox: &Sandbox, name: &str, script: &str) {
-    let path = sandbox.write_file(name, &format!("#!/bin/sh\n{script}\n"));
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(path, mode).unwrap();
 }
 
 #[test]
@@ -339,7 +335,7 @@ fn the_network_of_a_host_is_found_by_its_mac_addresses() {
         return;
     }
     let sandbox = Sandbox::new();
-    install_script(&sandbox, "nmstatectl", "echo $1; jq -c . $2");
+    sandbox.write_script("nmstatectl", "#!/bin/sh\necho $1; jq -c . $2\n");
     let (name, mac) = network_interface();
     let config = json!({
         "interfaces": [

@@ -204,23 +204,16 @@ fn as_many_jobs_run_as_the_settings_say_and_every_pool_has_its_turn() {
     lab.delete_clusters();
 }
 
-fn install_script(lab: &Lab, name: &str, script: &str) {
-    fs::write(lab.bin(name), script).unwrap();
-    fs::set_permissions(lab.bin(name), fs::Permissions::from_mode(0o755)).unwrap();
-}
-
 #[test]
 fn a_real_cluster_wakes_in_hives_steps() {
     let lab = Lab::new();
-    install_script(
-        &lab,
-        "poolctl-driver-switch",
+    lab.sandbox.write_script(
+        "bin/poolctl-driver-switch",
         "#!/bin/sh\ncase $1 in start) rm -f \"$(dirname \"$0\")/down\";; \
         stop) touch \"$(dirname \"$0\")/down\";; esac\n",
     );
-    install_script(
-        &lab,
-        "oc",
+    lab.sandbox.write_script(
+        "bin/oc",
         "#!/bin/sh\nhere=$(dirname \"$0\"); [ ! -f \"$here/down\" ] || exit 1\n\
         says() { printf '{\"items\": [{\"metadata\": {\"name\": \"n1\"}, \"status\": {\"conditions\": [{\"type\": \"%s\", \"status\": \"%s\"}]}}]}' \"$1\" \"$(cat \"$here/$1\")\"; }\n\
         case \"$*\" in *certificatesigningrequests*) cat \"$here/csr\";; *approve*) echo \"$*\" >> \"$here/approved\";; *nodes*) says Ready;; *clusteroperators*) says Available;; esac\n",
@@ -297,9 +290,8 @@ fn the_installer_of_a_release_is_fetched_once() {
     let lab = Lab::new();
     fs::write(lab.bin("version"), "4.17.1").unwrap();
     // A stand-in for oc, which extracts an installer and writes down how it was called.
-    install_script(
-        &lab,
-        "oc",
+    lab.sandbox.write_script(
+        "bin/oc",
         "#!/bin/sh\nhere=$(dirname \"$0\"); echo \"$@\" >> \"$here/asked\"\n\
          while [ \"$1\" != --to ]; do shift; done\n\
          printf '#!/bin/sh\\nif [ \"$1\" = version ]; then echo openshift-install 4.18.3; else exec %s/openshift-install \"$@\"; fi\\n' \"$here\" > \"$2/openshift-install\"\n\

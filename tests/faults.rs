@@ -304,9 +304,8 @@ fn files_that_drivers_leave_hang_no_pass_and_count_only_if_they_are_usable() {
         ("echo '{\"hopeless\": true, \"message\": \"no\"}' > result; exit 9", "no"),
     ] {
         let lab = Lab::new();
-        let driver = "#!/bin/sh\n[ $1 = provision ] || exit 0\n";
-        std::fs::write(lab.bin("poolctl-driver-odd"), format!("{driver}{script}\n")).unwrap();
-        lab.sandbox.shell("chmod 755 $HOME/bin/poolctl-driver-odd");
+        let driver = format!("#!/bin/sh\n[ $1 = provision ] || exit 0\n{script}\n");
+        lab.sandbox.write_script("bin/poolctl-driver-odd", &driver);
         let exec = "  annotations: {poolctl.dev/driver: 'exec:odd'}\n";
         apply(&lab.sandbox, &pool("lab", "{none: {}}", exec));
         lab.wait_until(&format!("provision failed: {message}"), |lab| {

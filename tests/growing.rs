@@ -62,8 +62,8 @@ const BOOTSTRAPPER: &str =
 
 /// Applies the objects, and puts a stand-in for oc into the folder of the lab.
 fn set_up_cluster(lab: &Sandbox, origin: &str) {
-    let oc = lab.write_file("oc", include_str!("stub/oc.sh"));
-    lab.shell("chmod 755 $HOME/oc; mkdir $HOME/csr");
+    let oc = lab.write_script("oc", include_str!("stub/oc.sh"));
+    fs::create_dir(lab.path().join("csr")).unwrap();
     let images = lab.path().join("images");
     let settings = format!(
         "apiVersion: poolctl.dev/v1\nkind: Settings\nmetadata: {{name: default}}\nspec:\n  \

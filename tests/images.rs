@@ -33,9 +33,7 @@ fn apply_settings(lab: &Lab, spec: &str) {
 /// Writes a stand-in for coreos-installer, which is called as
 /// `coreos-installer iso customize --live-ignition FILE -o IMAGE BASE`.
 fn write_coreos_installer(lab: &Lab, script: &str) {
-    let path = lab.bin("coreos-installer");
-    fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    lab.sandbox.write_script("bin/coreos-installer", &format!("#!/bin/sh\n{script}\n"));
 }
 
 /// A lab whose coreos-installer makes an image of the Ignition, followed by the base.

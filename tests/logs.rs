@@ -2,7 +2,6 @@
 //! A driver goes on printing when its supervisor is gone.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
 use crate::lab::{Lab, find_process, pool};
 use crate::sandbox::{apply, finish, jsonpath};
@@ -20,13 +19,11 @@ const MAKE_A_CLUSTER: &str = "
 /// calls `go_on`.
 fn lab_with_driver(script: &str) -> Lab {
     let lab = Lab::new();
-    let driver = lab.bin("poolctl-driver-talker");
     let program = format!(
         "#!/bin/sh\nset -e\n[ \"$1\" = provision ] || exit 0\nhere=$(dirname \"$0\")\n\
          wait_for_us() {{ while [ ! -e \"$here/go_on\" ]; do sleep 0.1; done; }}\n{script}\n"
     );
-    fs::write(&driver, program).unwrap();
-    fs::set_permissions(&driver, fs::Permissions::from_mode(0o755)).unwrap();
+    lab.sandbox.write_script("bin/poolctl-driver-talker", &program);
     let annotations = "  annotations: {poolctl.dev/driver: 'exec:talker'}\n";
     apply(&lab.sandbox, &pool("lab", "{none: {}}", annotations));
     lab

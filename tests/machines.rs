@@ -8,10 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::rigs::{
-    Emulator, IpmiSim, PASSWORD, USER, pause, self_signed_certificate, signed_certificate,
-};
-use crate::sandbox::{Sandbox, apply, jsonpath};
+use crate::rigs::{Emulator, IpmiSim, PASSWORD, USER, self_signed_certificate, signed_certificate};
+use crate::sandbox::{Sandbox, apply, jsonpath, pause};
 use crate::served::{Answer, Server, black_hole, closed_port};
 
 /// A state on the real clock, as real controllers need it.
@@ -30,7 +28,7 @@ pub fn reconcile_until(lab: &Sandbox, name: &str, is_met: impl Fn(&Sandbox) -> b
         if is_met(lab) {
             return;
         }
-        (0..3).for_each(|_| pause());
+        pause(300);
     }
     let logs =
         lab.shell("tail -n 20 $HOME/jobs/*/log; poolctl events | grep Warning | tail -20").out;
@@ -381,8 +379,7 @@ fn power_state(lab: &Sandbox) -> String {
 fn a_cluster_sleeps_and_wakes_by_its_hosts_with_workers_off_first_and_on_last() {
     let (Some(master), Some(worker)) = (IpmiSim::start(), IpmiSim::start()) else { return };
     let lab = sandbox_on_real_clock();
-    let oc = lab.write_file("oc", OC_OF_READY_CLUSTER);
-    lab.shell("chmod 755 $HOME/oc");
+    let oc = lab.write_script("oc", OC_OF_READY_CLUSTER);
     let settings = format!(
         "apiVersion: poolctl.dev/v1\nkind: Settings\nmetadata: {{name: default}}\nspec: {{programs: {{oc: {oc}}}}}\n"
     );

@@ -13,7 +13,7 @@ use poolctl::plan;
 
 use crate::cases::{columns, rows};
 use crate::fixture::{Names, noon};
-use crate::sandbox::{Sandbox, jsonpath};
+use crate::sandbox::{Sandbox, jsonpath, power_of};
 
 /// The instant so long before noon.
 #[expect(clippy::unnecessary_wraps, reason = "facts have times or none")]
@@ -65,12 +65,7 @@ fn healthy() -> ClusterHealth {
     }
 }
 
-/// Status and reason of the conditions Hibernating and Ready, and the power state, as one text.
-fn power_text(cluster: &Cluster) -> String {
-    let (conditions, power) = power_shown(cluster);
-    format!("{conditions} {power}")
-}
-
+/// Status and reason of the conditions Hibernating and Ready, and the power state.
 fn power_shown(cluster: &Cluster) -> (String, &'static str) {
     let conditions = ["Hibernating", "Ready"].map(|kind| condition_text(cluster, kind));
     (conditions.join(" "), cluster.power_state())
@@ -118,7 +113,9 @@ fn power_changes_step_by_step_as_in_hive() {
         };
         let (after, verb) = reconcile_once(before, health_named(health).as_ref());
         let started = verb.map_or("-".to_owned(), |verb| format!("{verb:?}"));
-        assert_eq!((started.as_str(), power_text(&after).as_str()), (job, expected), "{name}");
+        let (conditions, power_state) = power_shown(&after);
+        let shown = format!("{conditions} {power_state}");
+        assert_eq!((&*started, &*shown), (job, expected), "{name}");
     }
     let waiting = Cluster { power: Power::WaitingForMachines, ..cluster() };
     let (after, _) = reconcile_once(waiting, health_named("machines").as_ref());
@@ -313,11 +310,6 @@ fn a_standby_that_does_not_wake_in_the_usual_time_is_replaced_without_a_resume_t
         assert_eq!(jsonpath(&sandbox, "pool/lab", "{.status.ready}"), "1", "{fault}");
         assert_eq!(sandbox.run("plan").code, 0);
     }
-}
-
-fn power_of(sandbox: &Sandbox, name: &str) -> String {
-    let path = format!("{{.items[?(@.metadata.name==\"{name}\")].status.powerState}}");
-    jsonpath(sandbox, "cluster", &path)
 }
 
 #[test]

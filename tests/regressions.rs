@@ -6,6 +6,7 @@ use poolctl::model::state::State;
 use poolctl::model::tick::Tick;
 use serde_json::{Value, json};
 
+use crate::migrations::earlier;
 use crate::sandbox::{BY_HAND, Sandbox, apply, assert_settled, has_program, jsonpath};
 
 #[test]
@@ -402,9 +403,7 @@ fn a_secret_without_a_password_is_to_be_written_again() {
 
 #[test]
 fn a_plan_says_that_the_next_pass_only_records_a_jump_of_the_clock() {
-    let mut sandbox = Sandbox::new();
-    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/state-1.db");
-    std::fs::copy(fixture, sandbox.state()).unwrap();
+    let mut sandbox = earlier(1);
     sandbox.set_variable("POOLCTL_NOW", "");
     let ran = sandbox.run("plan");
     assert_eq!(ran.code, 10, "{}", ran.err);

@@ -1,12 +1,13 @@
 //! Hosts on their way back: held, left running in their cluster, without a controller, overdue; each
 //! with its next step named wherever people look.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::metal::{boot_host_as, boot_hosts, reconcile_whole, sandbox_with_rack};
+use crate::migrations::earlier;
 use crate::once::{assert_bound_once, assert_clusters_are_whole, only_cluster};
 use crate::rack::state_of;
-use crate::sandbox::{Sandbox, apply, jsonpath};
+use crate::sandbox::{Sandbox, apply, jsonpath, move_state};
 
 /// A host that has no controller, but a BareMetalHost.
 fn bare_metal_host(sandbox: &Sandbox, number: usize) {
@@ -197,9 +198,8 @@ fn a_host_that_does_not_come_for_its_cluster_is_named() {
 
 /// Claims of addresses, as `CLAIM=AGENT` for each that a host has.
 fn hosts_of_claims(sandbox: &Sandbox) -> Vec<String> {
-    let claims: serde_json::Value =
-        serde_json::from_str(&sandbox.ok("get ipclaim -o json")).unwrap();
-    let agent = |claim: &serde_json::Value| {
+    let claims: Value = serde_json::from_str(&sandbox.ok("get ipclaim -o json")).unwrap();
+    let agent = |claim: &Value| {
         let owners = claim["metadata"]["ownerReferences"].as_array()?;
         let agent = owners.iter().find(|owner| owner["kind"] == "Agent")?;
         Some(format!("{}={}", claim["metadata"]["name"].as_str()?, agent["name"].as_str()?))
@@ -258,31 +258,22 @@ fn an_address_is_its_hosts_whatever_other_hosts_and_pools_are_called() {
 
 #[test]
 fn an_export_that_does_not_say_whose_an_address_is_comes_in_with_the_hosts_named() {
-    let (sandbox, _) = hosts_with_names_alike();
+    let (mut sandbox, _) = hosts_with_names_alike();
     let before = hosts_of_claims(&sandbox);
-    let mut list: serde_json::Value = serde_json::from_str(&sandbox.ok("export -o json")).unwrap();
-    for item in list["items"].as_array_mut().unwrap() {
-        let owners = item.pointer_mut("/metadata/ownerReferences");
-        if let Some(owners) = owners.and_then(serde_json::Value::as_array_mut) {
-            owners.retain(|owner| owner["kind"] != "Agent");
+    move_state(&mut sandbox, |objects| {
+        for object in objects {
+            let owners = object.pointer_mut("/metadata/ownerReferences");
+            if let Some(owners) = owners.and_then(Value::as_array_mut) {
+                owners.retain(|owner| owner["kind"] != "Agent");
+            }
         }
-    }
-    let file = sandbox.write_file("old.json", &list.to_string());
-    let mut moved = sandbox;
-    let state = moved.path().join("moved.db").display().to_string();
-    moved.set_variable("POOLCTL_STATE", &state);
-    moved.ok(&format!("import {file}"));
-    assert_eq!(hosts_of_claims(&moved), before);
+    });
+    assert_eq!(hosts_of_claims(&sandbox), before);
 }
 
 #[test]
 fn addresses_of_a_cluster_that_is_gone_are_free_when_the_last_host_that_left_it_is_deleted() {
-    let mut sandbox = Sandbox::new();
-    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/state-1.db");
-    std::fs::copy(fixture, sandbox.state()).unwrap();
-    let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-    std::fs::set_permissions(sandbox.state(), private).unwrap();
-    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T11:06:00Z");
+    let sandbox = earlier(1);
     sandbox.ok("release ci-3 -y -q");
     sandbox.ok("reconcile --wait=2h -q");
     let claims = |sandbox: &Sandbox| {

@@ -2,8 +2,7 @@
 //! or booted by people where there is no controller.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::{Value, json};
 
@@ -55,14 +54,6 @@ fn installed_cluster(name: &str) -> String {
     format!("{secret}\n---\n{document}\n")
 }
 
-/// Puts the driver into the lab; its path.
-fn write_eraser(lab: &Lab) -> PathBuf {
-    let eraser = lab.bin("poolctl-driver-eraser");
-    fs::write(&eraser, ERASER).unwrap();
-    fs::set_permissions(&eraser, fs::Permissions::from_mode(0o755)).unwrap();
-    eraser
-}
-
 /// A server that has an image at every path.
 fn image_server() -> Server {
     Server::plain(|_| Answer { body: b"image".to_vec(), ..Answer::status(200) })
@@ -77,7 +68,7 @@ fn hosts_that_come_back_are_wiped_before_anybody_gets_them() {
     let Some(rack) = Rack::start() else { return };
     let lab = Lab::new();
     let sandbox = &lab.sandbox;
-    let eraser = write_eraser(&lab);
+    let eraser = sandbox.write_script("bin/poolctl-driver-eraser", ERASER);
     let image_server = image_server();
     apply_infra_env(sandbox, &json!({"poolctl.dev/wipe": "exec:eraser"}));
     rack.add_to(sandbox);

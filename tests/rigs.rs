@@ -5,12 +5,11 @@ use std::fs;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
 
-use crate::sandbox::is_met_or_skipped;
+use crate::sandbox::{is_met_or_skipped, pause};
 
 pub const USER: &str = "admin";
 pub const PASSWORD: &str = "s3cret-pass";
@@ -42,12 +41,6 @@ impl Rig {
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         Self { child: command.spawn().unwrap(), folder }
     }
-}
-
-/// Waits a tenth of a second.
-#[expect(clippy::disallowed_methods, reason = "waits for a program that was started")]
-pub fn pause() {
-    std::thread::sleep(Duration::from_millis(100));
 }
 
 /// A program from pip, in the folder that .ci/run makes.
@@ -189,7 +182,7 @@ impl Emulator {
             if TcpStream::connect(("127.0.0.1", port)).is_ok() {
                 return Some(Self { rig, tls, port });
             }
-            pause();
+            pause(100);
         }
         panic!("{}", fs::read_to_string(rig.folder.path().join("log")).unwrap());
     }

@@ -1,11 +1,10 @@
 //! `run` and waiting: a cluster is given back whatever happens, with the documented exit codes.
 
 use std::process::Child;
-use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::sandbox::{Sandbox, finish};
+use crate::sandbox::{Sandbox, finish, pause};
 
 /// A pool on the real clock, whose clusters are made and destroyed in less than a second.
 fn sandbox_with_quick_pool() -> Sandbox {
@@ -23,11 +22,6 @@ fn sandbox_with_quick_pool() -> Sandbox {
 /// The rows of all claims.
 fn claim_rows(sandbox: &Sandbox) -> String {
     sandbox.ok("get claim --no-headers")
-}
-
-fn pause(millis: u64) {
-    #[expect(clippy::disallowed_methods, reason = "a real program is waited for")]
-    std::thread::sleep(Duration::from_millis(millis));
 }
 
 /// Waits until a condition is met, for half a minute at most.
@@ -62,9 +56,8 @@ fn run_exits_as_its_command_does() {
     let sandbox = sandbox_with_quick_pool();
     sandbox.ok("pool scale lab --size 4 --running-count 4");
     // Only starting them shows that these two cannot be run.
-    let uninterpreted = sandbox.write_file("uninterpreted", "#!/nowhere/no-such-program\n");
-    let no_program = sandbox.write_file("no-program", "echo\n");
-    sandbox.shell("chmod +x $HOME/uninterpreted $HOME/no-program");
+    let uninterpreted = sandbox.write_script("uninterpreted", "#!/nowhere/no-such-program\n");
+    let no_program = sandbox.write_script("no-program", "echo\n");
     for (command, code) in [
         ("sh -c 'exit 7'", 7),
         ("sh -c 'kill -9 $$'", 137),
@@ -189,18 +182,18 @@ fn an_interrupted_wait_ends_like_its_deadline() {
     let mut sandbox = Sandbox::new();
     sandbox.set_variable("POOLCTL_NOW", "");
     sandbox.ok("pool create lab --fake --fake-install-duration 1h");
-    for (keep, kind, code) in
-        [(false, Signal::INT, 130), (false, Signal::TERM, 143), (true, Signal::TERM, 143)]
-    {
-        let mut arguments = vec!["claim", "lab", "ci", "--wait"];
-        arguments.extend(keep.then_some("--keep"));
-        let child = sandbox.start(&arguments);
+    for (line, signal, code, is_kept) in [
+        ("claim lab ci --wait", Signal::INT, 130, false),
+        ("claim lab ci --wait", Signal::TERM, 143, false),
+        ("claim lab ci --wait --keep", Signal::TERM, 143, true),
+    ] {
+        let child = sandbox.start(line);
         until("the claim waits", || claim_rows(&sandbox).contains("Pending"));
         pause(300);
-        send_signal(&child, kind);
+        send_signal(&child, signal);
         let ran = finish(child);
         assert_eq!(ran.code, code, "{}", ran.err);
-        assert_eq!(claim_rows(&sandbox).is_empty(), !keep, "{}", claim_rows(&sandbox));
+        assert_eq!(claim_rows(&sandbox).is_empty(), !is_kept, "{}", claim_rows(&sandbox));
     }
     let child = sandbox.start("wait claim/ci --for=condition=ClusterRunning --timeout=60s");
     pause(500);

@@ -4,9 +4,12 @@
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 pub const POOLCTL: &str = env!("CARGO_BIN_EXE_poolctl");
@@ -174,6 +177,13 @@ impl Sandbox {
         path.display().to_string()
     }
 
+    /// Writes a script that can be run, and returns its path.
+    pub fn write_script(&self, name: &str, text: &str) -> String {
+        let path = self.write_file(name, text);
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        path
+    }
+
     /// Creates a fake pool and waits until all its clusters are installed and running.
     pub fn create_ready_pool(&self, name: &str, size: usize) {
         self.ok(&format!("pool create {name} --fake --size {size} --running-count {size}"));
@@ -194,6 +204,12 @@ pub fn finish(child: Child) -> Ran {
         out: String::from_utf8_lossy(&output.stdout).into_owned(),
         err: String::from_utf8_lossy(&output.stderr).into_owned(),
     }
+}
+
+/// Waits so many milliseconds for a program that was started.
+#[expect(clippy::disallowed_methods, reason = "a real program is waited for")]
+pub fn pause(millis: u64) {
+    std::thread::sleep(Duration::from_millis(millis));
 }
 
 /// Whether a program is installed; the test that needs it is skipped otherwise.
@@ -252,6 +268,26 @@ pub fn apply(sandbox: &Sandbox, manifest: &str) -> String {
 /// What `get -o jsonpath=...` prints of objects in any namespace: `KIND` or `KIND/NAME`.
 pub fn jsonpath(sandbox: &Sandbox, objects: &str, path: &str) -> String {
     sandbox.ok(&format!("get {objects} -A -o 'jsonpath={path}'"))
+}
+
+/// The power state of a cluster.
+pub fn power_of(sandbox: &Sandbox, cluster: &str) -> String {
+    jsonpath(sandbox, &format!("cluster/{cluster}"), "{.status.powerState}")
+}
+
+/// Exports everything, changes the objects, and imports them into a new state, which the sandbox
+/// uses from then on. Returns the warnings of the import.
+pub fn move_state(sandbox: &mut Sandbox, change: impl FnOnce(&mut Vec<Value>)) -> String {
+    let file = sandbox.path().join("moved.json").display().to_string();
+    sandbox.ok(&format!("export {file} --include-secrets -o json"));
+    let mut list: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    change(list["items"].as_array_mut().unwrap());
+    sandbox.write_file("moved.json", &list.to_string());
+    let state = sandbox.path().join("moved.db").display().to_string();
+    sandbox.set_variable("POOLCTL_STATE", &state);
+    let ran = sandbox.run(&format!("import {file}"));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    ran.err
 }
 
 /// Waits until nothing is left to do, and expects that a further pass would change nothing.

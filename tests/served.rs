@@ -78,7 +78,7 @@ impl Answer {
             for byte in &self.body {
                 to.write_all(&[*byte])?;
                 to.flush()?;
-                (0..10).for_each(|_| crate::rigs::pause());
+                crate::sandbox::pause(1000);
             }
         }
         to.write_all(&self.body)?;

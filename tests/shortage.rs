@@ -1,28 +1,16 @@
 //! What a pool of bare metal lacks is said exactly, wherever people look.
 
 use poolctl::model::time::{Span, Time};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::cases::{Scenario, assert_all_hold, first_word, scenarios};
 use crate::metal::{another_pool, boot_host, boot_hosts, reconcile_whole, sandbox_with_rack};
 use crate::once::assert_clusters_are_whole;
 use crate::rack::cluster;
-use crate::sandbox::{NOON, Sandbox, apply, jsonpath};
+use crate::sandbox::{NOON, Sandbox, apply, jsonpath, move_state};
 
 fn numbers(line: &str) -> Vec<usize> {
     line.split(' ').map(|number| number.parse().unwrap()).collect()
-}
-
-/// Moves everything but the InfraEnvs into a new state, which the sandbox then uses.
-fn lose_infra_envs(sandbox: &mut Sandbox) {
-    let file = sandbox.path().join("moved.json").display().to_string();
-    sandbox.ok(&format!("export {file} --include-secrets -o json"));
-    let mut list: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
-    list["items"].as_array_mut().unwrap().retain(|object| object["kind"] != "InfraEnv");
-    let file = sandbox.write_file("left.json", &list.to_string());
-    let state = sandbox.path().join("moved.db").display().to_string();
-    sandbox.set_variable("POOLCTL_STATE", &state);
-    sandbox.ok(&format!("import {file}"));
 }
 
 /// Does what a line of the cases says.
@@ -44,7 +32,9 @@ fn do_step(sandbox: &mut Sandbox, line: &str) {
         }
         "apply" => drop(apply(sandbox, rest)),
         "cluster" => drop(apply(sandbox, &cluster(rest, 1, 0))),
-        "lost-infraenv" => lose_infra_envs(sandbox),
+        "lost-infraenv" => {
+            move_state(sandbox, |objects| objects.retain(|object| object["kind"] != "InfraEnv"));
+        }
         "silence" => {
             let now: Time = NOON.parse().unwrap();
             let later = now.plus(Span::minutes(rest.parse::<i64>().unwrap() + 1));

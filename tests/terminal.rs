@@ -2,11 +2,10 @@
 //! elsewhere. And the questions that are asked at a terminal.
 
 use std::io::Read;
-use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::sandbox::{Sandbox, has_program};
+use crate::sandbox::{Sandbox, has_program, pause};
 
 /// Starts a command that does not end by itself, acts meanwhile, ends it, and returns its output.
 fn output_during(sandbox: &Sandbox, line: &str, act: impl FnOnce()) -> String {
@@ -19,11 +18,6 @@ fn output_during(sandbox: &Sandbox, line: &str, act: impl FnOnce()) -> String {
     let mut out = String::new();
     child.stdout.unwrap().read_to_string(&mut out).unwrap();
     out
-}
-
-fn pause(millis: u64) {
-    #[expect(clippy::disallowed_methods, reason = "a real program is waited for")]
-    std::thread::sleep(Duration::from_millis(millis));
 }
 
 #[test]
