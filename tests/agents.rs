@@ -257,7 +257,7 @@ impl Player {
             }
             "checkin" => self.sandbox.run(&format!("agent check-in {first}")),
             "media-lost" => self.sandbox.run(&format!("agent report {first} --media-lost")),
-            "stage" => self.sandbox.run(&["agent", "report", first, "--stage", second]),
+            "stage" => self.sandbox.run(&format!("agent report {first} --stage '{second}'")),
             "approve" | "set" | "unbind" => self.sandbox.run(&format!("agent {verb} -y {rest}")),
             "bind" => {
                 let (hosts, cluster) = rest.rsplit_once(' ').unwrap();
@@ -269,7 +269,7 @@ impl Player {
                 let patch = json!({"spec": {"clusterDeploymentName": cluster}});
                 self.run_step(&format!("patch agent/{first} {patch}"))
             }
-            "patch" => self.sandbox.run(&["patch", "-y", first, "--type", "merge", "-p", second]),
+            "patch" => self.sandbox.run(&format!("patch -y {first} --type merge -p '{second}'")),
             "delete" => self.sandbox.run(&format!("delete -y {rest}")),
             "poolctl" | "test" | "ssh-keygen" => self.sandbox.shell(line),
             "pass" => self.sandbox.run("reconcile -q"),

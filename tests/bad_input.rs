@@ -273,7 +273,7 @@ fn hostile_strings_do_not_reach_the_terminal() {
     );
     let path = sandbox.write_file("hostile.yaml", &manifest);
     sandbox.ok(&format!("apply -f {path}"));
-    sandbox.run(&["claim", "lab", "c", "--reason", "\u{1b}[31m"]);
+    sandbox.run("claim lab c --reason \u{1b}[31m");
     for command in ["get pool", "describe pool lab", "describe claim c", "events", "status", "plan"]
     {
         let ran = sandbox.shell(&format!("poolctl {command}"));

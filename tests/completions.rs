@@ -63,9 +63,9 @@ fn the_scripts_are_those_of_the_repository() {
 
 /// The words that are offered at the end of a line; nothing is said beside them.
 fn completions(sandbox: &Sandbox, line: &str) -> Vec<String> {
-    let mut arguments = vec!["__complete", "--"];
-    arguments.extend(line.split(' '));
-    let ran = sandbox.run(&arguments);
+    // The last word is the one that is completed; it may be empty.
+    let (words, last) = line.rsplit_once(' ').unwrap();
+    let ran = sandbox.run(&format!("__complete -- {words} '{last}'"));
     assert_eq!(ran.err, "", "{line}");
     ran.out.split_whitespace().map(str::to_owned).collect()
 }

@@ -62,7 +62,7 @@ fn prepared() -> Sandbox {
     let ran = sandbox.shell(&format!("set -e\n{script}"));
     assert_eq!(ran.code, 0, "{}", ran.err);
     for object in ["pool/lab", "cdc/foo", "host/node-1"] {
-        sandbox.ok(&["annotate", object, &format!("hostname={HOSTILE}")]);
+        sandbox.ok(&format!("annotate {object} 'hostname={HOSTILE}'"));
     }
     sandbox
 }
@@ -72,7 +72,7 @@ fn prepared() -> Sandbox {
 pub fn run_examples(surroundings: &str, check: impl Fn(&[String], &str, &Ran)) {
     let free = prepared();
     let claimed = free.copy();
-    claimed.ok(&["claim", "lab", "ci-17", "--reason", HOSTILE, "-q"]);
+    claimed.ok(&format!("claim lab ci-17 --reason '{HOSTILE}' -q"));
     let examples = examples();
     assert!(examples.len() > 38, "{}", examples.len());
     for (path, example) in examples {

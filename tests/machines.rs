@@ -139,9 +139,10 @@ fn each_redfish_trouble_has_its_message() {
     let ca = emulator.certificate().display().to_string();
     let password = lab.write_file("password", "CANARY");
     for (name, address, _) in &cases {
-        let mut add = vec!["host", "add", name, "--bmc", address, "--user", USER, "--ca", &ca];
-        add.extend(["--password-file", &password, "--no-reconcile", "-q"]);
-        lab.ok(&add);
+        lab.ok(&format!(
+            "host add {name} --bmc {address} --user {USER} --ca {ca} --password-file {password} \
+             --no-reconcile -q"
+        ));
     }
     reconcile_until(&lab, "all were asked", |lab| {
         cases.iter().all(|(name, ..)| registered_condition(lab, name).is_some())
@@ -177,34 +178,24 @@ fn a_certificate_is_trusted_by_authority_by_pin_or_because_the_user_says_so() {
         params.not_after = rcgen::date_time_ymd(2021, 1, 1);
     });
     let lab = sandbox_on_real_clock();
-    let ca = lab.write_file("ca.crt", &our_authority);
-    let another_ca = lab.write_file("elsewhere.crt", &another_authority);
+    let trust_ca = format!("--ca {}", lab.write_file("ca.crt", &our_authority));
+    let trust_another_ca = format!("--ca {}", lab.write_file("elsewhere.crt", &another_authority));
     let password = lab.write_file("password", PASSWORD);
     lab.write_file("other.crt", &pinned.0);
     let fingerprint_command =
         "openssl x509 -in $HOME/other.crt -noout -fingerprint -sha256 | cut -d= -f2";
-    let pin = lab.shell(fingerprint_command).out;
-    let wrong_pin = "a".repeat(64);
+    let trust_pin = format!("--pin {}", lab.shell(fingerprint_command).out.trim());
+    let wrong_pin = format!("--pin {}", "a".repeat(64));
     let unknown = "no known authority has signed its certificate (SHA-256 ";
     let cases = [
-        ("ca", &by_our_authority, vec!["--ca", &ca], "True "),
-        ("pin", &pinned, vec!["--pin", pin.trim()], "True "),
-        ("word", &pinned, vec!["--insecure"], "True "),
-        (
-            "elsewhere",
-            &of_another_name,
-            vec!["--ca", &another_ca],
-            "its certificate is for another name",
-        ),
-        ("unknown", &unsigned, vec![], unknown),
-        ("expired", &expired, vec![], "its certificate has expired (SHA-256 "),
-        (
-            "changed",
-            &pinned,
-            vec!["--pin", &wrong_pin],
-            "the certificate was changed, or this is another",
-        ),
-        ("signed", &unsigned, vec!["--ca", &ca], unknown),
+        ("ca", &by_our_authority, &*trust_ca, "True "),
+        ("pin", &pinned, &*trust_pin, "True "),
+        ("word", &pinned, "--insecure", "True "),
+        ("elsewhere", &of_another_name, &*trust_another_ca, "its certificate is for another name"),
+        ("unknown", &unsigned, "", unknown),
+        ("expired", &expired, "", "its certificate has expired (SHA-256 "),
+        ("changed", &pinned, &*wrong_pin, "the certificate was changed, or this is another"),
+        ("signed", &unsigned, &*trust_ca, unknown),
     ];
     let servers: Vec<Server> = cases
         .iter()
@@ -212,10 +203,10 @@ fn a_certificate_is_trusted_by_authority_by_pin_or_because_the_user_says_so() {
         .collect();
     for ((name, _, options, _), server) in cases.iter().zip(&servers) {
         let address = server.bmc_address(SYSTEM);
-        let mut add = vec!["host", "add", name, "--bmc", &address, "--user", USER];
-        add.extend(["--password-file", &password, "--no-reconcile"]);
-        add.extend(options);
-        lab.ok(&add);
+        lab.ok(&format!(
+            "host add {name} --bmc {address} --user {USER} --password-file {password} \
+             --no-reconcile {options}"
+        ));
     }
     reconcile_until(&lab, "all were asked", |lab| {
         cases.iter().all(|(name, ..)| registered_condition(lab, name).is_some())

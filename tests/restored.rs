@@ -209,10 +209,9 @@ fn what_is_leased_of_objects_that_the_backup_does_not_have_is_held_with_them() {
     sandbox.ok("ippool create other --range 10.1.0.0/24");
     let backup = backup(&sandbox);
     create_customization(&sandbox, "foo", "foo");
-    let create = ["pool", "create", "lab", "--fake", "--size", "1", "--customization", "foo"];
-    sandbox.ok(&create);
-    let range = ["ippool", "create", "lan", "--range", "10.0.0.10"];
-    sandbox.ok(&range);
+    let create = "pool create lab --fake --size 1 --customization foo";
+    sandbox.ok(create);
+    sandbox.ok("ippool create lan --range 10.0.0.10");
     sandbox.ok("ip claim lan db");
     apply(&sandbox, HOST);
     sandbox.ok(&format!("patch host node-1 -p '{USED}'"));
@@ -221,7 +220,7 @@ fn what_is_leased_of_objects_that_the_backup_does_not_have_is_held_with_them() {
     held(&sandbox, &backup);
     sandbox.ok("doctor");
     create_customization(&sandbox, "foo", "foo");
-    sandbox.ok(&create);
+    sandbox.ok(create);
     apply(&sandbox, HOST);
     sandbox.ok("reconcile --wait=1h -q");
     assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].metadata.name}"), "");

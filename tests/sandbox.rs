@@ -15,64 +15,27 @@ use tempfile::TempDir;
 pub const POOLCTL: &str = env!("CARGO_BIN_EXE_poolctl");
 pub const NOON: &str = "2026-03-02T12:00:00Z";
 
-/// The arguments of poolctl: a line as people type it, or a list of words where a word contains
-/// quotes of its own, such as JSON.
-pub trait CommandLine {
-    fn words(&self) -> Vec<String>;
-}
-
-impl CommandLine for str {
-    /// Words end at spaces. Single quotes keep spaces within a word.
-    fn words(&self) -> Vec<String> {
-        let mut words = Vec::new();
-        let mut word = String::new();
-        let mut has_begun = false;
-        let mut is_quoted = false;
-        for letter in self.chars().chain([' ']) {
-            if letter == '\'' {
-                is_quoted = !is_quoted;
-                has_begun = true;
-            } else if letter != ' ' || is_quoted {
-                word.push(letter);
-                has_begun = true;
-            } else if has_begun {
-                words.push(std::mem::take(&mut word));
-                has_begun = false;
-            }
+/// The words of a line, as a shell splits it: they end at spaces, but for those in single quotes.
+/// Nothing else has a meaning, so that JSON and paths of jsonpath are written as they are.
+fn split_words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word = String::new();
+    let mut has_begun = false;
+    let mut is_quoted = false;
+    for letter in line.chars().chain([' ']) {
+        if letter == '\'' {
+            is_quoted = !is_quoted;
+            has_begun = true;
+        } else if letter != ' ' || is_quoted {
+            word.push(letter);
+            has_begun = true;
+        } else if has_begun {
+            words.push(std::mem::take(&mut word));
+            has_begun = false;
         }
-        assert!(!is_quoted, "a quote is not closed: {self}");
-        words
     }
-}
-
-impl CommandLine for String {
-    fn words(&self) -> Vec<String> {
-        self.as_str().words()
-    }
-}
-
-impl<Word: AsRef<str>> CommandLine for [Word] {
-    fn words(&self) -> Vec<String> {
-        self.iter().map(|word| word.as_ref().to_owned()).collect()
-    }
-}
-
-impl<Word: AsRef<str>, const LENGTH: usize> CommandLine for [Word; LENGTH] {
-    fn words(&self) -> Vec<String> {
-        self.as_slice().words()
-    }
-}
-
-impl<Word: AsRef<str>> CommandLine for Vec<Word> {
-    fn words(&self) -> Vec<String> {
-        self.as_slice().words()
-    }
-}
-
-impl<Line: CommandLine + ?Sized> CommandLine for &Line {
-    fn words(&self) -> Vec<String> {
-        (**self).words()
-    }
+    assert!(!is_quoted, "a quote is not closed: {line}");
+    words
 }
 
 /// A folder that is removed at the end, with `state.db` in it.
@@ -134,28 +97,28 @@ impl Sandbox {
     }
 
     /// Starts a command; `finish` waits for it.
-    pub fn start(&self, line: &(impl CommandLine + ?Sized)) -> Child {
-        self.command(POOLCTL, &line.words()).spawn().unwrap()
+    pub fn start(&self, line: &str) -> Child {
+        self.command(POOLCTL, &split_words(line)).spawn().unwrap()
     }
 
     /// Runs a command, which may succeed or fail.
-    pub fn run(&self, line: &(impl CommandLine + ?Sized)) -> Ran {
+    pub fn run(&self, line: &str) -> Ran {
         finish(self.start(line))
     }
 
     /// Runs a command that must succeed; returns its standard output.
-    pub fn ok(&self, line: &(impl CommandLine + ?Sized)) -> String {
+    pub fn ok(&self, line: &str) -> String {
         let ran = self.run(line);
-        assert_eq!(ran.code, 0, "{:?}: {}{}", line.words(), ran.out, ran.err);
+        assert_eq!(ran.code, 0, "{line}: {}{}", ran.out, ran.err);
         ran.out
     }
 
     /// Runs a command that must be refused with this exit code and a message that contains this
     /// text; returns its standard error.
-    pub fn refused(&self, code: i32, line: &(impl CommandLine + ?Sized), message: &str) -> String {
+    pub fn refused(&self, code: i32, line: &str, message: &str) -> String {
         let ran = self.run(line);
-        assert_eq!(ran.code, code, "{:?}: {}{}", line.words(), ran.out, ran.err);
-        assert!(ran.err.contains(message), "{:?}: {}", line.words(), ran.err);
+        assert_eq!(ran.code, code, "{line}: {}{}", ran.out, ran.err);
+        assert!(ran.err.contains(message), "{line}: {}", ran.err);
         ran.err
     }
 
@@ -165,8 +128,8 @@ impl Sandbox {
     }
 
     /// Starts all commands at once and waits for all of them.
-    pub fn run_together(&self, lines: &[impl CommandLine]) -> Vec<Ran> {
-        let children: Vec<Child> = lines.iter().map(|line| self.start(line)).collect();
+    pub fn run_together(&self, lines: &[impl AsRef<str>]) -> Vec<Ran> {
+        let children: Vec<Child> = lines.iter().map(|line| self.start(line.as_ref())).collect();
         children.into_iter().map(finish).collect()
     }
 
@@ -306,7 +269,10 @@ spec: {clusterName: c, baseDomain: example.com, platform: {none: {}}}
 
 #[test]
 fn a_line_is_split_at_spaces_outside_single_quotes() {
-    assert_eq!("claim  lab --reason 'bad fan'".words(), ["claim", "lab", "--reason", "bad fan"]);
-    assert_eq!("-o 'jsonpath={.a} {.b}'".words(), ["-o", "jsonpath={.a} {.b}"]);
-    assert_eq!("--id ''".words(), ["--id", ""]);
+    assert_eq!(
+        split_words("claim  lab --reason 'bad fan'"),
+        ["claim", "lab", "--reason", "bad fan"]
+    );
+    assert_eq!(split_words("-o 'jsonpath={.a} {.b}'"), ["-o", "jsonpath={.a} {.b}"]);
+    assert_eq!(split_words("--id ''"), ["--id", ""]);
 }

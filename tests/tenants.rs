@@ -174,17 +174,13 @@ fn do_step(sandbox: &Sandbox, model: &mut Model, step: &Step) {
 
 /// Claims any address, or the one that is wanted.
 fn claim_address(sandbox: &Sandbox, model: &mut Model, name: u8, wanted: Option<u8>) {
-    let claim = format!("c{name}");
-    let mut command = vec!["ip", "claim", "p", &claim];
-    let wanted_text = wanted.map(|address| model.unusual_text(address));
-    if let Some(wanted_text) = &wanted_text {
-        command.extend(["--address", wanted_text]);
-    }
+    let option = wanted.map(|address| format!("--address {}", model.unusual_text(address)));
+    let command = format!("ip claim p c{name} {}", option.unwrap_or_default());
     let ran = sandbox.run(&command);
     if let Some(held) = model.held.get(&name) {
         if wanted.is_some_and(|address| address != *held) {
             // The claim has another address.
-            assert_eq!(ran.code, 4, "{command:?}: {}{}", ran.out, ran.err);
+            assert_eq!(ran.code, 4, "{command}: {}{}", ran.out, ran.err);
         } else {
             // Claimed again it is the same lease.
             assert_eq!((ran.code, ran.out.trim()), (0, &*model.text(*held)), "{}", ran.err);
@@ -194,7 +190,7 @@ fn claim_address(sandbox: &Sandbox, model: &mut Model, name: u8, wanted: Option<
     let free = model.free();
     let is_possible = wanted.map_or(!free.is_empty(), |address| free.contains(&address));
     let code = if is_possible { 0 } else { 6 };
-    assert_eq!(ran.code, code, "{command:?}: {}{}", ran.out, ran.err);
+    assert_eq!(ran.code, code, "{command}: {}{}", ran.out, ran.err);
     if !is_possible {
         return;
     }

@@ -359,10 +359,10 @@ fn an_emulator_is_powered_through_a_front_that_has_its_inventory() {
     });
     let lab = sandbox_on_real_clock();
     let (ca, password) = (lab.write_file("ca.crt", &chain.0), lab.write_file("password", PASSWORD));
-    let mut add = vec!["host", "add", "n1", "--user", USER, "--password-file", &password];
     let address = front.bmc_address(&path);
-    add.extend(["--ca", &ca, "--bmc", &address, "-q"]);
-    lab.ok(&add);
+    lab.ok(&format!(
+        "host add n1 --user {USER} --password-file {password} --ca {ca} --bmc {address} -q"
+    ));
     lab.ok("host power on n1 --wait -q");
     assert!(emulator.describe_machine(1).starts_with("On "), "{}", emulator.describe_machine(1));
     let hardware = "{.status.hardware.cpu.count} {.status.hardware.nics[1].mac}";
