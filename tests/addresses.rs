@@ -360,8 +360,9 @@ fn clusters_have_the_addresses_of_their_api_and_ingress_from_pools() {
     let release = format!("ip release {}-api-vips", names[0]);
     sandbox.refused(4, &release, "and is deleted with it");
     let claim = format!("ipclaim/{}-api-vips", names[0]);
-    let patch = "{\"metadata\": {\"finalizers\": null, \"ownerReferences\": null}}";
-    sandbox.ok(&format!("patch {claim} -p '{patch}'"));
+    sandbox.ok(&format!(
+        "patch {claim} -p '{{metadata: {{finalizers: null, ownerReferences: null}}}}'"
+    ));
     let address = jsonpath(&sandbox, &claim, "{.status.address.name}");
     for object in [claim, format!("ipaddress/{}", address.trim())] {
         sandbox.refused(4, &format!("delete {object} -y"), "and is deleted with it");

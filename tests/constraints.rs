@@ -92,7 +92,7 @@ fn secret_values_are_in_one_table() {
          stringData: {.dockerconfigjson: CANARY-IN-THE-STATE}\n",
     );
     sandbox.ok("pool create lab --fake --running-count 1 -q");
-    sandbox.ok("patch pool lab -p '{\"spec\": {\"pullSecretRef\": {\"name\": \"pull\"}}}'");
+    sandbox.ok("patch pool lab -p '{spec: {pullSecretRef: {name: pull}}}'");
     sandbox.ok("reconcile --wait -q");
     sandbox.ok("claim lab c -q");
     let mut shown = String::new();

@@ -4,7 +4,7 @@ use crate::sandbox::{
     BY_HAND, Sandbox, apply, assert_settled, create_customization, jsonpath, move_state,
 };
 
-const PRESERVE: &str = "{\"spec\": {\"preserveOnDelete\": true}}";
+const PRESERVE: &str = "{spec: {preserveOnDelete: true}}";
 
 #[test]
 fn two_customizations_with_one_name_in_dns_are_one_cluster() {
@@ -61,10 +61,8 @@ fn two_pools_swap_their_customizations() {
     }
     assert_settled(&sandbox);
     for (pool, first, second) in [("a", "z2", "z1"), ("b", "z1", "z2")] {
-        let patch = format!(
-            "{{\"spec\": {{\"inventory\": [{{\"name\": \"{first}\"}}, {{\"name\": \"{second}\"}}]}}}}"
-        );
-        sandbox.ok(&format!("patch pool {pool} -p '{patch}'"));
+        let inventory = format!("[{{name: {first}}}, {{name: {second}}}]");
+        sandbox.ok(&format!("patch pool {pool} -p '{{spec: {{inventory: {inventory}}}}}'"));
         sandbox.ok(&format!("claim {pool} {pool} -q"));
     }
     sandbox.ok("release a b");
@@ -141,8 +139,7 @@ fn a_preserved_cluster_keeps_its_name_and_a_deleted_customization_goes_with_its_
     assert!(sandbox.ok("get cdc").contains("Unavailable"));
     // Its name in DNS is kept, too: no other customization may set it.
     create_customization(&sandbox, "other", "a");
-    let inventory = "{\"spec\": {\"inventory\": [{\"name\": \"a\"}, {\"name\": \"other\"}]}}";
-    sandbox.ok(&format!("patch pool p -p '{inventory}'"));
+    sandbox.ok("patch pool p -p '{spec: {inventory: [{name: a}, {name: other}]}}'");
     assert_settled(&sandbox);
     assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.clusterName}"), "");
     let message = sandbox.ok("get pool p -o jsonpath={.status.inventory.other.message}");

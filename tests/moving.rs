@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::sandbox::{Ran, Sandbox, jsonpath};
+use crate::sandbox::{BY_HAND, Ran, Sandbox, apply, jsonpath};
 use crate::transcripts::replay_transcripts;
 
 const KINDS: &str = "settings,ns,rolebinding,imgset,secret,cdc,pool,cluster,claim,job,event,host,datatemplate,infraenv,agent,nmstateconfig,ippool,ipaddress,ipclaim";
@@ -331,10 +331,8 @@ fn a_history_alone_can_be_moved_and_a_refused_file_leaves_no_state() {
 #[test]
 fn a_cluster_that_only_a_finalizer_holds_is_the_same_afterwards() {
     let sandbox = Sandbox::new();
-    let file = sandbox.write_file("c.yaml", crate::sandbox::BY_HAND);
-    sandbox.ok(&format!("apply -f {file}"));
-    let finalizer = "{\"metadata\": {\"finalizers\": [\"x.example/y\"]}}";
-    sandbox.ok(&format!("patch cluster c -n mine -p '{finalizer}'"));
+    apply(&sandbox, BY_HAND);
+    sandbox.ok("patch cluster c -n mine -p '{metadata: {finalizers: [x.example/y]}}'");
     sandbox.ok("reconcile --wait -q");
     sandbox.ok("delete cluster c -n mine -y");
     sandbox.ok("reconcile --wait -q");

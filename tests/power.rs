@@ -208,18 +208,17 @@ fn hibernate_after_counts_from_the_last_of_installation_claim_and_waking() {
 }
 
 /// A pool of size 0 whose clusters simulate this fault.
-fn faulty_pool(fault: &str, running_count: &str) -> Sandbox {
+fn faulty_pool(fault: &str) -> Sandbox {
     let sandbox = Sandbox::new();
-    sandbox.ok(&format!("pool create lab --fake --size 0 --running-count {running_count}"));
-    let patch =
-        format!("{{\"spec\": {{\"annotations\": {{\"poolctl.dev/fake-health\": \"{fault}\"}}}}}}");
-    sandbox.ok(&format!("patch pool lab -p '{patch}'"));
+    sandbox.ok("pool create lab --fake --size 0 --running-count 0");
+    let annotations = format!("{{poolctl.dev/fake-health: {fault}}}");
+    sandbox.ok(&format!("patch pool lab -p '{{spec: {{annotations: {annotations}}}}}'"));
     sandbox
 }
 
 #[test]
 fn where_nothing_can_be_stopped_everything_runs() {
-    let sandbox = faulty_pool("no-power", "0");
+    let sandbox = faulty_pool("no-power");
     sandbox.ok("pool scale lab --size 3");
     sandbox.ok("reconcile --wait -q");
     assert_eq!(jsonpath(&sandbox, "pool", "{.items[0].status.ready}"), "3");
@@ -239,10 +238,9 @@ fn where_nothing_can_be_stopped_everything_runs() {
 #[test]
 fn a_cluster_that_does_not_wake_is_replaced() {
     for fault in ["machines", "nodes", "operators", "start-fails"] {
-        let mut sandbox = faulty_pool(fault, "0");
-        let limit =
-            "{\"spec\": {\"hibernationConfig\": {\"resumeTimeout\": \"20m\"}, \"size\": 1}}";
-        sandbox.ok(&format!("patch pool lab -p '{limit}'"));
+        let mut sandbox = faulty_pool(fault);
+        sandbox
+            .ok("patch pool lab -p '{spec: {hibernationConfig: {resumeTimeout: 20m}, size: 1}}'");
         sandbox.ok("reconcile --wait -q");
         let name = sandbox.ok("get cluster -qo name");
         let cluster = format!("cluster/{}", name.trim());
@@ -329,14 +327,11 @@ fn a_standby_that_was_passed_over_goes_back_to_sleep_and_is_woken_last() {
     let waited = sandbox.ok("claim lab next --wait=30m");
     assert!(!waited.contains(&names[0]), "{waited}");
     assert_eq!(power_of(&sandbox, &names[0]), "Hibernating");
-    let soon = "poolctl.dev/wake-next-after=soon";
-    let ran = sandbox.run(&format!("annotate pool lab {soon} --overwrite"));
-    assert_eq!(ran.code, 1, "{ran:?}");
-    sandbox.refused(
-        1,
-        "annotate pool lab poolctl.dev/wake-next-after=0s --overwrite",
-        "no cluster wakes in 0s",
-    );
+    for (delay, message) in [("soon", "`soon` is not a duration"), ("0s", "no cluster wakes in 0s")]
+    {
+        let annotation = format!("poolctl.dev/wake-next-after={delay}");
+        sandbox.refused(1, &format!("annotate pool lab {annotation} --overwrite"), message);
+    }
 }
 
 #[test]
@@ -357,15 +352,12 @@ fn a_cluster_that_waits_for_its_next_attempt_takes_no_place_of_a_claim() {
     let mut sandbox = Sandbox::new();
     sandbox.ok("pool create lab --fake --size 1 --max-size 2");
     sandbox.ok("pool scale lab --running-count 0 -q");
-    let fail_every = "{\"spec\": {\"annotations\": {\"hive.openshift.io/fake-cluster\": \"true\", \
-                      \"poolctl.dev/fake-fail-every\": \"N\"}}}";
-    let fail_always = fail_every.replace('N', "1");
-    let fail_never = fail_every.replace('N', "0");
+    let fail_always = r#"{spec: {annotations: {poolctl.dev/fake-fail-every: "1"}}}"#;
+    let fail_never = r#"{spec: {annotations: {poolctl.dev/fake-fail-every: "0"}}}"#;
     // The first cluster fails again and again, the second is installed and sleeps.
     sandbox.ok(&format!("patch pool lab --type merge -p '{fail_always}' -q"));
     let name = sandbox.ok("get cluster -qo name").trim().to_owned();
-    let fails = "poolctl.dev/fake-fail-every=1";
-    sandbox.ok(&format!("annotate cluster {name} {fails} --overwrite -q"));
+    sandbox.ok(&format!("annotate cluster {name} poolctl.dev/fake-fail-every=1 --overwrite -q"));
     sandbox.ok("reconcile --wait -q");
     sandbox.ok(&format!("patch pool lab --type merge -p '{fail_never}' -q"));
     sandbox.set_variable("POOLCTL_NOW", "2026-03-02T12:30:00Z");

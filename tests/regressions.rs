@@ -235,15 +235,14 @@ fn a_pool_whose_installations_all_fail_can_shrink_and_go() {
 fn an_eviction_among_the_annotations_of_a_pool_evicts_no_cluster() {
     let sandbox = Sandbox::new();
     sandbox.ok("pool create p --fake -q");
-    let patch = "{\"spec\": {\"size\": 2, \"annotations\": {\"hive.openshift.io/remove-cluster-from-pool\": \"true\"}}}";
-    sandbox.ok(&format!("patch pool p -p '{patch}'"));
+    let eviction = r#"annotations: {hive.openshift.io/remove-cluster-from-pool: "true"}"#;
+    sandbox.ok(&format!("patch pool p -p '{{spec: {{size: 2, {eviction}}}}}'"));
     assert_settled(&sandbox);
     assert_eq!(sandbox.ok("get cluster -o name").lines().count(), 2);
     // The same annotation on a cluster evicts it.
     let names = sandbox.ok("get cluster -q -o name");
     let evicted = names.lines().next().unwrap();
-    let patch = "{\"metadata\": {\"annotations\": {\"hive.openshift.io/remove-cluster-from-pool\": \"true\"}}}";
-    sandbox.ok(&format!("patch cluster {evicted} -p '{patch}'"));
+    sandbox.ok(&format!("patch cluster {evicted} -p '{{metadata: {{{eviction}}}}}'"));
     assert_settled(&sandbox);
     let left = sandbox.ok("get cluster -q -o name");
     assert!(left.lines().count() == 2 && !left.contains(evicted), "{left}");

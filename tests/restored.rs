@@ -10,8 +10,8 @@ kind: BareMetalHost
 metadata: {name: node-1}
 spec: {online: true, bootMACAddress: '02:00:00:00:00:01'}
 ";
-const USED: &str = "{\"spec\": {\"consumerRef\": {\"apiVersion\": \"hive.openshift.io/v1\",
-    \"kind\": \"ClusterDeployment\", \"name\": \"mine\", \"namespace\": \"default\"}}}";
+const USED: &str = "{spec: {consumerRef: {apiVersion: hive.openshift.io/v1, \
+                    kind: ClusterDeployment, name: mine, namespace: default}}}";
 
 /// Makes a backup and returns its path.
 fn backup(sandbox: &Sandbox) -> String {

@@ -120,8 +120,7 @@ fn hosts_without_a_controller_wait_for_somebody_who_boots_them_and_are_used_agai
 #[test]
 fn what_is_left_running_keeps_its_name_addresses_and_hosts_until_somebody_says_otherwise() {
     let (sandbox, name) = installed();
-    let preserve = json!({"spec": {"preserveOnDelete": true}}).to_string();
-    sandbox.ok(&format!("patch cluster {name} --type merge -p '{preserve}' -q"));
+    sandbox.ok(&format!("patch cluster {name} -p '{{spec: {{preserveOnDelete: true}}}}' -q"));
     released(&sandbox);
     // Its hosts are retired, and all that it uses is nobody else's.
     assert_bound_once(&sandbox);
@@ -248,8 +247,9 @@ fn an_address_is_its_hosts_whatever_other_hosts_and_pools_are_called() {
     assert_eq!(hosts_of_claims(&sandbox), names(&["a-nodes"]));
     // An edit takes the address away neither from the cluster nor from the host.
     let claim = format!("{cluster}-a-nodes");
-    let nobody = "{\"metadata\": {\"ownerReferences\": null, \"finalizers\": null}}";
-    sandbox.ok(&format!("patch ipclaim {claim} --type merge -p '{nobody}' -q"));
+    sandbox.ok(&format!(
+        "patch ipclaim {claim} -p '{{metadata: {{ownerReferences: null, finalizers: null}}}}' -q"
+    ));
     assert_eq!(hosts_of_claims(&sandbox), names(&["a-nodes"]));
 }
 

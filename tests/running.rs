@@ -11,9 +11,9 @@ fn sandbox_with_quick_pool() -> Sandbox {
     let mut sandbox = Sandbox::new();
     sandbox.set_variable("POOLCTL_NOW", "");
     sandbox.ok("pool create lab --fake --size 0");
-    let quick = "{\"spec\": {\"annotations\": {\"poolctl.dev/fake-install-duration\": \"300ms\", \
-                 \"poolctl.dev/fake-deprovision-duration\": \"100ms\"}}}";
-    sandbox.ok(&format!("patch pool lab -p '{quick}'"));
+    let durations = "{poolctl.dev/fake-install-duration: 300ms, \
+                     poolctl.dev/fake-deprovision-duration: 100ms}";
+    sandbox.ok(&format!("patch pool lab -p '{{spec: {{annotations: {durations}}}}}'"));
     sandbox.ok("pool scale lab --size 1 --running-count 1");
     sandbox.ok("reconcile --wait=30s -q");
     sandbox
