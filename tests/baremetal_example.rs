@@ -66,14 +66,6 @@ fn hosts_of_rack(table: &str, rack: &Rack) -> String {
     hosts
 }
 
-/// A stand-in for nsupdate, which writes down what it is told.
-fn install_nsupdate(lab: &Lab) {
-    let told = lab.bin("told").display().to_string();
-    lab.sandbox.write_file("dns.key", "");
-    let script = format!("#!/bin/sh\n[ \"$1\" = -k ] && cat \"$3\" >>{told}\n");
-    lab.sandbox.write_script("bin/nsupdate", &script);
-}
-
 /// Runs a job of the crontab as cron does: any word that it prints would be mailed.
 fn run_cron_job(lab: &Lab, job: usize) {
     let home = lab.sandbox.path().display().to_string();
@@ -101,7 +93,10 @@ fn an_empty_rack_becomes_a_claimed_cluster_and_cron_goes_on() {
     let lab = Lab::new();
     let web = Server::of_folder(&lab.sandbox.path().join("images"));
     copy_example(&lab, &rack, &web);
-    install_nsupdate(&lab);
+    // A stand-in for nsupdate, which writes down what it is told.
+    let script = "#!/bin/sh\n[ \"$1\" = -k ] && cat \"$3\" >>\"${0%/*}/told\"\n";
+    lab.sandbox.write_script("bin/nsupdate", script);
+    lab.sandbox.write_file("dns.key", "");
     let ran = lab.sandbox.shell("PATH=$HOME/bin:$PATH sh $HOME/rack/day.sh");
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     for part in [

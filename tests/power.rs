@@ -67,17 +67,12 @@ fn healthy() -> ClusterHealth {
 
 /// Status and reason of the conditions Hibernating and Ready, and the power state.
 fn power_shown(cluster: &Cluster) -> (String, &'static str) {
-    let conditions = ["Hibernating", "Ready"].map(|kind| condition_text(cluster, kind));
-    (conditions.join(" "), cluster.power_state())
-}
-
-/// Status and reason of a condition; empty if the cluster does not have it.
-fn condition_text(cluster: &Cluster, kind: &str) -> String {
     let conditions = cluster.conditions();
-    let condition = conditions.into_iter().find(|condition| condition.kind == kind);
-    condition
-        .map(|condition| format!("{}/{}", condition.status, condition.reason))
-        .unwrap_or_default()
+    let texts = ["Hibernating", "Ready"].map(|kind| {
+        let condition = conditions.iter().find(|condition| condition.kind == kind).unwrap();
+        format!("{}/{}", condition.status, condition.reason)
+    });
+    (texts.join(" "), cluster.power_state())
 }
 
 /// A report of the health that a row of the cases names.

@@ -178,14 +178,6 @@ fn busy_clusters(state: &State) -> BTreeSet<String> {
     busy
 }
 
-/// What must hold after every pass.
-fn assert_laws(before: &Before, state: &State) {
-    assert_ends_agree(before, state);
-    assert_customizations_are_leased_once(state);
-    assert_limits_are_kept(before, state);
-    assert_claims_are_served_in_turn(before, state);
-}
-
 fn assert_customizations_are_leased_once(state: &State) {
     let mut holders = BTreeSet::new();
     for customization in state.customizations.rows() {
@@ -277,7 +269,10 @@ fn play(line: &str, steps: &[Step]) {
         absorb_reports(&mut state, reports, &tick);
         let before = Before::of(&state);
         plan::settle(&mut state, &tick, &Names::default()).unwrap();
-        assert_laws(&before, &state);
+        assert_ends_agree(&before, &state);
+        assert_customizations_are_leased_once(&state);
+        assert_limits_are_kept(&before, &state);
+        assert_claims_are_served_in_turn(&before, &state);
         let changes = (state.changes_made(), state.events.len());
         plan::settle(&mut state, &tick, &Names::default()).unwrap();
         assert_eq!(

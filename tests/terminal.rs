@@ -103,7 +103,7 @@ fn installing() -> Sandbox {
 }
 
 #[test]
-fn colours_only_where_they_are_wanted() {
+fn colours_are_shown_only_where_they_are_wanted() {
     if !has_program("script") {
         return;
     }
