@@ -2,13 +2,7 @@
 
 use rusqlite::Connection;
 
-use crate::sandbox::{Sandbox, apply, assert_settled, create_customization};
-
-fn execute_sql(sandbox: &Sandbox, statements: &str) -> rusqlite::Result<()> {
-    let connection = Connection::open(sandbox.state())?;
-    connection.pragma_update(None, "foreign_keys", 1)?;
-    connection.execute_batch(statements)
-}
+use crate::sandbox::{Sandbox, apply, assert_settled, create_customization, execute_sql};
 
 #[test]
 fn nothing_can_be_held_twice() {

@@ -1,9 +1,7 @@
 //! A long history costs nothing: a command reads as many pages of a state with a year of ended jobs
 //! and events as it reads of a new state.
 
-use rusqlite::Connection;
-
-use crate::sandbox::{Sandbox, apply, has_program};
+use crate::sandbox::{Sandbox, apply, execute_sql, has_program};
 
 /// How many pages of the state a command reads.
 fn pages_read(sandbox: &Sandbox, command: &str) -> usize {
@@ -29,7 +27,7 @@ fn add_history(sandbox: &Sandbox, rows: usize) {
            SELECT i, 0, 'JobStarted', 'ClusterDeployment', 'gone-' || i, 'gone-' || i, 'reconcile',
            'provision started (attempt 1)' FROM n;"
     );
-    Connection::open(sandbox.state()).unwrap().execute_batch(&statements).unwrap();
+    execute_sql(sandbox, &statements).unwrap();
 }
 
 /// One command of each sort, about objects that belong to this round alone.

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::sandbox::{BY_HAND, Ran, Sandbox, apply, jsonpath};
+use crate::sandbox::{BY_HAND, Ran, Sandbox, apply, jsonpath, move_state};
 use crate::transcripts::replay_transcripts;
 
 const KINDS: &str = "settings,ns,rolebinding,imgset,secret,cdc,pool,cluster,claim,job,event,host,datatemplate,infraenv,agent,nmstateconfig,ippool,ipaddress,ipclaim";
@@ -303,11 +303,7 @@ fn secrets_are_exported_only_on_request_and_only_to_a_file_of_their_owner_alone(
 fn a_cluster_whose_pool_is_missing_is_installed_again_nevertheless() {
     let mut sandbox = Sandbox::new();
     sandbox.ok("pool create lab --fake");
-    let mut list: Value = serde_json::from_str(&sandbox.ok("export -o json")).unwrap();
-    list["items"].as_array_mut().unwrap().retain(|object| object["kind"] != "ClusterPool");
-    let (state, ran) = import_into_new_state(&sandbox, &list.to_string());
-    assert_eq!(ran.code, 0, "{}", ran.err);
-    sandbox.set_variable("POOLCTL_STATE", &state);
+    move_state(&mut sandbox, |objects| objects.retain(|object| object["kind"] != "ClusterPool"));
     sandbox.ok("reconcile --wait=1h -q");
     let events = sandbox.ok("events");
     assert!(events.contains("CleanedUp") && events.contains("Installed"), "{events}");

@@ -3,7 +3,7 @@
 use crate::metal::{another_pool, boot_hosts, sandbox_with_rack};
 use crate::once::{assert_bound_once, only_cluster};
 use crate::rack::state_of;
-use crate::sandbox::{Ran, Sandbox, apply, create_customization, jsonpath};
+use crate::sandbox::{Ran, Sandbox, apply, create_customization, execute_sql, jsonpath};
 
 const HOST: &str = "apiVersion: metal3.io/v1alpha1
 kind: BareMetalHost
@@ -266,9 +266,7 @@ fn a_backup_restores_as_before_when_nothing_was_leased_since() {
 #[test]
 fn a_present_state_that_cannot_be_read_does_not_stop_a_restore() {
     let Lab { sandbox, backup, .. } = lab();
-    let conn = rusqlite::Connection::open(sandbox.state()).unwrap();
-    conn.execute_batch("UPDATE ip_pool SET body = json_set(body, '$.unknown', 1)").unwrap();
-    drop(conn);
+    execute_sql(&sandbox, "UPDATE ip_pool SET body = json_set(body, '$.unknown', 1)").unwrap();
     assert_eq!(sandbox.run("get ippool").code, 8);
     let ran = sandbox.run(&format!("restore {backup} -y"));
     assert_eq!(ran.code, 0, "{}", ran.err);
@@ -280,9 +278,8 @@ fn a_present_state_that_cannot_be_read_does_not_stop_a_restore() {
 #[test]
 fn a_present_state_that_is_corrupt_at_its_beginning_does_not_stop_a_restore() {
     let Lab { sandbox, backup, .. } = lab();
-    let conn = rusqlite::Connection::open(sandbox.state()).unwrap();
-    conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
-    drop(conn);
+    // Else the log would have good copies of the pages that are overwritten here.
+    execute_sql(&sandbox, "PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
     let mut bytes = std::fs::read(sandbox.state()).unwrap();
     bytes[100..4096].fill(0x5a);
     std::fs::write(sandbox.state(), bytes).unwrap();

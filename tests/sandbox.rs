@@ -233,6 +233,14 @@ pub fn jsonpath(sandbox: &Sandbox, objects: &str, path: &str) -> String {
     sandbox.ok(&format!("get {objects} -A -o 'jsonpath={path}'"))
 }
 
+/// Changes the database behind poolctl's back. Returns how many rows the last statement changed.
+pub fn execute_sql(sandbox: &Sandbox, statements: &str) -> rusqlite::Result<u64> {
+    let connection = rusqlite::Connection::open(sandbox.state())?;
+    connection.pragma_update(None, "foreign_keys", 1)?;
+    connection.execute_batch(statements)?;
+    Ok(connection.changes())
+}
+
 /// The power state of a cluster.
 pub fn power_of(sandbox: &Sandbox, cluster: &str) -> String {
     jsonpath(sandbox, &format!("cluster/{cluster}"), "{.status.powerState}")

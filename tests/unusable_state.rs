@@ -1,6 +1,6 @@
 //! Files that are not a usable state: refused, exit 8, and not a byte of them changed.
 
-use crate::sandbox::{Sandbox, has_program, is_met_or_skipped, is_root};
+use crate::sandbox::{Sandbox, execute_sql, has_program, is_met_or_skipped, is_root};
 
 /// Commands that open a state in every way.
 const COMMANDS: [&str; 6] = [
@@ -34,9 +34,8 @@ fn usable_state() -> Vec<u8> {
     let sandbox = Sandbox::new();
     sandbox.ok("pool create lab --fake -q");
     sandbox.ok("reconcile --wait -q");
-    let connection = rusqlite::Connection::open(sandbox.state()).unwrap();
-    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
-    drop(connection);
+    // What is in the log is not in the file, which alone is copied.
+    execute_sql(&sandbox, "PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
     std::fs::read(sandbox.state()).unwrap()
 }
 
@@ -251,17 +250,12 @@ fn can_mount() -> bool {
     ran.code == 0
 }
 
-/// Changes the database behind poolctl's back.
-fn run_sql(sandbox: &Sandbox, sql: &str) {
-    let state = rusqlite::Connection::open(sandbox.state()).unwrap();
-    assert!(state.execute(sql, []).unwrap() > 0, "{sql} changes nothing");
-}
-
 #[test]
 fn a_pool_that_cannot_be_read_is_not_said_to_be_absent() {
     let sandbox = Sandbox::new();
     sandbox.ok("pool create lab --fake -q");
-    run_sql(&sandbox, "UPDATE pool SET body = json_set(body, '$.spec.labels', 5)");
+    let sql = "UPDATE pool SET body = json_set(body, '$.spec.labels', 5)";
+    assert_eq!(execute_sql(&sandbox, sql).unwrap(), 1);
     sandbox.refused(8, "describe pool other", "a row of table pool cannot be read");
 }
 
@@ -269,6 +263,7 @@ fn a_pool_that_cannot_be_read_is_not_said_to_be_absent() {
 fn a_cluster_whose_annotations_cannot_be_read_is_not_driven_without_them() {
     let sandbox = Sandbox::new();
     sandbox.ok("pool create lab --fake --size 1 -q");
-    run_sql(&sandbox, "UPDATE cluster_body SET body = json_set(body, '$.metadata.labels', 5)");
+    let sql = "UPDATE cluster_body SET body = json_set(body, '$.metadata.labels', 5)";
+    assert_eq!(execute_sql(&sandbox, sql).unwrap(), 1);
     sandbox.refused(8, "reconcile", "the metadata of cluster `lab-");
 }

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use crate::sandbox::{Ran, Sandbox, create_customization, jsonpath};
+use crate::sandbox::{Ran, Sandbox, create_customization, execute_sql, jsonpath};
 
 /// Where a restore says that it has kept the former state.
 fn path_of_kept_state(message: &str) -> String {
@@ -172,13 +172,8 @@ fn doctor_finds_what_is_wrong_and_puts_it_right() {
         ran.out.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1)).collect();
     assert_eq!(states, ["ok"; 12], "{}", ran.out);
     // The database and the files are changed by hand.
-    let connection = rusqlite::Connection::open(sandbox.state()).unwrap();
-    connection
-        .execute_batch(
-            "PRAGMA foreign_keys = 0; DELETE FROM lease; UPDATE claim SET cluster = NULL",
-        )
-        .unwrap();
-    drop(connection);
+    let sql = "PRAGMA foreign_keys = 0; DELETE FROM lease; UPDATE claim SET cluster = NULL";
+    execute_sql(&sandbox, sql).unwrap();
     let for_all_to_read = std::fs::Permissions::from_mode(0o644);
     std::fs::set_permissions(sandbox.state(), for_all_to_read).unwrap();
     std::fs::create_dir_all(sandbox.path().join("clusters/gone")).unwrap();
@@ -214,9 +209,9 @@ fn doctor_finds_what_is_wrong_and_puts_it_right() {
 fn doctor_finds_rows_that_point_nowhere_and_work_that_nobody_does() {
     let mut sandbox = Sandbox::new();
     sandbox.ok("pool create lab --fake");
-    let connection = rusqlite::Connection::open(sandbox.state()).unwrap();
-    connection.execute_batch("PRAGMA foreign_keys = 0; DELETE FROM cluster_body; INSERT INTO secret VALUES (99, 'a', x'62')").unwrap();
-    drop(connection);
+    let sql = "PRAGMA foreign_keys = 0; DELETE FROM cluster_body;
+               INSERT INTO secret VALUES (99, 'a', x'62')";
+    execute_sql(&sandbox, sql).unwrap();
     sandbox.set_variable("POOLCTL_NOW", "2026-03-02T14:00:00Z");
     let ran = sandbox.run("doctor --fix");
     assert_eq!(ran.code, 1, "{}", ran.out);
@@ -236,18 +231,13 @@ fn doctor_finds_hosts_that_belong_to_nothing() {
         sandbox.ok(&format!("agent register --infraenv rack --id {host} -q"));
     }
     assert_eq!(sandbox.run("doctor").code, 0);
-    let connection = rusqlite::Connection::open(sandbox.state()).unwrap();
-    connection
-        .execute_batch(
-            r#"PRAGMA foreign_keys = 0; DELETE FROM infra_env; UPDATE cluster SET by_agents = 0;
+    let sql = r#"PRAGMA foreign_keys = 0; DELETE FROM infra_env; UPDATE cluster SET by_agents = 0;
         UPDATE agent SET body = json_set(body, '$.status.debugInfo.state', 'known',
             '$.status.boundTo', json('{"name": "gone", "namespace": "default"}'),
             '$.status.knownBy', json('["02:00:00:00:00:01"]')) WHERE name <> 'node-3';
         UPDATE agent SET body = json_set(body, '$.metadata.labels."agent-install.openshift.io/bmh"',
-            'gone') WHERE name = 'node-3'"#,
-        )
-        .unwrap();
-    drop(connection);
+            'gone') WHERE name = 'node-3'"#;
+    execute_sql(&sandbox, sql).unwrap();
     let ran = sandbox.run("doctor");
     assert_eq!(ran.code, 1, "{}", ran.out);
     for part in [
