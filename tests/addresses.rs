@@ -180,6 +180,7 @@ fn who_had_an_address_and_how_long_it_rests_is_moved_too() {
     sandbox.ok("ip claim gone d");
     sandbox.ok("ip claim rests a");
     sandbox.ok("ip claim old b --count 3");
+    // Not in the order of the addresses, so that the order can only come from the history.
     for (minute, claim) in [(1, "b-1"), (2, "b-0"), (3, "d"), (4, "a"), (5, "b-2")] {
         sandbox.set_variable("POOLCTL_NOW", &format!("2026-03-02T12:0{minute}:00Z"));
         sandbox.ok(&format!("ip release {claim}"));
@@ -274,6 +275,7 @@ fn rested_addresses_are_drawn_as_often_as_others_and_all_of_them() {
         (0..20).map(|number| sandbox.ok(&format!("ip claim p b{number}"))).collect();
     let released: Vec<&str> = leases.lines().filter_map(|line| line.split(' ').nth(1)).collect();
     let rested = drawn.iter().filter(|address| released.contains(&address.trim())).count();
+    // Half of the addresses have rested. The seed is fixed, so this never fails by chance.
     assert!((3..=17).contains(&rested), "{rested} of {drawn:?}");
     sandbox.ok("ip claim p c --count 180");
     sandbox.refused(6, "ip claim p d", "Exhausted IP Pools");

@@ -141,6 +141,7 @@ fn bad_manifests_of_hosts_are_refused_and_nothing_happens() {
 #[test]
 fn one_bad_document_keeps_the_good_ones_out_too() {
     let sandbox = Sandbox::new();
+    // The good one comes first, and must not be written before the other is read.
     let bad_pool = POOL.replace("size: 1", "size: x").replace("lab", "other");
     let path = sandbox.write_file("two.yaml", &format!("{POOL}---\n{bad_pool}"));
     let ran = sandbox.run(&format!("apply -f {path}"));
@@ -234,6 +235,7 @@ fn a_reader_that_goes_away_is_no_error() {
     let sandbox = Sandbox::new();
     sandbox.create_ready_pool("lab", 40);
     for command in ["get cluster", "get cluster -o yaml", "events", "describe pool lab", "--help"] {
+        // `head` closes the pipe after the first line, while the command prints the others.
         let ran = sandbox.shell(&format!("{{ poolctl {command}; echo $? >&2; }} | head -1"));
         assert_eq!(ran.err, "0\n", "{command}");
     }

@@ -10,6 +10,7 @@ fn nothing_can_be_held_twice() {
     sandbox.ok("apply -qf examples/pool");
     sandbox.ok("reconcile --wait -q");
     sandbox.ok("claim lab c -q");
+    // Each statement breaks one rule, and nothing else is wrong with it.
     for (case, statements) in [
         (
             "a customization, two clusters",
@@ -45,6 +46,7 @@ fn a_pool_whose_changes_are_refused_does_not_stop_the_others() {
     for name in ["good", "bad", "fine"] {
         sandbox.ok(&format!("pool create {name} --fake --size 1 -q --no-reconcile"));
     }
+    // The trigger stands for any rule of the database that a change could break.
     let trigger = "CREATE TRIGGER wall BEFORE INSERT ON cluster WHEN NEW.pool = 'bad' \
                    BEGIN SELECT RAISE(ABORT, 'a wall'); END";
     execute_sql(&sandbox, trigger).unwrap();

@@ -117,6 +117,7 @@ fn programs_are_looked_at_as_cron_will_see_them() {
     let lab = Lab::new();
     apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
     let poolctl = env!("CARGO_BIN_EXE_poolctl");
+    // Nothing of a person's environment: cron sets next to nothing.
     let check =
         lab.sandbox.shell(&format!("env -i POOLCTL_STATE=$POOLCTL_STATE {poolctl} driver check"));
     assert!(check.out.contains("bin/openshift-install"), "{}{}", check.out, check.err);
@@ -159,6 +160,7 @@ fn a_driver_that_others_can_change_is_not_started() {
     let lab = Lab::new();
     let driver = lab.bin("poolctl-driver-directory");
     fs::copy(EXAMPLE_DRIVER, &driver).unwrap();
+    // Whoever can write it could read every secret of the pools that it drives.
     fs::set_permissions(&driver, fs::Permissions::from_mode(0o777)).unwrap();
     let path = lab.sandbox.write_file("pool.yaml", &pool("lab", "{none: {}}", BY_EXAMPLE_DRIVER));
     let ran = lab.sandbox.run(&format!("apply -f {path}"));
@@ -169,6 +171,7 @@ fn a_driver_that_others_can_change_is_not_started() {
     lab.sandbox.ok("driver check");
     lab.wait_until_installed();
     lab.delete_clusters();
+    // Names that a path or a shell would take for something else.
     for name in ["../x", "a b", "$(touch x)", "-rf;id"] {
         let document = format!(
             "{{\"spec\": {{\"annotations\": {{\"poolctl.dev/driver\": \"exec:{name}\"}}}}}}"
@@ -288,6 +291,7 @@ fn under_crons_environment_a_cluster_is_installed_and_values_are_never_run_as_co
 #[test]
 fn the_installer_of_a_release_is_fetched_once() {
     let lab = Lab::new();
+    // The installer of the Settings is of another release, so that one is needed.
     fs::write(lab.bin("version"), "4.17.1").unwrap();
     // A stand-in for oc, which extracts an installer and writes down how it was called.
     lab.sandbox.write_script(
@@ -310,6 +314,7 @@ fn the_installer_of_a_release_is_fetched_once() {
     assert!(!asked.contains(CANARY), "{asked}");
 }
 
+/// By this key, in whatever case, the libraries of a cloud start a program that has credentials.
 #[test]
 fn credentials_that_would_start_a_program_are_refused() {
     let lab = Lab::new();

@@ -6,6 +6,7 @@ use crate::sandbox::{apply, has_program, is_met_or_skipped, is_root};
 
 #[test]
 fn exit_codes_are_told_as_reasons_and_failures_are_cleaned_up() {
+    // What the stand-in does at which step, and the reason that people are told.
     for (behaviour, message) in [
         ("create-cluster: exit 4\nwait-for: exit 5", "the infrastructure could not be created"),
         ("after-create-cluster: exit 6\nwait-for: exit 6", "operators did not come up"),
@@ -31,6 +32,7 @@ fn exit_codes_are_told_as_reasons_and_failures_are_cleaned_up() {
 #[test]
 fn an_installation_that_took_too_long_is_waited_for_once_more() {
     let lab = Lab::new();
+    // The installer waits for a time of its own; often the cluster comes up soon after.
     lab.set_behaviour("after-create-cluster: exit 6");
     apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
     lab.wait_until_installed();
@@ -77,6 +79,7 @@ fn a_supervisor_or_installer_that_is_killed_is_made_good_by_the_next_pass() {
 
 #[test]
 fn a_cluster_that_is_deleted_while_it_installs_takes_its_programs_along() {
+    // An installer that does not listen to signals, one that hangs, and one that leaves a child.
     for behaviour in
         ["create-cluster: deaf", "after-create-cluster: hang", "create-cluster: leak 30"]
     {
@@ -95,6 +98,7 @@ fn a_cluster_that_is_deleted_while_it_installs_takes_its_programs_along() {
 #[test]
 fn many_passes_at_once_begin_a_job_once() {
     let lab = Lab::new();
+    // The job must still be running when the last of the passes looks.
     lab.set_behaviour("create-manifests: sleep 300");
     apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED).replace("size: 1", "size: 0"));
     let mut commands = vec!["pool scale lab --size 1 -q"];
@@ -122,6 +126,8 @@ fn a_pass_that_is_killed_anywhere_begins_a_job_once() {
         return;
     }
     let mut fired = 0;
+    // The calls that make the folder of a job and start its supervisor. By which of them a program
+    // is started depends on the machine, so not all of them occur.
     for (call, at) in [
         ("mkdir", 2),
         ("mkdir", 4),
@@ -204,6 +210,7 @@ fn an_older_backup_finds_what_became_of_its_job() {
     let backup = lab.sandbox.path().join("backup.db").display().to_string();
     lab.sandbox.ok(&format!("backup {backup}"));
     lab.wait_until_installed();
+    // To the backup the job is still running. Its folder says how it ended.
     lab.sandbox.ok(&format!("restore {backup} -y"));
     lab.wait_until_installed();
     assert_eq!(lab.ledger().iter().filter(|line| line.starts_with("made ")).count(), 1);
@@ -218,6 +225,7 @@ fn a_full_disk_under_the_jobs_is_survived() {
     }
     let lab = Lab::new();
     apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED).replace("size: 1", "size: 0"));
+    // The disk is full after a few files, until it is made larger.
     let script = "exec unshare -m sh -ec '
         mkdir -p $HOME/jobs; mount -t tmpfs -o size=48k none $HOME/jobs
         poolctl pool scale lab --size 1 -q || true
@@ -279,11 +287,14 @@ fn a_supervisor_that_is_held_up_is_ended_by_force() {
     lab.set_behaviour("");
     lab.sandbox.ok("pool scale lab --size 0 -q");
     assert!(find_process(&lab, "create").is_some());
+    // It was asked to end, and has not answered for a minute.
     lab.sandbox.shell("touch -d '1 minute ago' $HOME/jobs/*/cancel");
     lab.delete_clusters();
     assert_eq!(find_process(&lab, "create"), None);
 }
 
+/// A pass would wait for ever at a FIFO, and by a link or an endless file it would bring in what
+/// is not the driver's.
 #[test]
 fn files_that_drivers_leave_hang_no_pass_and_count_only_if_they_are_usable() {
     for (script, message) in [
@@ -316,6 +327,8 @@ fn files_that_drivers_leave_hang_no_pass_and_count_only_if_they_are_usable() {
     }
 }
 
+/// A lock lasts as long as any process has its file open: a job that inherited the one of cron
+/// would keep every later pass away.
 #[test]
 fn a_job_keeps_no_file_open_that_the_command_before_it_had() {
     let lab = Lab::new();

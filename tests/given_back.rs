@@ -177,6 +177,7 @@ fn end_job(state: &mut State, job: &Job, outcome: JobOutcome, tick: &Tick) {
     settle(state, tick);
 }
 
+/// Somebody deletes the cluster; the next pass begins to give back what it has.
 fn delete_cluster(state: &mut State) {
     let cluster = state.find_cluster(CLUSTER).unwrap();
     state.clusters.update(cluster, |cluster| cluster.deleting = Some(noon().now));
@@ -185,6 +186,7 @@ fn delete_cluster(state: &mut State) {
 /// The cluster is gone, and nothing that is done for the host from now on switches it on.
 fn assert_off_for_good(state: &mut State, how: &str) {
     assert!(state.find_cluster(CLUSTER).is_none(), "{how}: the cluster is still there");
+    // Later than every pause before another attempt.
     for minutes in [30, 90, 24 * 60] {
         settle(state, &later(minutes));
         let host = state.hosts.rows().next().unwrap();
@@ -244,6 +246,7 @@ fn a_host_is_off_after_its_agent_was_deleted_or_its_environment_went_with_the_cl
 
 #[test]
 fn a_host_that_was_never_switched_on_for_its_cluster_stays_as_its_owner_has_it() {
+    // poolctl did not switch it on, and so does not switch it off either.
     let mut state = lab(false, &[NOT_BEGUN, OWNERS_WISH]);
     let agent = state.agents.find(&Key::new(NAMESPACE, "n1")).unwrap();
     state.agents.update(agent, |agent| agent.spec.cluster_deployment_name = None);
@@ -342,6 +345,7 @@ fn a_host_that_poolctl_leaves_alone_keeps_its_address_when_its_cluster_is_gone()
     plan::take_job_reports(&mut state, vec![report], &later(3));
     settle(&mut state, &later(3));
     assert!(state.find_cluster(CLUSTER).is_none() && has_address(&state));
+    // Once it is attached again it is switched off, and its controller says so.
     state.hosts.update(host, |host| host.metadata.annotations.clear());
     settle(&mut state, &later(4));
     controller_says(&mut state, Verb::Stop, false, &later(5));

@@ -9,6 +9,7 @@ const PRESERVE: &str = "{spec: {preserveOnDelete: true}}";
 #[test]
 fn two_customizations_with_one_name_in_dns_are_one_cluster() {
     let sandbox = Sandbox::new();
+    // Two customizations, but their clusters would have one name: only one of them can be made.
     create_customization(&sandbox, "one", "same");
     create_customization(&sandbox, "two", "same");
     sandbox.ok("pool create x --fake --size 2 --customization one --customization two");
@@ -43,6 +44,7 @@ fn an_older_pool_takes_what_a_newer_one_gives_back() {
     sandbox.ok("pool create older --fake --size 0 --customization a");
     sandbox.ok("pool create newer --fake --size 1 --customization a");
     assert_settled(&sandbox);
+    // Whichever pool is planned first, the older one gets what the newer one gives back.
     sandbox.ok("pool scale older --size 1");
     sandbox.ok("pool scale newer --size 0");
     assert_settled(&sandbox);
@@ -192,6 +194,7 @@ fn the_name_of_a_claim_that_left_a_cluster_is_not_given_again() {
         objects.retain(|object| object["kind"] != "ClusterClaim");
     });
     assert!(warnings.contains("is held by claim ci, which is not in the file"), "{warnings}");
+    // The cluster names its claim: a new claim of that name would take it over, used as it is.
     for pool in ["lab", "other"] {
         sandbox.refused(4, &format!("claim {pool} ci"), "still holds cluster lab-");
     }

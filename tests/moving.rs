@@ -235,6 +235,7 @@ fn half_written_links_are_repaired() {
 
 #[test]
 fn a_second_holder_is_refused_by_name() {
+    // Another object of the same name in DNS.
     let twin = cluster("d", "").replace("clusterName: d", "clusterName: c");
     for (items, message) in [
         (cluster("c", HELD) + &cluster("d", HELD), "`c/c` and `d/d` both hold claim k"),
@@ -267,6 +268,7 @@ fn only_an_empty_or_equal_state_takes_an_import() {
 fn an_installation_that_was_running_is_cleaned_up_first() {
     let mut sandbox = Sandbox::new();
     sandbox.ok("pool create lab --fake --size 1");
+    // No folder of a job is moved, so that nobody can say how far the installation came.
     let (state, _) = import_into_new_state(&sandbox, &sandbox.ok("export"));
     sandbox.set_variable("POOLCTL_STATE", &state);
     assert!(sandbox.ok("job list --all").contains("interrupted"));
@@ -286,6 +288,7 @@ fn secrets_are_exported_only_on_request_and_only_to_a_file_of_their_owner_alone(
     let kubeconfig = std::fs::read_to_string(sandbox.ok("kubeconfig ci").trim()).unwrap();
     let token = kubeconfig.split("fake-").nth(1).unwrap()[..32].to_owned();
     assert!(!sandbox.ok("export").contains(&token));
+    // Standard output may be a terminal or a log, which others read.
     assert_eq!(sandbox.run("export --include-secrets").code, 2);
     assert_eq!(sandbox.run("export - --include-secrets").code, 2);
     let path = sandbox.path().join("all.yaml");

@@ -223,6 +223,7 @@ fn where_nothing_can_be_stopped_everything_runs() {
         "{.items[0].status.conditions[?(@.type==\"HibernationSupported\")].status}",
     );
     assert_eq!(supported, "False");
+    // What is claimed stays, and cannot be put to sleep either.
     sandbox.ok("claim lab ci");
     sandbox.ok("pool scale lab --size 0");
     sandbox.ok("reconcile --wait -q");
@@ -240,6 +241,7 @@ fn a_cluster_that_does_not_wake_is_replaced() {
         let name = sandbox.ok("get cluster -qo name");
         let cluster = format!("cluster/{}", name.trim());
         sandbox.ok("pool scale lab --running-count 1");
+        // Both are within its resumeTimeout; half past twelve is not.
         for time in ["12:05", "12:15"] {
             sandbox.set_variable("POOLCTL_NOW", &format!("2026-03-02T{time}:00Z"));
             sandbox.ok("reconcile");
@@ -257,6 +259,7 @@ fn a_cluster_that_does_not_wake_is_replaced() {
 /// names, the oldest first.
 fn oldest_never_wakes(fault: &str) -> (Sandbox, Vec<String>) {
     let mut sandbox = Sandbox::new();
+    // No third cluster may be made that could serve a claim instead.
     sandbox.ok("pool create lab --fake --size 1 --max-size 2");
     sandbox.ok("pool scale lab --running-count 0 -q");
     sandbox.ok("reconcile --wait -q");
@@ -394,6 +397,7 @@ fn a_pool_of_clusters_that_wake_slowly_learns_how_long_they_take() {
 #[test]
 fn a_platform_that_is_away_breaks_no_standby() {
     let (mut sandbox, names) = oldest_never_wakes("start-fails");
+    // A machine that could not be started says nothing about the cluster on it.
     sandbox.ok("pool scale lab --running-count 2 -q");
     for hour in ["14", "18", "23"] {
         sandbox.set_variable("POOLCTL_NOW", &format!("2026-03-02T{hour}:00:00Z"));

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::sandbox::{Sandbox, is_met_or_skipped};
+use crate::sandbox::{Sandbox, apply, is_met_or_skipped};
 
 const NAMESPACE: &str = "openstack-k8s-operators-cluster-pool";
 
@@ -65,8 +65,7 @@ fn production_manifests_apply_unchanged_and_lease_each_customization_once() {
     for pool in ["oko-op-08", "oko-op-09"] {
         sandbox.ok(&format!("patch pool {pool} -n {NAMESPACE} -p '{SIMULATED}'"));
     }
-    let supplied = sandbox.write_file("supplied.yaml", SUPPLIED);
-    sandbox.ok(&format!("apply -f {supplied}"));
+    apply(&sandbox, SUPPLIED);
     sandbox.ok("reconcile --wait -q");
 
     let path = "jsonpath={range .items[*]}{.spec.clusterPoolRef.poolName} \

@@ -15,6 +15,7 @@ fn a_kill_during_a_checkpoint_leaves_a_usable_state() {
         return;
     }
     let mut kills = 0;
+    // The file itself is written by a checkpoint alone, when the change is in the log already.
     for call in [1, 2, 3, 8, 20, 60] {
         let sandbox = Sandbox::new();
         sandbox.ok("pool create lab --fake --size 1 -q");
@@ -34,6 +35,7 @@ fn a_kill_during_a_checkpoint_leaves_a_usable_state() {
 fn a_limit_of_no_install_attempts_counts_as_one() {
     let sandbox = Sandbox::new();
     sandbox.ok("pool create z --fake --size 0");
+    // Taken by its word, nothing would ever be installed.
     sandbox.ok("patch pool z -p '{spec: {installAttemptsLimit: 0, size: 1}}'");
     assert_settled(&sandbox);
     assert_eq!(jsonpath(&sandbox, "pool", "{.items[0].status.standby}"), "1");
@@ -45,6 +47,7 @@ fn fields_that_poolctl_filled_in_and_protection_survive_a_second_apply() {
     let protected = BY_HAND.replace("'true'", "'true', hive.openshift.io/protected-delete: 'true'");
     apply(&sandbox, &protected);
     sandbox.ok("reconcile --wait -q");
+    // This manifest has neither the protection nor what the installation filled in.
     apply(&sandbox, BY_HAND);
     sandbox.ok("kubeconfig c -n mine");
     sandbox.ok("delete cluster c -n mine -y");
@@ -60,6 +63,7 @@ fn fields_that_poolctl_filled_in_and_protection_survive_a_second_apply() {
 #[test]
 fn a_cluster_made_by_hand_leaves_nothing_and_deletes_no_secret_of_its_namespace() {
     let sandbox = Sandbox::new();
+    // Twice the same: what the first left behind would be in the way of the second.
     let named_like_its_namespace = BY_HAND.replace("namespace: mine", "namespace: c");
     for (manifest, namespace) in
         [(BY_HAND, "mine"), (BY_HAND, "mine"), (named_like_its_namespace.as_str(), "c")]
@@ -72,6 +76,7 @@ fn a_cluster_made_by_hand_leaves_nothing_and_deletes_no_secret_of_its_namespace(
             ),
         );
         sandbox.ok("reconcile --wait -q");
+        // Beside `s`, the cluster has its kubeconfig, its password and its metadata.
         assert_eq!(sandbox.ok(&format!("get secret -n {namespace} -o name")).lines().count(), 4);
         sandbox.refused(
             2,
@@ -99,12 +104,14 @@ fn a_cluster_made_by_hand_leaves_nothing_and_deletes_no_secret_of_its_namespace(
 #[test]
 fn a_patched_secret_keeps_its_other_keys_and_no_value_is_shown() {
     let sandbox = Sandbox::new();
+    // kubectl keeps a copy of the whole Secret in this annotation.
     let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: s, annotations: {kubectl.kubernetes.io/last-applied-configuration: CANARY}}\n";
     apply(&sandbox, &format!("{secret}stringData: {{one: a, two: b}}\n"));
     sandbox.ok("patch secret s -p '{stringData: {three: c}}'");
     let shown = sandbox.ok("describe secret s");
     assert!(shown.contains("keys: one, three, two"), "{shown}");
     assert!(!sandbox.ok("get secret s -o yaml").contains("CANARY"));
+    // A message quotes what is wrong in a document, but never a value of a Secret.
     for value in ["{password: 918273645}", "hunter2", "{a: [hunter2]}"] {
         let path = sandbox.write_file("wrong.yaml", &format!("{secret}stringData: {value}\n"));
         let ran = sandbox.run(&format!("apply -f {path}"));
@@ -122,6 +129,8 @@ fn a_patched_secret_keeps_its_other_keys_and_no_value_is_shown() {
 fn an_edit_survives_the_job_that_is_collected_with_it() {
     let mut sandbox = Sandbox::new();
     apply(&sandbox, BY_HAND);
+    // The installation is over by now, and nobody has looked: the patch and the pass that follows
+    // it write the same cluster.
     sandbox.set_variable("POOLCTL_NOW", "2026-03-02T13:00:00Z");
     sandbox.ok("patch cluster c -n mine -p '{metadata: {labels: {a: b}}}'");
     assert_eq!(
@@ -130,6 +139,7 @@ fn an_edit_survives_the_job_that_is_collected_with_it() {
     );
 }
 
+/// What is exported from a hub has the finalizers of Hive, which nobody removes here.
 #[test]
 fn hives_own_finalizers_hold_nothing_and_foreign_ones_do() {
     let sandbox = Sandbox::new();
@@ -171,6 +181,7 @@ fn a_template_that_cannot_be_read_is_a_missing_dependency() {
         "pool create lab --fake --install-config {}",
         sandbox.write_file("t", "a: b\n")
     ));
+    // The pool was created with a good one; its Secret can be changed at any time.
     let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: lab-install-config}\nstringData: {install-config.yaml: '- 1'}\n";
     apply(&sandbox, secret);
     let missing = jsonpath(
@@ -190,6 +201,7 @@ fn a_claim_whose_pool_and_cluster_are_gone_expires() {
     sandbox.ok(&format!("delete cluster/{cluster} pool/lab -y"));
     sandbox.ok("reconcile --wait -q");
     sandbox.ok("get claim/c");
+    // Its lifetime is its own: it ends without a pool or a cluster to look at.
     sandbox.set_variable("POOLCTL_NOW", "2026-03-02T15:00:00Z");
     assert_settled(&sandbox);
     assert_eq!(sandbox.run("get claim c").code, 3);
@@ -222,6 +234,7 @@ fn a_pool_whose_installations_all_fail_can_shrink_and_go() {
     sandbox.ok("pool create other --fake --size 0 -q");
     apply(&sandbox, &failing_pool(4, ""));
     sandbox.ok("reconcile --wait -q");
+    // There is one place for installations and destructions, and who fails wants it again and again.
     sandbox.ok("patch pool p -p '{spec: {maxConcurrent: 1}}'");
     sandbox.ok("pool scale p --size 3");
     assert_settled(&sandbox);
@@ -231,6 +244,7 @@ fn a_pool_whose_installations_all_fail_can_shrink_and_go() {
     assert_eq!(sandbox.run("get pool p").code, 3);
 }
 
+/// Clusters get the annotations of their pool, so each would be evicted as soon as it was made.
 #[test]
 fn an_eviction_among_the_annotations_of_a_pool_evicts_no_cluster() {
     let sandbox = Sandbox::new();
@@ -273,6 +287,7 @@ fn an_installation_that_is_to_be_tried_once_is_not_tried_again() {
     sandbox.ok("pool create other --fake --size 0 -q");
     apply(&sandbox, &failing_pool(1, ", hive.openshift.io/try-install-once: 'true'"));
     let cluster = sandbox.ok("get cluster -o name").trim().to_owned();
+    // The first attempt has failed by now, and after its pause another would begin.
     let ran = sandbox.shell("POOLCTL_NOW=2026-03-02T12:02:00Z poolctl reconcile");
     assert_eq!(ran.code, 0, "{}", ran.err);
     let reason = "{.status.conditions[?(@.type==\"ProvisionStopped\")].reason}";
@@ -302,6 +317,7 @@ fn a_name_that_a_claim_and_a_cluster_have_is_refused_as_ambiguous() {
     sandbox.create_ready_pool("lab", 2);
     sandbox.ok("claim lab k -q");
     let cluster = jsonpath(&sandbox, "claim/k", "{.spec.namespace}");
+    // The second claim has the name of the cluster of the first: either could be meant.
     sandbox.ok(&format!("claim lab {cluster} -q"));
     for command in ["credentials", "kubeconfig"] {
         sandbox.refused(2, &format!("{command} {cluster}"), "of a claim and of a cluster");
@@ -402,6 +418,7 @@ fn a_secret_without_a_password_is_to_be_written_again() {
 
 #[test]
 fn a_plan_says_that_the_next_pass_only_records_a_jump_of_the_clock() {
+    // The last pass over the fixture is far from the real clock.
     let mut sandbox = earlier(1);
     sandbox.set_variable("POOLCTL_NOW", "");
     let ran = sandbox.run("plan");

@@ -20,6 +20,7 @@ fn backup(sandbox: &Sandbox) -> String {
     path
 }
 
+/// Restores a backup; what was leased since is held.
 fn held(sandbox: &Sandbox, backup: &str) -> Ran {
     let ran = sandbox.run(&format!("restore {backup} --leases-since=hold -y"));
     assert_eq!(ran.code, 0, "{}", ran.err);
@@ -107,6 +108,7 @@ fn leases_that_are_held_are_given_to_nobody_until_they_are_given_back() {
     assert_eq!(jsonpath(&sandbox, "cdc/bar", "{.status.clusterDeploymentRef.name}"), made);
     let others = sandbox.ok("ip claim lan other --count 3");
     assert!(!others.lines().any(|other| other == address), "{address}: {others}");
+    // Four addresses: one is held, and three were just claimed.
     assert_eq!(sandbox.run("ip claim lan more").code, 6);
     // What is typed gives them back.
     sandbox.ok("customization reset bar");
@@ -183,6 +185,7 @@ fn an_address_whose_range_has_moved_to_another_pool_since_is_held_in_the_pool_of
     let sandbox = Sandbox::new();
     sandbox.ok("ippool create lan --range 10.0.0.1-10.0.0.9");
     let backup = backup(&sandbox);
+    // In the backup the second half of the range is still that of `lan`.
     sandbox.ok(r#"patch ippool lan -p '{spec: {pools: [{start: "10.0.0.1", end: "10.0.0.4"}]}}'"#);
     sandbox.ok("ippool create second --range 10.0.0.5-10.0.0.20 --allocation sequential");
     sandbox.ok("ip claim second m1");
@@ -234,6 +237,7 @@ fn a_cluster_that_is_claimed_now_is_not_installed_again_by_an_older_backup() {
     let sandbox = Sandbox::new();
     sandbox.ok("pool create lab --fake --size 1 --running-count 1");
     sandbox.ok("claim lab ci");
+    // To the backup the claim waits, and its cluster is being installed.
     let backup = backup(&sandbox);
     sandbox.ok("reconcile --wait -q");
     let claimed = jsonpath(&sandbox, "claim/ci", "{.spec.namespace}");

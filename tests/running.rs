@@ -154,6 +154,7 @@ fn a_killed_run_ends_with_its_lifetime() {
     let sandbox = sandbox_with_quick_pool();
     let child = sandbox.start("run lab --lifetime 2s -- sleep 1");
     until("the command runs", || sandbox.ok("get claim").contains("Running"));
+    // Nobody is left to release the claim.
     send_signal(&child, Signal::KILL);
     finish(child);
     assert!(claim_rows(&sandbox).contains("Running"), "{}", claim_rows(&sandbox));

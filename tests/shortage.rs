@@ -141,6 +141,7 @@ fn two_pools_that_want_the_same_hosts_share_none_and_the_short_one_says_so() {
 
 #[test]
 fn pools_that_are_scaled_at_once_take_no_host_twice() {
+    // Which of the commands comes first differs from time to time.
     for _ in 0..3 {
         let sandbox = sandbox_with_rack();
         sandbox.ok("pool scale metal --size 0 -q");

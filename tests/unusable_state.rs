@@ -49,6 +49,7 @@ fn a_file_that_is_not_a_state_is_refused_and_not_changed() {
         "is not a poolctl state file",
     );
     let bytes = usable_state();
+    // The header of SQLite has the number of the schema at 60, and whose file it is at 68.
     let mut foreign = bytes.clone();
     foreign[68..72].copy_from_slice(&[0; 4]);
     assert_refused(&sandbox_with_state(&foreign), "is not a poolctl state file");
