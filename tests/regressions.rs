@@ -234,7 +234,7 @@ fn a_pool_whose_installations_all_fail_can_shrink_and_go() {
     sandbox.ok("pool create other --fake --size 0 -q");
     apply(&sandbox, &failing_pool(4, ""));
     sandbox.ok("reconcile --wait -q");
-    // There is one place for installations and destructions, and who fails wants it again and again.
+    // There is one place for installations and destructions, which all who fail want again.
     sandbox.ok("patch pool p -p '{spec: {maxConcurrent: 1}}'");
     sandbox.ok("pool scale p --size 3");
     assert_settled(&sandbox);
