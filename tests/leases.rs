@@ -1,7 +1,8 @@
 //! Leases of customizations: pools that share them, clusters that keep them, names that are taken.
 
 use crate::sandbox::{
-    BY_HAND, Sandbox, apply, assert_settled, create_customization, jsonpath, move_state,
+    BY_HAND, Sandbox, apply, assert_settled, condition_field, create_customization, jsonpath,
+    move_state,
 };
 
 const PRESERVE: &str = "{spec: {preserveOnDelete: true}}";
@@ -95,14 +96,8 @@ fn a_customization_that_left_the_inventory_is_free_when_its_cluster_goes() {
     assert_eq!(sandbox.ok("get cluster -o name").lines().count(), 1);
     sandbox.ok("patch pool p -p '{spec: {maxConcurrent: 1}}'");
     assert_settled(&sandbox);
-    assert_eq!(
-        jsonpath(
-            &sandbox,
-            "cdc",
-            "{.items[0].status.conditions[?(@.type==\"Available\")].status}{.items[0].status.clusterDeploymentRef}"
-        ),
-        "True"
-    );
+    assert_eq!(condition_field(&sandbox, "cdc/z", "Available", "status"), "True");
+    assert_eq!(jsonpath(&sandbox, "cdc/z", "{.status.clusterDeploymentRef}"), "");
     assert_eq!(sandbox.run("get pool p").code, 3);
 }
 

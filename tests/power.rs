@@ -13,7 +13,7 @@ use poolctl::plan;
 
 use crate::cases::{columns, rows};
 use crate::fixture::{Names, noon};
-use crate::sandbox::{Sandbox, jsonpath, power_of};
+use crate::sandbox::{Sandbox, condition_field, jsonpath, power_of};
 
 /// The instant so long before noon.
 #[expect(clippy::unnecessary_wraps, reason = "facts have times or none")]
@@ -217,11 +217,7 @@ fn where_nothing_can_be_stopped_everything_runs() {
     sandbox.ok("pool scale lab --size 3");
     sandbox.ok("reconcile --wait -q");
     assert_eq!(jsonpath(&sandbox, "pool", "{.items[0].status.ready}"), "3");
-    let supported = jsonpath(
-        &sandbox,
-        "pool",
-        "{.items[0].status.conditions[?(@.type==\"HibernationSupported\")].status}",
-    );
+    let supported = condition_field(&sandbox, "pool/lab", "HibernationSupported", "status");
     assert_eq!(supported, "False");
     // What is claimed stays, and cannot be put to sleep either.
     sandbox.ok("claim lab ci");

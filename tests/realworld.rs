@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::sandbox::{Sandbox, apply, is_met_or_skipped};
+use crate::sandbox::{Sandbox, apply, condition_field, is_met_or_skipped};
 
 const NAMESPACE: &str = "openstack-k8s-operators-cluster-pool";
 
@@ -32,12 +32,6 @@ stringData: {clouds.yaml: "clouds: {}"}
 
 const SIMULATED: &str = r#"{"spec": {"annotations": {"hive.openshift.io/fake-cluster": "true"}}}"#;
 
-/// The message of a pool's condition.
-fn condition_message(sandbox: &Sandbox, pool: &str, kind: &str) -> String {
-    let path = format!("jsonpath={{.status.conditions[?(@.type==\"{kind}\")].message}}");
-    sandbox.ok(&format!("get pool {pool} -n {NAMESPACE} -o '{path}'"))
-}
-
 #[test]
 fn production_manifests_apply_unchanged_and_lease_each_customization_once() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/realworld");
@@ -57,7 +51,7 @@ fn production_manifests_apply_unchanged_and_lease_each_customization_once() {
     assert_eq!(second.lines().count(), first.out.lines().count());
     assert!(second.lines().all(|line| line.ends_with(" unchanged")), "{second}");
 
-    let missing = condition_message(&sandbox, "oko-op-09", "MissingDependencies");
+    let missing = condition_field(&sandbox, "pool/oko-op-09", "MissingDependencies", "message");
     for dependency in ["cluster image set: ", "pull secret: ", "credentials secret: "] {
         assert!(missing.contains(dependency), "{missing}");
     }
@@ -85,10 +79,11 @@ fn production_manifests_apply_unchanged_and_lease_each_customization_once() {
     let missing_numbers =
         ["03", "04", "06", "07", "08", "09", "10", "11", "12", "13", "14", "15", "16", "23"];
     let missing = missing_numbers.map(|number| format!("{prefix}-{number}"));
-    let message = condition_message(&sandbox, "oko-op-08", "InventoryValid");
+    let message = condition_field(&sandbox, "pool/oko-op-08", "InventoryValid", "message");
     let valid: serde_json::Value = serde_json::from_str(&message).unwrap();
     assert_eq!(valid["Missing"], serde_json::json!(missing));
-    assert_eq!(condition_message(&sandbox, "oko-op-09", "InventoryValid"), "");
+    let message = condition_field(&sandbox, "pool/oko-op-09", "InventoryValid", "message");
+    assert_eq!(message, "");
 
     for (cluster, api, ingress) in [
         ("oko-01", "38.129.56.44", "38.129.56.195"),

@@ -7,7 +7,9 @@ use poolctl::model::tick::Tick;
 use serde_json::{Value, json};
 
 use crate::migrations::earlier;
-use crate::sandbox::{BY_HAND, Sandbox, apply, assert_settled, has_program, jsonpath};
+use crate::sandbox::{
+    BY_HAND, Sandbox, apply, assert_settled, condition_field, has_program, jsonpath,
+};
 
 #[test]
 fn a_kill_during_a_checkpoint_leaves_a_usable_state() {
@@ -52,11 +54,7 @@ fn fields_that_poolctl_filled_in_and_protection_survive_a_second_apply() {
     sandbox.ok("kubeconfig c -n mine");
     sandbox.ok("delete cluster c -n mine -y");
     assert_settled(&sandbox);
-    let reason = jsonpath(
-        &sandbox,
-        "cluster",
-        "{.items[0].status.conditions[?(@.type==\"Provisioned\")].reason}",
-    );
+    let reason = condition_field(&sandbox, "cluster/c", "Provisioned", "reason");
     assert_eq!(reason, "DeletionBlocked");
 }
 
@@ -184,11 +182,7 @@ fn a_template_that_cannot_be_read_is_a_missing_dependency() {
     // The pool was created with a good one; its Secret can be changed at any time.
     let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: lab-install-config}\nstringData: {install-config.yaml: '- 1'}\n";
     apply(&sandbox, secret);
-    let missing = jsonpath(
-        &sandbox,
-        "pool",
-        "{.items[0].status.conditions[?(@.type==\"MissingDependencies\")].message}",
-    );
+    let missing = condition_field(&sandbox, "pool/lab", "MissingDependencies", "message");
     assert_eq!(missing, "install config template secret: install-config.yaml is not a mapping");
 }
 
@@ -290,8 +284,8 @@ fn an_installation_that_is_to_be_tried_once_is_not_tried_again() {
     // The first attempt has failed by now, and after its pause another would begin.
     let ran = sandbox.shell("POOLCTL_NOW=2026-03-02T12:02:00Z poolctl reconcile");
     assert_eq!(ran.code, 0, "{}", ran.err);
-    let reason = "{.status.conditions[?(@.type==\"ProvisionStopped\")].reason}";
-    assert_eq!(jsonpath(&sandbox, &cluster, reason), "InstallOnlyOnceSet");
+    let reason = condition_field(&sandbox, &cluster, "ProvisionStopped", "reason");
+    assert_eq!(reason, "InstallOnlyOnceSet");
 }
 
 #[test]

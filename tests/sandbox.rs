@@ -233,6 +233,11 @@ pub fn jsonpath(sandbox: &Sandbox, objects: &str, path: &str) -> String {
     sandbox.ok(&format!("get {objects} -A -o 'jsonpath={path}'"))
 }
 
+/// The status, reason or message of a condition of an object, `KIND/NAME`; empty if it has none.
+pub fn condition_field(sandbox: &Sandbox, object: &str, kind: &str, field: &str) -> String {
+    jsonpath(sandbox, object, &format!("{{.status.conditions[?(@.type==\"{kind}\")].{field}}}"))
+}
+
 /// Changes the database behind poolctl's back. Returns how many rows the last statement changed.
 pub fn execute_sql(sandbox: &Sandbox, statements: &str) -> rusqlite::Result<u64> {
     let connection = rusqlite::Connection::open(sandbox.state())?;

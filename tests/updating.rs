@@ -1,6 +1,8 @@
 //! Pools that are changed while they have clusters, and clocks that jump.
 
-use crate::sandbox::{Sandbox, apply, create_customization, has_program, jsonpath};
+use crate::sandbox::{
+    Sandbox, apply, condition_field, create_customization, has_program, jsonpath,
+};
 
 /// These fields of a pool's status.
 fn counts<const N: usize>(sandbox: &Sandbox, pool: &str, fields: [&str; N]) -> [usize; N] {
@@ -19,12 +21,8 @@ fn a_lower_max_size_deletes_nothing() {
     sandbox.ok("reconcile --wait -q");
     sandbox.ok("reconcile --wait -q");
     assert_eq!(counts(&sandbox, "lab", ["ready", "claimed", "deleting"]), [4, 1, 0]);
-    let why = jsonpath(
-        &sandbox,
-        "pool/lab",
-        "{.status.conditions[?(@.type==\"CapacityAvailable\")].reason}",
-    );
-    assert_eq!(why, "MaxCapacity");
+    let reason = condition_field(&sandbox, "pool/lab", "CapacityAvailable", "reason");
+    assert_eq!(reason, "MaxCapacity");
     // A cluster that is released is not replaced.
     sandbox.ok("release k -q");
     sandbox.ok("reconcile --wait -q");
