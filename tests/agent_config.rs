@@ -222,6 +222,7 @@ fn hosts_become_a_document_that_is_accepted() {
 
 #[test]
 fn the_rendezvous_ip_is_that_of_a_master() {
+    // By link-local addresses a host cannot be reached from elsewhere; they are passed over.
     let addresses = ["169.254.1.1/16", "fe80::1/64", "192.0.2.21/24", "2001:db8::21/64"];
     let master =
         host("n1", vec![interface("eno1", "", "02:00:00:00:00:a1", &addresses)], Disk::default());
@@ -259,6 +260,7 @@ fn a_network_is_for_the_host_that_has_a_mac_address_of_it() {
         interface("port0", "physical", "02:00:00:00:00:b2", &[]),
     ];
     let agent = host("n2", interfaces, Disk::default());
+    // No host has this address.
     let ff = [("eth0", "02:00:00:00:00:ff")];
     let other_host = nmstate_config("other", &ff, json!({"interfaces": []}));
     assert_eq!(nmstate_for_agent(&agent, &[]), Ok(None));
@@ -272,6 +274,7 @@ fn a_network_is_for_the_host_that_has_a_mac_address_of_it() {
     let names = [&interfaces[0]["name"], &interfaces[1]["name"], &interfaces[2]["name"]];
     assert_eq!(names, ["eno1", "port0", "bond0"]);
     assert_eq!(interfaces[2]["link-aggregation"]["port"], json!(["eno1", "port0"]));
+    // An interface that is called as a state of nmstate: its name is replaced, the state is not.
     let named_up = nmstate_config(
         "word",
         &[("up", "02:00:00:00:00:a2")],

@@ -168,6 +168,7 @@ fn why_there_is_no_image_is_said_without_secrets() {
     lab.set_behaviour("agent-unconfigured: exit 1\n");
     assert_no_image_is_made(&lab, "cause: openshift-install failed (exit code 1): level=error");
     lab.set_behaviour("");
+    // Larger than the Ignition that an image has room for.
     let source = format!("data:,{}", "x".repeat(300_000));
     let file = json!({"path": "/x", "contents": {"source": source}});
     let ignition = json!({"storage": {"files": [file]}}).to_string();

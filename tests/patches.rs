@@ -109,6 +109,7 @@ fn patches_of_manifests_stay_in_their_directory_and_come_in_order() {
 fn a_patch_that_makes_a_document_too_large_is_refused() {
     let mut operations = vec![json!({"op": "add", "path": "/x", "value": ["a", "b", "c"]})];
     let copy = json!({"op": "copy", "from": "/x", "path": "/x/-"});
+    // Each copy of the list into itself doubles it: a few lines would fill all memory.
     operations.extend(std::iter::repeat_n(copy, 40));
     let mut document = json!({});
     let patches = read_patches(Value::Array(operations)).unwrap();
@@ -149,6 +150,7 @@ fn what_looks_like_a_secret_is_hidden() {
         let shown = document.to_string();
         assert!(!shown.contains("CANARY"), "{shown}");
     }
+    // A public key and other JSON are no secrets, and people need to see them.
     let plain = json!({"sshKey": "ssh-ed25519 AAAA me@host", "text": "{\"a\": 1}"});
     let mut document = plain.clone();
     redact(&mut document);

@@ -68,7 +68,7 @@ fn run_exits_as_its_command_does() {
         assert_eq!(ran.code, code, "{command}: {}", ran.err);
     }
     assert!(claim_rows(&sandbox).lines().all(|line| line.contains("Releasing")));
-    // A failure of poolctl itself is 125.
+    // A failure of poolctl itself is 125, which no command is likely to exit with.
     for line in ["run nolab -- true", "-n x run lab -- true"] {
         assert_eq!(sandbox.run(line).code, 125, "{line}");
     }

@@ -60,6 +60,7 @@ fn play(scenario: &Scenario<'_>) -> Vec<String> {
     for line in steps {
         do_step(&mut sandbox, line);
     }
+    // A plan must say it as well while no pass has seen the shortage yet.
     let plan_before = sandbox.run("plan --pool metal").out;
     sandbox.ok("reconcile -q");
     let outputs = [
