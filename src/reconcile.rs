@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 use crate::model::clock::{ClockNews, JudgedClocks};
 use crate::model::due::DueChanges;
-use crate::model::event::Event;
+use crate::model::event::{Event, EventType};
 use crate::model::event_reason::EventReason;
 use crate::model::job::Job;
 use crate::model::kinds::Kind;
@@ -460,7 +460,7 @@ fn clock_jumped_event(news: ClockNews, tick: &Tick) -> Event {
     };
     Event {
         time: tick.now,
-        warning: true,
+        event_type: EventType::Warning,
         reason: EventReason::ClockJumped.into(),
         kind: Kind::Settings.name(),
         object: Key::new("", "default"),

@@ -14,6 +14,7 @@ use clap::Args;
 use crate::model::agent::{Agent, ClusterReference, HostState};
 use crate::model::annotations::BOUND_BY;
 use crate::model::cluster::Cluster;
+use crate::model::event::EventType;
 use crate::model::event_reason::EventReason;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
@@ -204,7 +205,7 @@ fn request_binding(
     let event = agents::agent_event(
         &after,
         EventReason::HostBindRequested,
-        false,
+        EventType::Normal,
         message,
         &tick.actor,
         tick,
@@ -379,7 +380,7 @@ fn request_unbinding(
     let record_event = agents::agent_event(
         agent,
         EventReason::HostUnbindRequested,
-        false,
+        EventType::Normal,
         message,
         &tick.actor,
         tick,

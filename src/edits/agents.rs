@@ -2,7 +2,7 @@
 //! happen in a pass.
 
 use crate::model::agent::{Agent, HostState, INFRA_ENV_LABEL, report};
-use crate::model::event::Event;
+use crate::model::event::{Event, EventType};
 use crate::model::event_reason::EventReason;
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
@@ -99,7 +99,14 @@ pub fn approval_event(agent: &Agent, tick: &Tick) -> Event {
     let name = agent.hostname();
     let approved = agent.spec.approved;
     let message = format!("Host {name}: updated approved to {approved}");
-    agents::agent_event(agent, EventReason::HostApprovedUpdated, false, message, &tick.actor, tick)
+    agents::agent_event(
+        agent,
+        EventReason::HostApprovedUpdated,
+        EventType::Normal,
+        message,
+        &tick.actor,
+        tick,
+    )
 }
 
 /// Restores the status of an Agent that is recreated from its manifest: from its annotations, or

@@ -1,6 +1,6 @@
 //! Records in events who did what with which object. Never changes the object.
 
-use crate::model::event::Event;
+use crate::model::event::{Event, EventType};
 use crate::model::event_reason::EventReason;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
@@ -44,7 +44,8 @@ pub fn record_warning(
     reason: EventReason,
     message: &str,
 ) {
-    state.record_event(Event { warning: true, ..make_event(tick, kind, object, reason, message) });
+    let event = make_event(tick, kind, object, reason, message);
+    state.record_event(Event { event_type: EventType::Warning, ..event });
 }
 
 fn make_event(tick: &Tick, kind: Kind, object: Key, reason: EventReason, message: &str) -> Event {

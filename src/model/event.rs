@@ -8,12 +8,34 @@ use super::kinds::Kind;
 use super::meta::Key;
 use super::time::Time;
 
+/// Whether an event says that something went wrong; the `type` of an event on the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EventType {
+    #[default]
+    Normal,
+    Warning,
+}
+
+impl EventType {
+    /// Its name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
+
+    /// Warning if something went wrong.
+    pub fn warning_if(is_wrong: bool) -> Self {
+        if is_wrong { Self::Warning } else { Self::Normal }
+    }
+}
+
 /// One event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Event {
     pub time: Time,
-    /// Whether its type is Warning instead of Normal.
-    pub warning: bool,
+    pub event_type: EventType,
     /// A name of `EventReason`, or that of an event which another program recorded.
     pub reason: String,
     /// Kind of the object, as on the wire.
@@ -97,7 +119,7 @@ impl Event {
         scopes.extend(cluster.map(|key| Involved::new(Kind::ClusterDeployment.name(), key)));
         scopes.extend(pool.map(|key| Involved::new(Kind::ClusterPool.name(), key)));
         EventDocument {
-            kind: if self.warning { "Warning" } else { "Normal" }.into(),
+            kind: self.event_type.name().into(),
             reason: self.reason.clone(),
             message: self.message.clone(),
             involved_object: Involved::new(self.kind, &self.object),
@@ -114,7 +136,7 @@ impl Event {
         let involved = wire.involved_object;
         Some(Self {
             time: wire.event_time.or(wire.last_timestamp).unwrap_or_default(),
-            warning: wire.kind == "Warning",
+            event_type: EventType::warning_if(wire.kind == EventType::Warning.name()),
             reason: wire.reason,
             kind: Kind::from_name(&involved.kind)?.name(),
             object: Key::new(involved.namespace, involved.name),

@@ -357,7 +357,7 @@ fn wide_host_columns(host: &BareMetalHost) -> Row {
 pub fn event_row(event: &Event, now: Time, object: &str) -> Row {
     vec![
         ("age", now.since(event.time).to_short_text()),
-        ("type", if event.warning { "Warning" } else { "Normal" }.to_owned()),
+        ("type", event.event_type.name().to_owned()),
         ("reason", event.reason.clone()),
         ("object", format!("{object}/{}", event.object.name)),
         ("actor", event.actor.clone()),

@@ -3,7 +3,7 @@
 //! choice.
 
 use crate::model::address::Addr;
-use crate::model::event::Event;
+use crate::model::event::{Event, EventType};
 use crate::model::event_reason::EventReason;
 use crate::model::ip_lease::IpLease;
 use crate::model::ip_pool::{IpPool, PAUSE_ANNOTATIONS};
@@ -112,7 +112,7 @@ fn grant(state: &mut State, lease_id: IpLeaseId, pool: &IpPool, address: Addr, t
     });
     if has_waited {
         let message = format!("It has {address}");
-        record_claim_event(state, tick, false, EventReason::Leased, key, message);
+        record_claim_event(state, tick, EventType::Normal, EventReason::Leased, key, message);
     }
 }
 
@@ -124,21 +124,28 @@ fn note_problem(state: &mut State, lease_id: IpLeaseId, problem: String, tick: &
     }
     let key = lease.key();
     state.ip_leases.update(lease_id, |lease| lease.error.clone_from(&problem));
-    record_claim_event(state, tick, true, EventReason::AllocationFailed, key, problem);
+    record_claim_event(
+        state,
+        tick,
+        EventType::Warning,
+        EventReason::AllocationFailed,
+        key,
+        problem,
+    );
 }
 
 /// Records an event of a claim. Its actor is whoever started the pass.
 fn record_claim_event(
     state: &mut State,
     tick: &Tick,
-    warning: bool,
+    event_type: EventType,
     reason: EventReason,
     object: Key,
     message: String,
 ) {
     state.record_event(Event {
         time: tick.now,
-        warning,
+        event_type,
         reason: reason.into(),
         kind: Kind::IpClaim.name(),
         object,

@@ -37,7 +37,7 @@ pub use register::{accept_report, check_in_answer, new_agent, register_host};
 pub use returning::retire_host;
 
 use crate::model::agent::{Agent, HostState};
-use crate::model::event::Event;
+use crate::model::event::{Event, EventType};
 use crate::model::event_reason::EventReason;
 use crate::model::infra_env::InfraEnv;
 use crate::model::kinds::Kind;
@@ -109,7 +109,7 @@ fn enter_state(state: &mut State, agent_id: AgentId, next: HostState, info: &str
             state,
             agent_id,
             EventReason::HostStatusUpdated,
-            is_warning,
+            EventType::warning_if(is_warning),
             message,
             tick,
         );
@@ -121,12 +121,12 @@ fn record_agent_event(
     state: &mut State,
     agent_id: AgentId,
     reason: EventReason,
-    warning: bool,
+    event_type: EventType,
     message: String,
     tick: &Tick,
 ) {
     let Some(agent) = state.agents.get(agent_id) else { return };
-    let event = agent_event(agent, reason, warning, message, PASS_ACTOR, tick);
+    let event = agent_event(agent, reason, event_type, message, PASS_ACTOR, tick);
     state.record_event(event);
 }
 
@@ -135,14 +135,14 @@ fn record_agent_event(
 pub fn agent_event(
     agent: &Agent,
     reason: EventReason,
-    warning: bool,
+    event_type: EventType,
     message: String,
     actor: &str,
     tick: &Tick,
 ) -> Event {
     Event {
         time: tick.now,
-        warning,
+        event_type,
         reason: reason.into(),
         kind: AGENT,
         object: agent.key(),

@@ -51,7 +51,7 @@ pub use schedule::schedule_of;
 pub use size::{BROKEN_CLUSTER, STALE_CLUSTER};
 pub use version::pool_version;
 
-use crate::model::event::Event;
+use crate::model::event::{Event, EventType};
 use crate::model::event_reason::EventReason;
 use crate::model::meta::Key;
 use crate::model::pool::{ClusterPool, RECONCILE_PAUSE};
@@ -152,7 +152,7 @@ fn record_event(
     object: (&'static str, Key),
     message: String,
 ) {
-    push_event(state, tick, false, reason, object, message);
+    state.record_event(make_event(tick, reason, object, message));
 }
 
 /// Records a warning: what went wrong with an object, or soon will.
@@ -163,27 +163,25 @@ fn record_warning(
     object: (&'static str, Key),
     message: String,
 ) {
-    push_event(state, tick, true, reason, object, message);
+    let event = make_event(tick, reason, object, message);
+    state.record_event(Event { event_type: EventType::Warning, ..event });
 }
 
-fn push_event(
-    state: &mut State,
+fn make_event(
     tick: &Tick,
-    warning: bool,
     reason: EventReason,
     (kind, object): (&'static str, Key),
     message: String,
-) {
-    state.record_event(Event {
+) -> Event {
+    Event {
         time: tick.now,
-        warning,
         reason: reason.into(),
         kind,
         object,
         actor: PASS_ACTOR.to_owned(),
         message,
         ..Event::default()
-    });
+    }
 }
 
 /// The actor of what a pass decides. Whoever started the pass has typed nothing of the kind.

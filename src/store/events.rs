@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, Params, Row, params};
 
-use crate::model::event::Event;
+use crate::model::event::{Event, EventType};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
@@ -109,7 +109,7 @@ fn read_event(row: &Row<'_>) -> rusqlite::Result<Event> {
     let kind: String = row.get(3)?;
     Ok(Event {
         time: Time(row.get(0)?),
-        warning: row.get(1)?,
+        event_type: EventType::warning_if(row.get(1)?),
         reason: row.get(2)?,
         kind: Kind::from_name(&kind).map_or("Object", Kind::name),
         object: Key::new(row.get::<_, String>(4)?, row.get::<_, String>(5)?),
@@ -134,7 +134,7 @@ pub fn write_event(conn: &Connection, event: &Event) -> Result<(), Refusal> {
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
     conn.prepare_cached(sql)?.execute(params![
         event.time.0,
-        event.warning,
+        event.event_type == EventType::Warning,
         event.reason,
         event.kind,
         event.object.namespace,

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use rusqlite::Connection;
 
 use crate::model::due::DueChanges;
-use crate::model::event::Event;
+use crate::model::event::{Event, EventType};
 use crate::model::event_reason::EventReason;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
@@ -135,7 +135,7 @@ fn write_events_and_mark(
 pub fn invariant_violated_event(pool: &Key, refusal: &Refusal, time: Time) -> Event {
     Event {
         time,
-        warning: true,
+        event_type: EventType::Warning,
         reason: EventReason::InvariantViolated.into(),
         kind: Kind::ClusterPool.name(),
         object: pool.clone(),

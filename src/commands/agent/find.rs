@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::causes::command_to_make_image;
 use crate::edits::initialize_metadata;
 use crate::model::agent::{Agent, HOST_LABEL, INFRA_ENV_LABEL, Role};
+use crate::model::event::EventType;
 use crate::model::event_reason::EventReason;
 use crate::model::host::{BareMetalHost, INSPECT};
 use crate::model::infra_env::InfraEnv;
@@ -134,7 +135,14 @@ fn discover_host(
     agent.status.registered_at = Some(tick.now);
     let message = format!("Host {}: found by its management controller", host_key.name);
     let reason = EventReason::HostRegistrationSucceeded;
-    state.record_event(agents::agent_event(&agent, reason, false, message, &tick.actor, tick));
+    state.record_event(agents::agent_event(
+        &agent,
+        reason,
+        EventType::Normal,
+        message,
+        &tick.actor,
+        tick,
+    ));
     state.agents.insert(agent);
     Ok(true)
 }

@@ -16,7 +16,7 @@ use crate::edits::initialize_metadata;
 use crate::model::agent::Agent;
 use crate::model::agent::inventory::Inventory;
 use crate::model::agent::report;
-use crate::model::event::Event;
+use crate::model::event::{Event, EventType};
 use crate::model::event_reason::EventReason;
 use crate::model::infra_env::InfraEnv;
 use crate::model::kinds::Kind;
@@ -271,10 +271,13 @@ fn record_refused_host(
             agent = agent_key.and_then(|key| state.agents.by_key(&key));
         }
         let event = match agent {
-            Some(agent) => agents::agent_event(agent, REFUSED, true, message, &tick.actor, tick),
+            Some(agent) => {
+                let warning = EventType::Warning;
+                agents::agent_event(agent, REFUSED, warning, message, &tick.actor, tick)
+            }
             None => Event {
                 time: tick.now,
-                warning: true,
+                event_type: EventType::Warning,
                 reason: REFUSED.into(),
                 kind: Kind::InfraEnv.name(),
                 object: infra_env_key.clone(),

@@ -1,7 +1,7 @@
 //! Records as events that hosts were not bound or unbound, in a transaction of its own after the
 //! refusal. Whoever looks after a host finds them there; it never changes the host.
 
-use crate::model::event::Event;
+use crate::model::event::{Event, EventType};
 use crate::model::event_reason::EventReason;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
@@ -90,7 +90,7 @@ fn record_refusal(
     tick: &Tick,
 ) {
     let Some(agent) = state.agents.by_key(agent_key) else { return };
-    let event = agents::agent_event(agent, reason, true, message, &tick.actor, tick);
+    let event = agents::agent_event(agent, reason, EventType::Warning, message, &tick.actor, tick);
     let cluster = cluster.cloned().or_else(|| event.cluster.clone());
     state.record_event(Event { cluster, ..event });
 }

@@ -9,6 +9,7 @@ use clap::builder::{PossibleValue, TypedValueParser};
 use crate::edits;
 use crate::model::agent::{Agent, AgentSpec, Role};
 use crate::model::condition::ConditionReason;
+use crate::model::event::EventType;
 use crate::model::event_reason::EventReason;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
@@ -231,7 +232,14 @@ fn change_agent(
     rules::check_object(&Object::Agent(Box::new(after.clone())))?;
     let event = if after.spec.approved == agent.spec.approved {
         let message = format!("Host {}: changed", after.hostname());
-        agents::agent_event(&after, EventReason::HostConfigured, false, message, &tick.actor, tick)
+        agents::agent_event(
+            &after,
+            EventReason::HostConfigured,
+            EventType::Normal,
+            message,
+            &tick.actor,
+            tick,
+        )
     } else {
         edits::agents::approval_event(&after, tick)
     };

@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 use crate::causes::command_to_make_image;
 use crate::model::condition::{self, Condition, ConditionReason};
 use crate::model::documents::SettingsSpec;
-use crate::model::event::Event;
+use crate::model::event::{Event, EventType};
 use crate::model::event_reason::EventReason;
 use crate::model::infra_env::{IMAGE_CREATED, InfraEnv};
 use crate::model::kinds::Kind;
@@ -372,7 +372,7 @@ fn record_image(
         });
         state.record_event(Event {
             time: tick.now,
-            warning: is_failed,
+            event_type: EventType::warning_if(is_failed),
             reason: reason.into(),
             kind: Kind::InfraEnv.name(),
             object: infra_env_key.clone(),

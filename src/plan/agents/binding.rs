@@ -4,6 +4,7 @@
 use crate::model::agent::{Agent, ClusterReference, HostState, Progress, Role};
 use crate::model::cluster::Cluster;
 use crate::model::condition::{Condition, ConditionReason, set_condition_without_probe};
+use crate::model::event::EventType;
 use crate::model::event_reason::EventReason;
 use crate::model::infra_env::InfraEnv;
 use crate::model::meta::Key;
@@ -251,7 +252,14 @@ fn bind_agent(
     let hostname = agent.hostname();
     let message = format!("Host {hostname}: Successfully bound to cluster {}", wanted.name);
     enter_state(state, agent_id, HostState::Binding, BINDING, tick);
-    record_agent_event(state, agent_id, EventReason::HostBindSucceeded, false, message, tick);
+    record_agent_event(
+        state,
+        agent_id,
+        EventReason::HostBindSucceeded,
+        EventType::Normal,
+        message,
+        tick,
+    );
     if is_found_by_controller {
         // No agent runs on such a host that could register again. What its controller found is
         // still known.

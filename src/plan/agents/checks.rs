@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::model::agent::needs::HostNeeds;
 use crate::model::agent::{Agent, Role, Validation};
+use crate::model::event::EventType;
 use crate::model::event_reason::EventReason;
 use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
@@ -49,20 +50,20 @@ pub fn check_agent(state: &mut State, agent_id: AgentId, tick: &Tick) {
         match (previous.status.as_str(), result.status.as_str()) {
             ("success", "failure") => changes.push((
                 EventReason::HostValidationFailed,
-                true,
+                EventType::Warning,
                 format!("Host {hostname}: validation '{}' {}", result.id, result.message),
             )),
             ("failure", "success") => changes.push((
                 EventReason::HostValidationFixed,
-                false,
+                EventType::Normal,
                 format!("Host {hostname}: validation '{}' is now fixed", result.id),
             )),
             _ => {}
         }
     }
     state.agents.update(agent_id, |agent| agent.status.validations_info = results);
-    for (reason, warning, message) in changes {
-        record_agent_event(state, agent_id, reason, warning, message, tick);
+    for (reason, event_type, message) in changes {
+        record_agent_event(state, agent_id, reason, event_type, message, tick);
     }
 }
 

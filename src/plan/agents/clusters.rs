@@ -10,6 +10,7 @@ use crate::model::cluster::{
 };
 use crate::model::condition::Shortage;
 use crate::model::driver::Driver;
+use crate::model::event::EventType;
 use crate::model::event_reason::EventReason;
 use crate::model::job::Verb;
 use crate::model::meta::Key;
@@ -221,7 +222,7 @@ fn assign_roles_of_cluster(
                 state,
                 *agent_id,
                 EventReason::HostRoleUpdated,
-                false,
+                EventType::Normal,
                 message,
                 tick,
             );

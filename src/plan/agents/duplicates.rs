@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::model::agent::{Agent, HostState};
+use crate::model::event::EventType;
 use crate::model::event_reason::EventReason;
 use crate::model::meta::Key;
 use crate::model::state::{AgentId, State};
@@ -93,5 +94,5 @@ fn set_duplicate_of(state: &mut State, agent_id: AgentId, original: String, tick
         )
     };
     state.agents.update(agent_id, |agent| agent.status.duplicate_of = original);
-    record_agent_event(state, agent_id, reason, is_duplicate, message, tick);
+    record_agent_event(state, agent_id, reason, EventType::warning_if(is_duplicate), message, tick);
 }

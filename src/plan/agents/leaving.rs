@@ -7,7 +7,7 @@ use crate::model::agent::{
 use crate::model::condition::{
     Condition, ConditionReason, ConditionType, set_condition_without_probe,
 };
-use crate::model::event::Event;
+use crate::model::event::{Event, EventType};
 use crate::model::event_reason::EventReason;
 use crate::model::infra_env::InfraEnv;
 use crate::model::state::{AgentId, ClusterId, State};
@@ -45,8 +45,14 @@ pub fn leave_cluster(state: &mut State, agent_id: AgentId, tick: &Tick) {
     let hostname = agent.hostname().to_owned();
     let message = format!("Host {hostname}: Successfully unbound from cluster");
     // The host is in no cluster from here on, so the event is not shown for the one that it left.
-    let event =
-        agent_event(&agent, EventReason::HostUnbindSucceeded, false, message, PASS_ACTOR, tick);
+    let event = agent_event(
+        &agent,
+        EventReason::HostUnbindSucceeded,
+        EventType::Normal,
+        message,
+        PASS_ACTOR,
+        tick,
+    );
     state.record_event(Event { cluster: None, ..event });
     joining::cancel_join(state, &agent, tick);
     let was_used = returning::was_used(state, &agent);
@@ -90,7 +96,7 @@ pub fn release_agents_of_cluster(state: &mut State, cluster_id: ClusterId, tick:
                 state,
                 agent_id,
                 EventReason::HostDeregistered,
-                false,
+                EventType::Normal,
                 message,
                 tick,
             );
@@ -137,7 +143,14 @@ pub fn remove_deleted_agent(state: &mut State, agent_id: AgentId, tick: &Tick) {
         leases::return_addresses_of_host(state, &agent, &cluster.name);
     }
     let message = format!("Host {}: deregistered", agent.hostname());
-    record_agent_event(state, agent_id, EventReason::HostDeregistered, false, message, tick);
+    record_agent_event(
+        state,
+        agent_id,
+        EventReason::HostDeregistered,
+        EventType::Normal,
+        message,
+        tick,
+    );
     state.agents.remove(agent_id);
     // Without the Agent nobody will report that the host has stopped running as a node of the
     // cluster that it left. Deleting the Agent says that it has.

@@ -5,6 +5,7 @@ use crate::model::agent::{Agent, ClusterReference, HOST_LABEL, INFRA_ENV_LABEL, 
 use crate::model::condition::{
     self, Condition, ConditionReason, ConditionType, set_condition_without_probe,
 };
+use crate::model::event::EventType;
 use crate::model::event_reason::EventReason;
 use crate::model::host::{BareMetalHost, CLUSTER_REFERENCE, ROLE_ANNOTATION};
 use crate::model::infra_env::InfraEnv;
@@ -52,7 +53,14 @@ pub fn recognize_machine(state: &mut State, agent_id: AgentId, tick: &Tick) {
     let message = format!("Host {}: updated approved to true", after.hostname());
     state.agents.update(agent_id, |agent| *agent = after);
     if was_approved_now {
-        record_agent_event(state, agent_id, EventReason::HostApprovedUpdated, false, message, tick);
+        record_agent_event(
+            state,
+            agent_id,
+            EventReason::HostApprovedUpdated,
+            EventType::Normal,
+            message,
+            tick,
+        );
     }
 }
 

@@ -5,6 +5,7 @@ use crate::model::agent::inventory::Inventory;
 use crate::model::agent::{Agent, HostState, Progress, SKIP_CLEANUP};
 use crate::model::condition::set_condition_without_probe;
 use crate::model::driver::Driver;
+use crate::model::event::EventType;
 use crate::model::event_reason::EventReason;
 use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
@@ -89,7 +90,14 @@ fn advance_binding(state: &mut State, agent_id: AgentId, tick: &Tick) {
         cluster.name,
         REGISTRATION_TIMEOUT.to_short_text()
     );
-    record_agent_event(state, agent_id, EventReason::HostBindFailed, true, message, tick);
+    record_agent_event(
+        state,
+        agent_id,
+        EventReason::HostBindFailed,
+        EventType::Warning,
+        message,
+        tick,
+    );
     leave_cluster(state, agent_id, tick);
     state.agents.update(agent_id, |agent| agent.spec.cluster_deployment_name = wanted);
     enter_state(state, agent_id, HostState::DisconnectedUnbound, SILENT, tick);

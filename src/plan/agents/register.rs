@@ -11,6 +11,7 @@ use crate::model::agent::{
     Agent, ClusterReference, DAY1_HOST, HostState, INFRA_ENV_LABEL, OWNER, Progress,
 };
 use crate::model::cluster::Cluster;
+use crate::model::event::EventType;
 use crate::model::event_reason::EventReason;
 use crate::model::infra_env::InfraEnv;
 use crate::model::meta::{Key, Meta};
@@ -54,7 +55,7 @@ pub fn register_host(state: &mut State, agent_id: AgentId, tick: &Tick) -> Resul
     if let Some(agent) = state.agents.get(agent_id) {
         let message = format!("Host {}: Successfully registered", agent.hostname());
         let reason = EventReason::HostRegistrationSucceeded;
-        let event = agent_event(agent, reason, false, message, &tick.actor, tick);
+        let event = agent_event(agent, reason, EventType::Normal, message, &tick.actor, tick);
         state.record_event(event);
     }
     Ok(())
@@ -229,7 +230,7 @@ pub fn accept_report(
     if has_lost_media && let Some(agent) = state.agents.get(agent_id) {
         let message = format!("Host {hostname}: Unable to read from the discovery media");
         let reason = EventReason::HostMediaDisconnected;
-        let event = agent_event(agent, reason, true, message, &tick.actor, tick);
+        let event = agent_event(agent, reason, EventType::Warning, message, &tick.actor, tick);
         state.record_event(event);
     }
     Ok(())

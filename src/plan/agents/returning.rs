@@ -3,6 +3,7 @@
 
 use crate::model::agent::{Agent, HostState};
 use crate::model::driver::PROGRAM_PREFIX;
+use crate::model::event::EventType;
 use crate::model::event_reason::EventReason;
 use crate::model::host::wipe::WIPE;
 use crate::model::host::{BOOT, BareMetalHost, HOLD, Image, REBOOT};
@@ -178,7 +179,14 @@ fn give_up_reclaim(state: &mut State, agent_id: AgentId, tick: &Tick) {
     let hostname = agent.hostname();
     let limit = RETURN_TIMEOUT.to_short_text();
     let message = format!("Host {hostname}: did not register again within {limit}");
-    record_agent_event(state, agent_id, EventReason::HostReclaimFailed, true, message, tick);
+    record_agent_event(
+        state,
+        agent_id,
+        EventReason::HostReclaimFailed,
+        EventType::Warning,
+        message,
+        tick,
+    );
     state.agents.update(agent_id, Agent::forget_cluster);
     await_boot_by_hand(state, agent_id, "", tick);
 }
@@ -209,7 +217,14 @@ pub fn follow_boot_by_hand(state: &mut State, agent_id: AgentId, tick: &Tick) {
     await_boot_by_hand(state, agent_id, &since, tick);
     if !is_noted {
         state.agents.update(agent_id, |agent| agent.status.overdue_noted_at = Some(tick.now));
-        record_agent_event(state, agent_id, EventReason::HostUnbindOverdue, true, message, tick);
+        record_agent_event(
+            state,
+            agent_id,
+            EventReason::HostUnbindOverdue,
+            EventType::Warning,
+            message,
+            tick,
+        );
     }
 }
 
@@ -232,7 +247,7 @@ pub fn retire_host(state: &mut State, agent_id: AgentId, cluster: &str, tick: &T
          uses it any more: poolctl delete agent {}",
         agent.metadata.name
     );
-    record_agent_event(state, agent_id, EventReason::HostRetired, false, message, tick);
+    record_agent_event(state, agent_id, EventReason::HostRetired, EventType::Normal, message, tick);
     leases::retire_agent(state, agent_id);
     enter_state(state, agent_id, HostState::DisabledUnbound, &info, tick);
 }

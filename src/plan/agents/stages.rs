@@ -2,6 +2,7 @@
 //! It never ends an installation.
 
 use crate::model::agent::HostState;
+use crate::model::event::EventType;
 use crate::model::event_reason::EventReason;
 use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
@@ -64,7 +65,7 @@ pub fn record_stage(state: &mut State, agent_id: AgentId, stage: &str, tick: &Ti
     });
     if has_changed {
         let reason = EventReason::HostInstallProgressUpdated;
-        record_agent_event(state, agent_id, reason, false, message, tick);
+        record_agent_event(state, agent_id, reason, EventType::Normal, message, tick);
     }
 }
 
@@ -86,7 +87,14 @@ pub fn check_stage_limit(state: &mut State, agent_id: AgentId, is_sno: bool, tic
         agent.status.progress.progress_info = progress_info;
         agent.status.progress.stage_timed_out = true;
     });
-    record_agent_event(state, agent_id, EventReason::HostStageTimedOut, true, message, tick);
+    record_agent_event(
+        state,
+        agent_id,
+        EventReason::HostStageTimedOut,
+        EventType::Warning,
+        message,
+        tick,
+    );
     if stage == REBOOTING {
         let info = format!(
             "Host has not come up from its disk within {}: boot it from its installation disk",
