@@ -9,7 +9,7 @@ mod network;
 use std::collections::BTreeMap;
 
 use crate::model::agent::inventory::Inventory;
-use crate::model::agent::needs::HostNeeds;
+use crate::model::agent::needs::{HostNeeds, NodeRole};
 use crate::model::agent::{Agent, DEFAULT_HOSTNAMES, Role, Validation, is_valid_hostname};
 use crate::model::time::Time;
 
@@ -73,13 +73,14 @@ impl<'a> ValidationContext<'a> {
         self.agent.status.inventory.as_ref().filter(|inventory| inventory.is_complete())
     }
 
-    fn is_sno(&self) -> bool {
-        self.cluster.is_some_and(|cluster| cluster.needs.is_single_node())
+    /// The role by which the host is judged. A free host is judged as one of several nodes.
+    fn node_role(&self) -> NodeRole {
+        self.bound_role().unwrap_or(NodeRole::multi_node(self.role))
     }
 
-    /// The role of a bound host, and whether it is the only node of its cluster.
-    fn bound_role(&self) -> Option<(Role, bool)> {
-        self.cluster.map(|_| (self.role, self.is_sno()))
+    /// The role of a bound host in its cluster; none while it is free.
+    fn bound_role(&self) -> Option<NodeRole> {
+        self.cluster.map(|cluster| cluster.needs.node_role(self.role))
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::causes::command_to_make_image;
 use crate::edits::initialize_metadata;
+use crate::model::agent::needs::NodeRole;
 use crate::model::agent::{Agent, HOST_LABEL, INFRA_ENV_LABEL, Role};
 use crate::model::event::EventType;
 use crate::model::event_reason::EventReason;
@@ -290,14 +291,12 @@ impl Match {
         let mut obstacles: Vec<String> =
             agents::pick::why_not_free(state, agent).into_iter().collect();
         let Some(inventory) = &agent.status.inventory else { return obstacles };
-        let (role, is_single_node) = match self.role {
-            As::Master => (Role::Master, false),
-            As::Worker => (Role::Worker, false),
-            As::Single => (Role::Master, true),
+        let node = match self.role {
+            As::Master => NodeRole::multi_node(Role::Master),
+            As::Worker => NodeRole::multi_node(Role::Worker),
+            As::Single => NodeRole::SINGLE_NODE,
         };
-        obstacles.extend(
-            missing_requirements(inventory, role, is_single_node).into_iter().map(|(_, why)| why),
-        );
+        obstacles.extend(missing_requirements(inventory, node).into_iter().map(|(_, why)| why));
         let cpus = inventory.cpu.count;
         if let Some(min_cpus) = self.min_cpus
             && cpus < min_cpus

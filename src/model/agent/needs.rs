@@ -5,6 +5,36 @@ use std::collections::BTreeSet;
 
 use crate::model::address::Subnet;
 
+use super::Role;
+
+/// Whether a cluster has one node or several. A single node needs more hardware, and more time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topology {
+    SingleNode,
+    MultiNode,
+}
+
+/// The role of a host in a cluster, and the cluster's topology: both say what hardware it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeRole {
+    pub role: Role,
+    pub topology: Topology,
+}
+
+impl NodeRole {
+    /// The only node of its cluster, which is a master.
+    pub const SINGLE_NODE: Self = Self { role: Role::Master, topology: Topology::SingleNode };
+
+    /// A role in a cluster of several nodes.
+    pub const fn multi_node(role: Role) -> Self {
+        Self { role, topology: Topology::MultiNode }
+    }
+
+    pub fn is_single_node(self) -> bool {
+        self.topology == Topology::SingleNode
+    }
+}
+
 /// What a host is checked against before it is installed for a cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostNeeds {
@@ -33,6 +63,15 @@ impl HostNeeds {
     pub fn is_single_node(&self) -> bool {
         self.masters == Some(1) && self.workers.unwrap_or_default() == 0
     }
+
+    pub fn topology(&self) -> Topology {
+        if self.is_single_node() { Topology::SingleNode } else { Topology::MultiNode }
+    }
+
+    /// The role of a host in this cluster.
+    pub fn node_role(&self, role: Role) -> NodeRole {
+        NodeRole { role, topology: self.topology() }
+    }
 }
 
 #[cfg(test)]
@@ -41,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_single_node_has_one_master_and_no_worker() {
-        for (masters, workers, is_sno) in [
+        for (masters, workers, is_single_node) in [
             (Some(1), None, true),
             (Some(1), Some(0), true),
             (Some(1), Some(2), false),
@@ -49,7 +88,7 @@ mod tests {
             (None, Some(2), false),
         ] {
             let needs = HostNeeds { masters, workers, ..HostNeeds::default() };
-            assert_eq!(needs.is_single_node(), is_sno, "{needs:?}");
+            assert_eq!(needs.is_single_node(), is_single_node, "{needs:?}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Which cluster a host belongs to: what the spec of its Agent wishes for is done when the host is
 //! ready for it, and otherwise the condition SpecSynced says why not. It never picks a host.
 
+use crate::model::agent::needs::NodeRole;
 use crate::model::agent::{Agent, ClusterReference, HostState, Progress, Role};
 use crate::model::cluster::Cluster;
 use crate::model::condition::{Condition, ConditionReason, set_condition_without_probe};
@@ -106,8 +107,8 @@ fn find_spec_problem(agent: &Agent) -> Option<String> {
     let disk_names = [&spec.installation_disk_id, &spec.installation_disk_path];
     let disk_name = disk_names.into_iter().find(|name| !name.is_empty())?;
     let inventory = agent.status.inventory.as_ref()?;
-    let bound = agent.bound_cluster().map(|_| (agent.role(), false));
-    if eligible_disks(inventory, bound).into_iter().any(|disk| disk.is_named(disk_name)) {
+    let bound_role = agent.bound_cluster().map(|_| NodeRole::multi_node(agent.role()));
+    if eligible_disks(inventory, bound_role).into_iter().any(|disk| disk.is_named(disk_name)) {
         return None;
     }
     Some("Requested installation disk is not part of the host's valid disks".into())

@@ -210,7 +210,7 @@ impl Picker<'_> {
             .filter(|result| result.status == "failure" && blocks_installation(result))
             .collect();
         // What the machine lacks is said in fewer words than the checks have.
-        let mut problems = missing_requirements(inventory, role, self.needs.is_single_node());
+        let mut problems = missing_requirements(inventory, self.needs.node_role(role));
         problems.retain(|(id, _)| failures.iter().any(|failure| failure.id == *id));
         if problems.is_empty() {
             return failures.first().map(|failure| failure.message.clone());

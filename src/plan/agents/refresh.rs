@@ -179,8 +179,8 @@ fn advance_bound(state: &mut State, agent_id: AgentId, tick: &Tick) {
             enter_state(state, agent_id, HostState::Installed, "Done", tick);
         }
         ClusterStage::Installing if host_state.is_installing() => {
-            let is_sno = needs_of_cluster(state, cluster).is_single_node();
-            stages::check_stage_limit(state, agent_id, is_sno, tick);
+            let topology = needs_of_cluster(state, cluster).topology();
+            stages::check_stage_limit(state, agent_id, topology, tick);
             advance_installing(state, agent_id, host_state, tick);
         }
         ClusterStage::Installing
@@ -316,16 +316,16 @@ fn update_disks(state: &mut State, agent_id: AgentId) {
     let Some(agent) = state.agents.get(agent_id) else { return };
     let cluster =
         agent.bound_cluster().and_then(|key| state.clusters.get(state.find_cluster(&key.name)?));
-    let is_sno = cluster.is_some_and(|cluster| needs_of_cluster(state, cluster).is_single_node());
-    let chosen_disk_id = if cluster.is_some() && agent.state().is_bound_and_checked() {
-        roles::installation_disk(agent, agent.role(), is_sno)
-    } else {
-        None
+    let bound_role =
+        cluster.map(|cluster| needs_of_cluster(state, cluster).node_role(agent.role()));
+    let chosen_disk_id = match bound_role {
+        Some(node) if agent.state().is_bound_and_checked() => roles::installation_disk(agent, node),
+        _ => None,
     };
-    let bound = cluster.map(|_| (agent.role(), is_sno));
     let mut problems_by_disk: Vec<Vec<String>> = Vec::new();
     if let Some(inventory) = &agent.status.inventory {
-        let problems = inventory.disks.iter().map(|disk| disk_problems(disk, inventory, bound));
+        let problems =
+            inventory.disks.iter().map(|disk| disk_problems(disk, inventory, bound_role));
         problems_by_disk.extend(problems);
     }
     state.agents.update(agent_id, |agent| {

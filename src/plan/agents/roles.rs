@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use crate::model::agent::inventory::{Disk, Inventory};
-use crate::model::agent::needs::HostNeeds;
+use crate::model::agent::needs::{HostNeeds, NodeRole};
 use crate::model::agent::{Agent, Role};
 use crate::rules::validations::{eligible_disks, missing_requirements};
 
@@ -74,7 +74,7 @@ fn can_be_master(agent: &Agent, needs: &HostNeeds) -> bool {
         return true;
     }
     let Some(inventory) = valid_inventory(agent) else { return false };
-    let missing = missing_requirements(inventory, Role::Master, false);
+    let missing = missing_requirements(inventory, NodeRole::multi_node(Role::Master));
     missing
         .iter()
         .all(|(id, _)| needs.ignored.as_ref().is_some_and(|ignored| ignored.contains(*id)))
@@ -87,8 +87,8 @@ fn valid_inventory(agent: &Agent) -> Option<&Inventory> {
 /// The id of the disk on which a host is to be installed: the one that its spec asks for, else the
 /// one that was chosen before, else the best. None if there is no such disk, also when the spec
 /// asks for one that cannot be used.
-pub fn installation_disk(agent: &Agent, role: Role, is_sno: bool) -> Option<String> {
-    let disks = eligible_disks(valid_inventory(agent)?, Some((role, is_sno)));
+pub fn installation_disk(agent: &Agent, node: NodeRole) -> Option<String> {
+    let disks = eligible_disks(valid_inventory(agent)?, Some(node));
     let requested_disks = [&agent.spec.installation_disk_id, &agent.spec.installation_disk_path];
     let previous_id = &agent.status.installation_disk_id;
     let disk = if let Some(name) = requested_disks.into_iter().find(|name| !name.is_empty()) {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     fn worker_disk(agent: &Agent) -> Option<String> {
-        installation_disk(agent, Role::Worker, false)
+        installation_disk(agent, NodeRole::multi_node(Role::Worker))
     }
 
     #[test]

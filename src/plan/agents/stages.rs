@@ -2,6 +2,7 @@
 //! It never ends an installation.
 
 use crate::model::agent::HostState;
+use crate::model::agent::needs::Topology;
 use crate::model::event::EventType;
 use crate::model::event_reason::EventReason;
 use crate::model::state::{AgentId, State};
@@ -31,12 +32,12 @@ pub const STAGES: [&str; 15] = [
     "Verifying installation",
 ];
 
-/// How long a stage may take, in the installation of a single node or of another cluster.
-fn stage_limit(stage: &str, is_sno: bool) -> Span {
+/// How long a stage of an installation may take.
+fn stage_limit(stage: &str, topology: Topology) -> Span {
     match stage {
         "Starting installation" | "Writing image to disk" => Span::minutes(30),
         "Copying registry data to disk" => Span::minutes(90),
-        REBOOTING if is_sno => Span::minutes(80),
+        REBOOTING if topology == Topology::SingleNode => Span::minutes(80),
         REBOOTING => Span::minutes(40),
         "Waiting for ignition" => Span::hours(24),
         _ => Span::minutes(60),
@@ -71,11 +72,11 @@ pub fn record_stage(state: &mut State, agent_id: AgentId, stage: &str, tick: &Ti
 
 /// Records once that a stage takes too long. A host that does not come up from its disk has to be
 /// booted by a person; for the others the installation of their cluster has a limit of its own.
-pub fn check_stage_limit(state: &mut State, agent_id: AgentId, is_sno: bool, tick: &Tick) {
+pub fn check_stage_limit(state: &mut State, agent_id: AgentId, topology: Topology, tick: &Tick) {
     let Some(agent) = state.agents.get(agent_id) else { return };
     let progress = &agent.status.progress;
     let stage = progress.current_stage.clone();
-    let limit = stage_limit(&stage, is_sno);
+    let limit = stage_limit(&stage, topology);
     let is_over = progress.stage_start_time.is_some_and(|start| tick.now.since(start) > limit);
     if tick.clock_jumped || !is_over || stage == "Done" || progress.stage_timed_out {
         return;

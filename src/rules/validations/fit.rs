@@ -1,8 +1,8 @@
 //! Says in few words which requirements of a role a machine does not meet. Needs its inventory
 //! only, and never judges its network.
 
-use crate::model::agent::Role;
 use crate::model::agent::inventory::Inventory;
+use crate::model::agent::needs::NodeRole;
 
 use super::hardware::{
     GB, MIB, Minimum, disk_problems, eligible_disks, format_gb, format_gib, has_memory,
@@ -11,12 +11,8 @@ use super::hardware::{
 
 /// The requirements of a role that a machine does not meet, each with the id of its validation. If
 /// there are none, the machine is good enough.
-pub fn missing_requirements(
-    inventory: &Inventory,
-    role: Role,
-    is_sno: bool,
-) -> Vec<(&'static str, String)> {
-    let minimum = Minimum::of_role(role, is_sno);
+pub fn missing_requirements(inventory: &Inventory, node: NodeRole) -> Vec<(&'static str, String)> {
+    let minimum = Minimum::of_role(node);
     let mut missing = Vec::new();
     let cores = inventory.cpu.count;
     if cores < minimum.cores {
@@ -28,32 +24,32 @@ pub fn missing_requirements(
         let needed = format_gib(minimum.memory_mib * MIB);
         missing.push(("has-memory-for-role", format!("memory {memory} < {needed}")));
     }
-    let bound_role = Some((role, is_sno));
-    if eligible_disks(inventory, bound_role).is_empty() {
-        let why = describe_missing_disk(inventory, bound_role);
+    if eligible_disks(inventory, Some(node)).is_empty() {
+        let why = describe_missing_disk(inventory, node);
         missing.push(("has-min-valid-disks", why));
     }
     missing
 }
 
 /// Why the largest disk cannot be installed on: the others are even less suitable.
-fn describe_missing_disk(inventory: &Inventory, bound_role: Option<(Role, bool)>) -> String {
+fn describe_missing_disk(inventory: &Inventory, node: NodeRole) -> String {
     let fixed_disks =
         inventory.disks.iter().filter(|disk| !disk.removable && !disk.is_installation_media);
     let Some(largest) = fixed_disks.max_by_key(|disk| disk.size_bytes) else {
         return "no disk".into();
     };
-    let needed = minimum_disk_gb(inventory, bound_role);
+    let needed = minimum_disk_gb(inventory, Some(node));
     if largest.size_bytes < needed * GB {
         return format!("disk {} < {needed} GB", format_gb(largest.size_bytes));
     }
-    let problems = disk_problems(largest, inventory, bound_role).join(", ");
+    let problems = disk_problems(largest, inventory, Some(node)).join(", ");
     format!("disk {}: {problems}", largest.name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::agent::Role;
     use crate::model::agent::inventory::Disk;
 
     #[test]
@@ -61,7 +57,7 @@ mod tests {
         let disk = Disk { size_bytes: 60 * GB, ..Disk::default() };
         let inventory = Inventory { disks: vec![disk], ..Inventory::default() };
         let expected = ["0 CPU cores < 4", "memory 0.00 GiB < 16.00 GiB", "disk 60 GB < 100 GB"];
-        let missing = missing_requirements(&inventory, Role::Master, false);
+        let missing = missing_requirements(&inventory, NodeRole::multi_node(Role::Master));
         assert_eq!(missing.into_iter().map(|(_, why)| why).collect::<Vec<_>>(), expected);
     }
 }

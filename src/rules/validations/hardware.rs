@@ -1,6 +1,7 @@
 //! Validates the hardware of a host: processors, memory, disks and its name.
 
 use crate::model::agent::inventory::{Disk, Inventory, Memory};
+use crate::model::agent::needs::{NodeRole, Topology};
 use crate::model::agent::{Agent, Role, Validation};
 
 use super::{
@@ -33,14 +34,13 @@ pub(super) struct Minimum {
 const MINIMUM_OF_ANY_ROLE: Minimum = Minimum { cores: 2, memory_mib: 8192, disk_gb: 50 };
 
 impl Minimum {
-    pub(super) fn of_role(role: Role, is_sno: bool) -> Self {
-        let (cores, memory_mib, disk_gb) = match role {
-            _ if is_sno => (8, 16_384, 100),
-            Role::Master | Role::Bootstrap => (4, 16_384, 100),
-            Role::Arbiter => (2, 8192, 50),
-            Role::Worker | Role::AutoAssign => (2, 8192, 100),
-        };
-        Self { cores, memory_mib, disk_gb }
+    pub(super) fn of_role(node: NodeRole) -> Self {
+        match node.role {
+            _ if node.is_single_node() => Self { cores: 8, memory_mib: 16_384, disk_gb: 100 },
+            Role::Master | Role::Bootstrap => Self { cores: 4, memory_mib: 16_384, disk_gb: 100 },
+            Role::Arbiter => Self { cores: 2, memory_mib: 8192, disk_gb: 50 },
+            Role::Worker | Role::AutoAssign => Self { cores: 2, memory_mib: 8192, disk_gb: 100 },
+        }
     }
 }
 
@@ -110,7 +110,7 @@ fn validate_inventory(context: &ValidationContext<'_>, inventory: &Inventory) ->
         ),
         fail_if(
             "has-memory-for-role",
-            missing_memory(inventory, context.role, context.is_sno()).as_deref(),
+            missing_memory(inventory, context.node_role()).as_deref(),
             "Sufficient RAM for its role",
         ),
         fail_if(
@@ -178,11 +178,12 @@ fn incompatible_platform(inventory: &Inventory, platform: &str) -> Option<String
 
 /// The role in messages: upstream calls what is not yet assigned a worker, and a single node a
 /// master.
-fn display_role(role: Role, is_sno: bool) -> &'static str {
-    match role {
-        Role::Arbiter if !is_sno => "arbiter",
-        Role::Worker | Role::AutoAssign if !is_sno => "worker",
-        _ => "master",
+fn display_role(node: NodeRole) -> &'static str {
+    match node.role {
+        _ if node.is_single_node() => "master",
+        Role::Arbiter => "arbiter",
+        Role::Worker | Role::AutoAssign => "worker",
+        Role::Master | Role::Bootstrap => "master",
     }
 }
 
@@ -211,31 +212,33 @@ fn missing_memory_for_any_role(inventory: &Inventory) -> Option<String> {
 }
 
 /// From this version on a single node needs only half of the cores.
-const SMALL_SNO_VERSION: (u64, u64) = (4, 22);
-const SMALL_SNO_CORES: u64 = 4;
+const SMALL_SINGLE_NODE_VERSION: (u64, u64) = (4, 22);
+const SMALL_SINGLE_NODE_CORES: u64 = 4;
 
 fn missing_cores(context: &ValidationContext<'_>, inventory: &Inventory) -> Option<String> {
-    let is_sno = context.is_sno();
+    let node = context.node_role();
     let version = context.cluster.and_then(|cluster| cluster.needs.version);
-    let needed = if is_sno && version.is_some_and(|version| version >= SMALL_SNO_VERSION) {
-        SMALL_SNO_CORES
+    let needed = if node.is_single_node()
+        && version.is_some_and(|version| version >= SMALL_SINGLE_NODE_VERSION)
+    {
+        SMALL_SINGLE_NODE_CORES
     } else {
-        Minimum::of_role(context.role, is_sno).cores
+        Minimum::of_role(node).cores
     };
-    let role = display_role(context.role, is_sno);
+    let role = display_role(node);
     let cores = inventory.cpu.count;
     (cores < needed)
         .then(|| format!("Require at least {needed} CPU cores for {role} role, found only {cores}"))
 }
 
-fn missing_memory(inventory: &Inventory, role: Role, is_sno: bool) -> Option<String> {
-    let needed_mib = Minimum::of_role(role, is_sno).memory_mib;
+fn missing_memory(inventory: &Inventory, node: NodeRole) -> Option<String> {
+    let needed_mib = Minimum::of_role(node).memory_mib;
     if has_memory(&inventory.memory, needed_mib) {
         return None;
     }
     let needed = format_gib(needed_mib * MIB);
     let memory = format_gib(inventory.memory.physical_bytes);
-    let role = display_role(role, is_sno);
+    let role = display_role(node);
     Some(format!("Require at least {needed} RAM for role {role}, found only {memory}"))
 }
 
@@ -262,9 +265,9 @@ pub(super) fn format_gb(bytes: u64) -> String {
     }
 }
 
-/// The disks that an installation may go to. `bound_role` is the role of a bound host, and whether
-/// it is the only node of its cluster.
-pub fn eligible_disks(inventory: &Inventory, bound_role: Option<(Role, bool)>) -> Vec<&Disk> {
+/// The disks that an installation may go to. `bound_role` is the role of a bound host; none while
+/// the host is free.
+pub fn eligible_disks(inventory: &Inventory, bound_role: Option<NodeRole>) -> Vec<&Disk> {
     inventory
         .disks
         .iter()
@@ -277,7 +280,7 @@ pub fn eligible_disks(inventory: &Inventory, bound_role: Option<(Role, bool)>) -
 pub fn disk_problems(
     disk: &Disk,
     inventory: &Inventory,
-    bound_role: Option<(Role, bool)>,
+    bound_role: Option<NodeRole>,
 ) -> Vec<String> {
     let mut problems: Vec<String> =
         disk.installation_eligibility.reported_reasons().cloned().collect();
@@ -297,21 +300,22 @@ pub fn disk_problems(
 }
 
 /// The GB that an installation disk has to have.
-pub(super) fn minimum_disk_gb(inventory: &Inventory, bound_role: Option<(Role, bool)>) -> u64 {
+pub(super) fn minimum_disk_gb(inventory: &Inventory, bound_role: Option<NodeRole>) -> u64 {
     let is_bluefield = inventory.system_vendor.product_name == "BlueField SoC"
         && matches!(inventory.cpu.architecture.as_str(), "aarch64" | "arm64");
     match bound_role {
-        None | Some((Role::Worker | Role::AutoAssign, false)) if is_bluefield => BLUEFIELD_DISK_GB,
+        None
+        | Some(NodeRole { role: Role::Worker | Role::AutoAssign, topology: Topology::MultiNode })
+            if is_bluefield =>
+        {
+            BLUEFIELD_DISK_GB
+        }
         None => MINIMUM_OF_ANY_ROLE.disk_gb,
-        Some((role, is_sno)) => Minimum::of_role(role, is_sno).disk_gb,
+        Some(node) => Minimum::of_role(node).disk_gb,
     }
 }
 
-fn too_small(
-    disk: &Disk,
-    inventory: &Inventory,
-    bound_role: Option<(Role, bool)>,
-) -> Option<String> {
+fn too_small(disk: &Disk, inventory: &Inventory, bound_role: Option<NodeRole>) -> Option<String> {
     let needed = minimum_disk_gb(inventory, bound_role);
     (disk.size_bytes < needed * GB).then(|| {
         let size = format_gb(disk.size_bytes);
@@ -380,7 +384,7 @@ mod tests {
         }
     }
 
-    fn problems_of_first_disk(inventory: &Inventory, role: Option<(Role, bool)>) -> Vec<String> {
+    fn problems_of_first_disk(inventory: &Inventory, role: Option<NodeRole>) -> Vec<String> {
         disk_problems(&inventory.disks[0], inventory, role)
     }
 
@@ -410,8 +414,11 @@ mod tests {
         let inventory = Inventory { disks: vec![disk(60 * GB)], ..Inventory::default() };
         let too_small = ["Disk is too small (disk only has 60 GB, but 100 GB are required)"];
         assert!(problems_of_first_disk(&inventory, None).is_empty());
-        assert!(problems_of_first_disk(&inventory, Some((Role::Arbiter, false))).is_empty());
-        for bound_role in [(Role::Worker, false), (Role::Master, true)] {
+        assert!(
+            problems_of_first_disk(&inventory, Some(NodeRole::multi_node(Role::Arbiter)))
+                .is_empty()
+        );
+        for bound_role in [NodeRole::multi_node(Role::Worker), NodeRole::SINGLE_NODE] {
             assert_eq!(problems_of_first_disk(&inventory, Some(bound_role)), too_small);
         }
         assert_eq!(format_gb(99_990_000_000), "99.9 GB");
