@@ -45,7 +45,7 @@ use crate::model::meta::OwnerReference;
 use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 
-use super::{AGENT, PASS_ACTOR};
+use super::PASS_ACTOR;
 
 /// The state info of a host that has reported nothing yet.
 const WAITING_FOR_INVENTORY: &str = "Waiting for host to send hardware details";
@@ -144,7 +144,7 @@ pub fn agent_event(
         time: tick.now,
         event_type,
         reason: reason.into(),
-        kind: AGENT,
+        kind: Kind::Agent.name(),
         object: agent.key(),
         actor: actor.into(),
         message,

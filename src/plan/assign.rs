@@ -4,12 +4,13 @@
 use crate::model::claim::Pending;
 use crate::model::cluster::{Cluster, Power};
 use crate::model::event_reason::EventReason;
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::state::{ClusterId, State};
 use crate::model::tick::Tick;
 
 use super::buckets::sort_pool;
-use super::{CLUSTER, record_event};
+use super::record_event;
 
 /// Assigns clusters of a pool that are ready to its claims that wait. A pool that is being deleted
 /// hands nothing over.
@@ -44,8 +45,9 @@ pub fn assign_clusters(state: &mut State, pool_key: &Key, tick: &Tick) {
         record_event(
             state,
             tick,
+            Kind::ClusterDeployment,
+            key,
             EventReason::ClusterAssigned,
-            (CLUSTER, key),
             format!("Assigned to claim {name}"),
         );
     }

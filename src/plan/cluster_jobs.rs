@@ -5,10 +5,11 @@ use crate::model::cluster::Cluster;
 use crate::model::driver::Driver;
 use crate::model::event_reason::EventReason;
 use crate::model::job::{Job, Verb};
+use crate::model::kinds::Kind;
 use crate::model::state::{ClusterId, State};
 use crate::model::tick::Tick;
 
-use super::{CLUSTER, cluster_hosts, record_event};
+use super::{cluster_hosts, record_event};
 
 /// What a job does, and with what.
 pub struct JobPlan {
@@ -88,6 +89,6 @@ pub fn start_planned_job(state: &mut State, cluster_id: ClusterId, plan: JobPlan
     // A job that only asks is worth no event: there is one when the answer is news.
     if verb != Verb::Health {
         let message = format!("{} started (attempt {attempt})", verb.name());
-        record_event(state, tick, EventReason::JobStarted, (CLUSTER, key), message);
+        record_event(state, tick, Kind::ClusterDeployment, key, EventReason::JobStarted, message);
     }
 }

@@ -15,6 +15,7 @@ use crate::model::documents::{Secret, SecretValue, StoredValue};
 use crate::model::event_reason::EventReason;
 use crate::model::inventory::{EntryStatus, InventoryStatus};
 use crate::model::ip_lease::IpLease;
+use crate::model::kinds::Kind;
 use crate::model::lease::ClusterHolder;
 use crate::model::meta::{Key, LocalRef, Meta};
 use crate::model::pool::ClusterPool;
@@ -30,7 +31,7 @@ use super::dependencies::missing_dependencies;
 use super::inventory::{entries_with_taken_names, free_entries};
 use super::recipe::{cluster_name, render_install_config, unpatched_install_config};
 use super::version::pool_version;
-use super::{CLUSTER, CUSTOMIZATION, POOL, leases, record_event, record_warning};
+use super::{leases, record_event, record_warning};
 
 /// What is the same for every cluster that is made in one go.
 struct Batch<'a> {
@@ -261,8 +262,15 @@ fn note_obstacle(
     let verdict = InventoryStatus { status, name_taken, message, ..before.clone() };
     if verdict != before {
         let message = format!("Customization {entry}: {}", verdict.message);
-        let object = (POOL, (*batch.key).clone());
-        record_warning(state, tick, EventReason::CustomizationUnusable, object, message);
+        let key = (*batch.key).clone();
+        record_warning(
+            state,
+            tick,
+            Kind::ClusterPool,
+            key,
+            EventReason::CustomizationUnusable,
+            message,
+        );
     }
     batch.unusable.insert(entry, verdict);
 }
@@ -358,7 +366,7 @@ fn insert_cluster(
         Some(customization) => format!("Made for pool {pool} with customization {customization}"),
         None => format!("Made for pool {pool}"),
     };
-    record_event(state, tick, EventReason::ClusterCreated, (CLUSTER, key), message);
+    record_event(state, tick, Kind::ClusterDeployment, key, EventReason::ClusterCreated, message);
 }
 
 /// Leases a customization to a cluster, and keeps what it said when the cluster was made.
@@ -377,7 +385,7 @@ fn lease_customization(
     leases::grant_customization(state, customization_id, holder);
     if let Some(key) = state.customizations.get(customization_id).map(Customization::key) {
         let message = format!("Leased to cluster {cluster}");
-        record_event(state, tick, EventReason::Reserved, (CUSTOMIZATION, key), message);
+        record_event(state, tick, Kind::Customization, key, EventReason::Reserved, message);
     }
 }
 

@@ -7,12 +7,13 @@ use crate::model::cluster::{Cluster, Phase};
 use crate::model::condition::{Condition, ConditionReason, ConditionType};
 use crate::model::customization::Customization;
 use crate::model::event_reason::EventReason;
+use crate::model::kinds::Kind;
 use crate::model::lease::ClusterHolder;
 use crate::model::meta::{Key, LocalRef};
 use crate::model::state::{CustomizationId, PoolId, State};
 use crate::model::tick::Tick;
 
-use super::{CUSTOMIZATION, inventory, leases, record_warning};
+use super::{inventory, leases, record_warning};
 
 /// Brings leases, the status of customizations and the inventory of a pool up to date.
 pub fn sync_customizations(state: &mut State, pool_id: PoolId, tick: &Tick) {
@@ -63,7 +64,7 @@ pub fn lease_named_customizations(
         let holder = ClusterHolder { pool, ..ClusterHolder::new(&*cluster.name) };
         let message = format!("Lease restored for cluster {}, which uses it", holder.cluster);
         leases::grant_customization(state, customization_id, holder);
-        record_warning(state, tick, EventReason::LeaseRepaired, (CUSTOMIZATION, key), message);
+        record_warning(state, tick, Kind::Customization, key, EventReason::LeaseRepaired, message);
         leased.push(customization_id);
     }
     leased

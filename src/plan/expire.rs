@@ -3,13 +3,14 @@
 
 use crate::model::claim::Claim;
 use crate::model::event_reason::EventReason;
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::state::{ClaimId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Span;
 
-use super::{CLAIM, record_event, record_warning};
+use super::{record_event, record_warning};
 
 /// How long a claim keeps its cluster: what it asks for, else the pool's default, and never more
 /// than the pool's maximum. Without any of these it has no end.
@@ -43,7 +44,14 @@ fn warn_before_expiry(state: &mut State, claim_id: ClaimId, pool: &Key, tick: &T
         } else {
             format!("It expires at {end}; to keep it longer: poolctl extend {} --for 2h", key.name)
         };
-        record_warning(state, tick, EventReason::ClaimExpiresSoon, (CLAIM, key), message);
+        record_warning(
+            state,
+            tick,
+            Kind::ClusterClaim,
+            key,
+            EventReason::ClaimExpiresSoon,
+            message,
+        );
     }
 }
 
@@ -70,8 +78,9 @@ pub fn expire_claims(state: &mut State, pool: &Key, tick: &Tick) {
         record_event(
             state,
             tick,
+            Kind::ClusterClaim,
+            key,
             EventReason::ClaimExpired,
-            (CLAIM, key),
             format!("Its lifetime of {lifetime} is over"),
         );
     }

@@ -11,12 +11,13 @@ use crate::model::host::{
     REGISTRATION_ERROR, SecretRef,
 };
 use crate::model::job::{CANCELLED, HostReport, Job, JobOutcome, Verb};
+use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta};
 use crate::model::state::{HostId, JobId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 
-use super::{HOST, cluster_hosts, probes, record_event, record_warning, wiping};
+use super::{cluster_hosts, probes, record_event, record_warning, wiping};
 
 /// The keys that a Secret with credentials must have.
 const CREDENTIALS: [&str; 2] = ["username", "password"];
@@ -222,7 +223,7 @@ fn start_host_job(state: &mut State, host_id: HostId, verb: Verb, tick: &Tick) {
     // Queries record no event when they start. An event follows if their answer changes something.
     if !matches!(verb, Verb::State | Verb::Inspect) {
         let message = format!("{} started", verb.name());
-        record_event(state, tick, EventReason::JobStarted, (HOST, key), message);
+        record_event(state, tick, Kind::BareMetalHost, key, EventReason::JobStarted, message);
     }
 }
 
@@ -290,7 +291,14 @@ pub fn finish_host_job(
                 host.status.last_updated = Some(tick.now);
             });
             let event = format!("{} was interrupted: {message}", verb.name());
-            record_warning(state, tick, EventReason::JobInterrupted, (HOST, key.clone()), event);
+            record_warning(
+                state,
+                tick,
+                Kind::BareMetalHost,
+                key.clone(),
+                EventReason::JobInterrupted,
+                event,
+            );
         }
         JobOutcome::Failed { message, .. } if verb == Verb::Wipe => {
             wiping::fail_wipe(state, host_id, message, tick);
@@ -337,7 +345,7 @@ fn note_success(state: &mut State, host_id: HostId, verb: Verb, tick: &Tick) {
         Verb::Wipe => (EventReason::Wiped, "Its disks are wiped"),
         _ => return,
     };
-    record_event(state, tick, reason, (HOST, key), message.into());
+    record_event(state, tick, Kind::BareMetalHost, key, reason, message.into());
 }
 
 /// Records that the controller of a host accepted the credentials, and whether it reported
@@ -392,7 +400,7 @@ fn note_failure(state: &mut State, host_id: HostId, verb: Verb, message: &str, t
         set_host_power(state, host_id, None, message, tick);
     }
     if !is_known {
-        record_warning(state, tick, reason, (HOST, key), message.into());
+        record_warning(state, tick, Kind::BareMetalHost, key, reason, message.into());
     }
 }
 
@@ -416,8 +424,9 @@ fn set_host_power(state: &mut State, host_id: HostId, is_on: Option<bool>, why: 
             record_event(
                 state,
                 tick,
+                Kind::BareMetalHost,
+                key,
                 EventReason::PowerOn,
-                (HOST, key),
                 "Host is powered on".into(),
             );
         }
@@ -425,8 +434,9 @@ fn set_host_power(state: &mut State, host_id: HostId, is_on: Option<bool>, why: 
             record_event(
                 state,
                 tick,
+                Kind::BareMetalHost,
+                key,
                 EventReason::PowerOff,
-                (HOST, key),
                 "Host is powered off".into(),
             );
         }

@@ -8,6 +8,7 @@ use crate::model::condition::Shortage;
 use crate::model::driver::Driver;
 use crate::model::event_reason::EventReason;
 use crate::model::job::{CANCELLED, Verb};
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::state::{ClusterId, CustomizationId, State};
@@ -16,8 +17,7 @@ use crate::model::time::{Span, Time};
 
 use super::cluster_jobs::start_job;
 use super::{
-    CLUSTER, CUSTOMIZATION, agents, cluster_hosts, customizations, leases, pause, power,
-    record_event, record_warning,
+    agents, cluster_hosts, customizations, leases, pause, power, record_event, record_warning,
 };
 
 /// How long a cluster waits between installations.
@@ -250,7 +250,14 @@ fn stop_trying(state: &mut State, cluster_id: ClusterId, failure: String, tick: 
         cluster.failure.get_or_insert_with(|| failure.clone());
     });
     let Some(key) = state.clusters.get(cluster_id).map(Cluster::key) else { return };
-    record_warning(state, tick, EventReason::ProvisionStopped, (CLUSTER, key), failure);
+    record_warning(
+        state,
+        tick,
+        Kind::ClusterDeployment,
+        key,
+        EventReason::ProvisionStopped,
+        failure,
+    );
 }
 
 /// Ends what still works on the cluster, destroys what was made, and lets the object go.
@@ -272,8 +279,9 @@ fn end_cluster(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
         record_event(
             state,
             tick,
+            Kind::ClusterDeployment,
+            key,
             EventReason::JobCancelled,
-            (CLUSTER, key),
             format!("{} cancelled", verb.name()),
         );
     }
@@ -331,7 +339,14 @@ pub fn remove_cluster(state: &mut State, cluster_id: ClusterId, tick: &Tick, is_
     }
     state.clusters.remove(cluster_id);
     let message = if is_destroyed { "Deprovisioned" } else { "Nothing was destroyed" };
-    record_event(state, tick, EventReason::ClusterDeleted, (CLUSTER, key), message.into());
+    record_event(
+        state,
+        tick,
+        Kind::ClusterDeployment,
+        key,
+        EventReason::ClusterDeleted,
+        message.into(),
+    );
     if let Some(customization_id) = customization_id {
         end_customization_lease(state, customization_id, &name, preserved_dns_name, tick);
     }
@@ -357,11 +372,18 @@ fn end_customization_lease(
     if holder.cluster != cluster {
         return;
     }
-    let object = (CUSTOMIZATION, customization.key());
+    let key = customization.key();
     if let Some(dns_name) = preserved_dns_name {
         leases::keep_customization(state, customization_id, dns_name);
         let message = format!("Kept by cluster {cluster}, which was left running");
-        return record_warning(state, tick, EventReason::Preserved, object, message);
+        return record_warning(
+            state,
+            tick,
+            Kind::Customization,
+            key,
+            EventReason::Preserved,
+            message,
+        );
     }
     leases::return_customization(state, customization_id);
     if let Some(pool) = holder.pool {
@@ -369,5 +391,5 @@ fn end_customization_lease(
         customizations::write_customization_status(state, customization_id, &pool, tick);
     }
     let message = format!("No longer leased to cluster {cluster}");
-    record_event(state, tick, EventReason::Released, object, message);
+    record_event(state, tick, Kind::Customization, key, EventReason::Released, message);
 }

@@ -5,12 +5,13 @@
 use crate::model::claim::{Claim, ClusterRunning, Pending};
 use crate::model::cluster::Power;
 use crate::model::event_reason::EventReason;
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::pool::RECONCILE_PAUSE;
 use crate::model::state::{ClaimId, ClusterId, State};
 use crate::model::tick::Tick;
 
-use super::{CLAIM, CLUSTER, record_event, record_warning};
+use super::{record_event, record_warning};
 
 /// Releases the clusters of deleted claims, and completes half-written pairs.
 pub fn sync_links(state: &mut State, pool: &Key, tick: &Tick) {
@@ -55,7 +56,7 @@ fn check_claim_of_cluster(state: &mut State, cluster_id: ClusterId, pool: &Key, 
         claim.pending = Pending::Assigned;
         claim.pending_since = Some(tick.now);
     });
-    record_warning(state, tick, EventReason::AssignmentRepaired, (CLAIM, key), message);
+    record_warning(state, tick, Kind::ClusterClaim, key, EventReason::AssignmentRepaired, message);
 }
 
 /// Marks the cluster of a claim that is being deleted; once the cluster is gone, the claim goes,
@@ -68,13 +69,14 @@ fn release_cluster(state: &mut State, claim_id: ClaimId, tick: &Tick) {
     match cluster {
         Some((cluster_id, cluster)) if cluster.claim_key().as_ref() == Some(&key) => {
             if !cluster.marked && cluster.deleting.is_none() {
-                let object = (CLUSTER, cluster.key());
+                let cluster_key = cluster.key();
                 state.clusters.update(cluster_id, |cluster| cluster.marked = true);
                 record_event(
                     state,
                     tick,
+                    Kind::ClusterDeployment,
+                    cluster_key,
                     EventReason::ClusterReleased,
-                    object,
                     format!("Released by claim {}", key.name),
                 );
             }
@@ -85,8 +87,9 @@ fn release_cluster(state: &mut State, claim_id: ClaimId, tick: &Tick) {
             record_event(
                 state,
                 tick,
+                Kind::ClusterClaim,
+                key,
                 EventReason::ClaimDeleted,
-                (CLAIM, key),
                 "Claim is gone".into(),
             );
         }
@@ -108,7 +111,7 @@ fn check_cluster_of_claim(state: &mut State, claim_id: ClaimId, tick: &Tick) {
     match cluster.claim.as_deref() {
         Some(name) if name == key.name && is_same_pool => {}
         None if is_same_pool && !is_going => {
-            let object = cluster.key();
+            let cluster_key = cluster.key();
             let message = format!("Assigned to claim {}", key.name);
             state.clusters.update(cluster_id, |cluster| {
                 cluster.claim = Some(key.name.clone());
@@ -118,8 +121,9 @@ fn check_cluster_of_claim(state: &mut State, claim_id: ClaimId, tick: &Tick) {
             record_warning(
                 state,
                 tick,
+                Kind::ClusterDeployment,
+                cluster_key,
                 EventReason::AssignmentRepaired,
-                (CLUSTER, object),
                 message,
             );
         }
@@ -132,7 +136,14 @@ fn check_cluster_of_claim(state: &mut State, claim_id: ClaimId, tick: &Tick) {
                 claim.pending_since = Some(tick.now);
                 claim.running = ClusterRunning::Initialized;
             });
-            record_warning(state, tick, EventReason::AssignmentConflict, (CLAIM, key), message);
+            record_warning(
+                state,
+                tick,
+                Kind::ClusterClaim,
+                key,
+                EventReason::AssignmentConflict,
+                message,
+            );
         }
     }
 }
@@ -163,13 +174,14 @@ pub fn write_claim_conditions(state: &mut State, pool: &Key, tick: &Tick) {
         });
         if is_cluster_gone {
             let message = format!("Cluster {cluster} is gone; release the claim and make another");
-            record_warning(state, tick, EventReason::ClusterGone, (CLAIM, key), message);
+            record_warning(state, tick, Kind::ClusterClaim, key, EventReason::ClusterGone, message);
         } else if is_handed_over {
             record_event(
                 state,
                 tick,
+                Kind::ClusterClaim,
+                key,
                 EventReason::ClusterClaimed,
-                (CLAIM, key),
                 format!("Has cluster {cluster}"),
             );
         }

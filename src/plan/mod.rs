@@ -53,6 +53,7 @@ pub use version::pool_version;
 
 use crate::model::event::{Event, EventType};
 use crate::model::event_reason::EventReason;
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::pool::{ClusterPool, RECONCILE_PAUSE};
 use crate::model::state::{Books, ClusterId, PoolId, State};
@@ -144,39 +145,36 @@ fn plan_clusters_without_pool(state: &mut State, tick: &Tick) {
     state.act_for(None);
 }
 
-/// Records an event: what is done to an object, and why. `object` is its kind and its key.
+/// Records an event: what is done to an object, and why.
 fn record_event(
     state: &mut State,
     tick: &Tick,
+    kind: Kind,
+    object: Key,
     reason: EventReason,
-    object: (&'static str, Key),
     message: String,
 ) {
-    state.record_event(make_event(tick, reason, object, message));
+    state.record_event(make_event(tick, kind, object, reason, message));
 }
 
 /// Records a warning: what went wrong with an object, or soon will.
 fn record_warning(
     state: &mut State,
     tick: &Tick,
+    kind: Kind,
+    object: Key,
     reason: EventReason,
-    object: (&'static str, Key),
     message: String,
 ) {
-    let event = make_event(tick, reason, object, message);
+    let event = make_event(tick, kind, object, reason, message);
     state.record_event(Event { event_type: EventType::Warning, ..event });
 }
 
-fn make_event(
-    tick: &Tick,
-    reason: EventReason,
-    (kind, object): (&'static str, Key),
-    message: String,
-) -> Event {
+fn make_event(tick: &Tick, kind: Kind, object: Key, reason: EventReason, message: String) -> Event {
     Event {
         time: tick.now,
         reason: reason.into(),
-        kind,
+        kind: kind.name(),
         object,
         actor: PASS_ACTOR.to_owned(),
         message,
@@ -186,9 +184,3 @@ fn make_event(
 
 /// The actor of what a pass decides. Whoever started the pass has typed nothing of the kind.
 const PASS_ACTOR: &str = "reconcile";
-const POOL: &str = "ClusterPool";
-const AGENT: &str = "Agent";
-const HOST: &str = "BareMetalHost";
-const CLUSTER: &str = "ClusterDeployment";
-const CLAIM: &str = "ClusterClaim";
-const CUSTOMIZATION: &str = "ClusterDeploymentCustomization";

@@ -5,12 +5,13 @@
 
 use crate::model::backoff::Backoff;
 use crate::model::event_reason::EventReason;
+use crate::model::kinds::Kind;
 use crate::model::pool::{ClusterPool, InstallPause};
 use crate::model::state::{PoolId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Span;
 
-use super::{POOL, record_event, record_warning};
+use super::{record_event, record_warning};
 
 /// How long a pause is, by how many waves of failures there were.
 const BACKOFF: Backoff =
@@ -58,7 +59,7 @@ pub fn begin_pause(state: &mut State, pool_id: PoolId, cause: &str, tick: &Tick)
     };
     state.pools.update(pool_id, |pool| pool.status.install_pause = Some(pause));
     let message = format!("No installation begins before {until}: {cause}");
-    record_warning(state, tick, EventReason::InstallationsPaused, (POOL, key), message);
+    record_warning(state, tick, Kind::ClusterPool, key, EventReason::InstallationsPaused, message);
 }
 
 /// Counts a cluster that was given up and that another one replaces. One alone may have been bad
@@ -81,7 +82,14 @@ pub fn resume_after_success(state: &mut State, pool_id: PoolId, tick: &Tick) {
     end_pause(state, pool_id);
     if was_paused {
         let message = "An installation succeeded: installations begin as usual";
-        record_event(state, tick, EventReason::InstallationsResumed, (POOL, key), message.into());
+        record_event(
+            state,
+            tick,
+            Kind::ClusterPool,
+            key,
+            EventReason::InstallationsResumed,
+            message.into(),
+        );
     }
 }
 

@@ -7,6 +7,7 @@ use crate::model::cluster::{Cluster, Phase, Power};
 use crate::model::driver::Driver;
 use crate::model::event_reason::EventReason;
 use crate::model::job::{ClusterHealth, Verb};
+use crate::model::kinds::Kind;
 use crate::model::pool::ClusterPool;
 use crate::model::state::{ClusterId, PoolId, State};
 use crate::model::tick::Tick;
@@ -14,7 +15,7 @@ use crate::model::time::{Span, Time};
 
 use super::buckets::{does_any_claim_wait, passed_over_at, sort_pool};
 use super::cluster_jobs::start_job;
-use super::{CLUSTER, cluster_hosts, record_event, record_warning};
+use super::{cluster_hosts, record_event, record_warning};
 
 /// How long after a failed start or stop it is tried again.
 const RETRY: Span = Span::minutes(1);
@@ -86,7 +87,7 @@ fn pass_over_slow_clusters(state: &mut State, pool_id: PoolId, tick: &Tick) {
         let message = format!(
             "Not running {after} after it was woken: another standby is woken for the claims"
         );
-        record_warning(state, tick, EventReason::PassedOver, (CLUSTER, key), message);
+        record_warning(state, tick, Kind::ClusterDeployment, key, EventReason::PassedOver, message);
     }
 }
 
@@ -134,7 +135,14 @@ pub fn advance_power(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
         let after = cluster.hibernate_after.unwrap_or_default();
         state.clusters.update(cluster_id, |cluster| cluster.power_wanted = Power::Hibernating);
         let message = format!("It has run for {after}: it hibernates now");
-        record_event(state, tick, EventReason::HibernateAfter, (CLUSTER, key), message);
+        record_event(
+            state,
+            tick,
+            Kind::ClusterDeployment,
+            key,
+            EventReason::HibernateAfter,
+            message,
+        );
     }
     start_or_stop(state, cluster_id, tick);
 }
@@ -277,9 +285,9 @@ pub fn set_power(
     let event = format!("Cluster is {}", power.describe());
     if matches!(power, Power::FailedToStart | Power::FailedToStop) {
         let failure = format!("{event}: {}", message.unwrap_or_default());
-        record_warning(state, tick, reason, (CLUSTER, key), failure);
+        record_warning(state, tick, Kind::ClusterDeployment, key, reason, failure);
     } else {
-        record_event(state, tick, reason, (CLUSTER, key), event);
+        record_event(state, tick, Kind::ClusterDeployment, key, reason, event);
     }
 }
 

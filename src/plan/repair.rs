@@ -7,12 +7,13 @@ use crate::model::condition::{Condition, ConditionReason, ConditionType};
 use crate::model::customization::Customization;
 use crate::model::event_reason::EventReason;
 use crate::model::ip_lease::VIPS;
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::state::{CustomizationId, State};
 use crate::model::tick::Tick;
 
 use super::customizations::{lease_named_customizations, write_customization_status};
-use super::{CUSTOMIZATION, host_claim_name, leases, links, record_warning};
+use super::{host_claim_name, leases, links, record_warning};
 
 /// Completes the links between pools, clusters, claims, customizations and addresses. Needs the
 /// whole state: what is not in it does not exist.
@@ -82,8 +83,9 @@ fn drop_reservations(state: &mut State, tick: &Tick) {
             record_warning(
                 state,
                 tick,
+                Kind::Customization,
+                key,
                 EventReason::ReservationDropped,
-                (CUSTOMIZATION, key),
                 message,
             );
         }

@@ -11,6 +11,7 @@ use crate::model::job::{
     ClusterHealth, FAILED, FailureKind, INTERRUPTED, Installation, Job, JobOutcome, JobReport,
     SUCCEEDED, Verb,
 };
+use crate::model::kinds::Kind;
 use crate::model::meta::{Key, LocalRef, Meta};
 use crate::model::state::{ClusterId, JobId, PoolId, State};
 use crate::model::tick::Tick;
@@ -18,7 +19,7 @@ use crate::model::time::Time;
 
 use super::agents::joining;
 use super::power::{set_power, take_health};
-use super::{CLUSTER, agents, hosts, life, pause, record_event, record_warning};
+use super::{agents, hosts, life, pause, record_event, record_warning};
 
 /// Takes in how clusters do that are waking or going to sleep, by their names.
 pub fn take_healths(state: &mut State, healths: Vec<(String, ClusterHealth)>, tick: &Tick) {
@@ -121,7 +122,14 @@ fn apply_outcome(
         }
         (_, JobOutcome::BrokeOff { message, later }) => {
             let event = format!("{} was interrupted: {message}", verb.name());
-            record_warning(state, tick, EventReason::JobInterrupted, (CLUSTER, key), event);
+            record_warning(
+                state,
+                tick,
+                Kind::ClusterDeployment,
+                key,
+                EventReason::JobInterrupted,
+                event,
+            );
             if verb == Verb::Provision {
                 note_interruption(state, cluster_id, later.then_some(message), tick);
             }
@@ -158,8 +166,9 @@ fn apply_outcome(
             record_event(
                 state,
                 tick,
+                Kind::ClusterDeployment,
+                key,
                 EventReason::Installed,
-                (CLUSTER, key),
                 "Cluster is installed and runs".into(),
             );
         }
@@ -182,7 +191,7 @@ fn note_deprovision(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
         cluster.undo_failed_at = None;
     });
     let message = "The remains of an interrupted installation are gone".into();
-    record_event(state, tick, EventReason::CleanedUp, (CLUSTER, key), message);
+    record_event(state, tick, Kind::ClusterDeployment, key, EventReason::CleanedUp, message);
 }
 
 /// Notes a failed job, and gives the cluster up or lets its pool pause where trying again is of no
@@ -199,7 +208,7 @@ fn apply_failure(
     // Whether a cluster is healthy is asked again and again.
     if verb != Verb::Health {
         let event = format!("{} failed: {message}", verb.name());
-        record_warning(state, tick, EventReason::JobFailed, (CLUSTER, key), event);
+        record_warning(state, tick, Kind::ClusterDeployment, key, EventReason::JobFailed, event);
     }
     if verb != Verb::Provision {
         return;
@@ -299,7 +308,14 @@ fn note_failed_installation(
         let event = format!(
             "Installation failed {times} times and is retried without end: set installAttemptsLimit"
         );
-        record_warning(state, tick, EventReason::InstallKeepsFailing, (CLUSTER, key), event);
+        record_warning(
+            state,
+            tick,
+            Kind::ClusterDeployment,
+            key,
+            EventReason::InstallKeepsFailing,
+            event,
+        );
     }
 }
 

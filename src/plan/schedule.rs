@@ -2,13 +2,14 @@
 //! the schedule acts once, so what is scaled by hand holds until the next tick.
 
 use crate::model::event_reason::EventReason;
+use crate::model::kinds::Kind;
 use crate::model::pool::{ClusterPool, ScheduleStatus};
 use crate::model::schedule::{SCHEDULE, Schedule};
 use crate::model::state::{PoolId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 
-use super::{POOL, may_act, record_event};
+use super::{may_act, record_event};
 
 /// The schedule of a pool, if it has one. One that cannot be parsed was refused when it was
 /// written.
@@ -64,5 +65,5 @@ pub fn apply_schedule(state: &mut State, pool_id: PoolId, tick: &Tick) {
         pool.metadata.generation += i64::from(is_changed);
     });
     let message = format!("Scheduled for {time}: size {size}, runningCount {running_count}");
-    record_event(state, tick, EventReason::Scheduled, (POOL, key), message);
+    record_event(state, tick, Kind::ClusterPool, key, EventReason::Scheduled, message);
 }

@@ -6,13 +6,14 @@ use std::collections::HashSet;
 
 use crate::model::cluster::{Cluster, Phase};
 use crate::model::event_reason::EventReason;
+use crate::model::kinds::Kind;
 use crate::model::pool::{ClusterPool, REFRESH};
 use crate::model::state::{Books, ClusterId, PoolId, State};
 use crate::model::tick::Tick;
 
 use super::buckets::{SortedPool, sort_pool};
 use super::inventory::free_entries;
-use super::{CLUSTER, POOL, create, pause, record_event};
+use super::{create, pause, record_event};
 
 /// The reason of the event when a cluster goes that was given up, or did not wake.
 pub const BROKEN_CLUSTER: EventReason = EventReason::ClusterBroken;
@@ -230,7 +231,14 @@ fn delete_clusters(
     for cluster_id in clusters {
         let Some(key) = state.clusters.get(*cluster_id).map(Cluster::key) else { continue };
         state.clusters.update(*cluster_id, |cluster| cluster.deleting = Some(tick.now));
-        record_event(state, tick, reason, (CLUSTER, key), format!("Deprovisioning: {why}"));
+        record_event(
+            state,
+            tick,
+            Kind::ClusterDeployment,
+            key,
+            reason,
+            format!("Deprovisioning: {why}"),
+        );
     }
 }
 
@@ -244,8 +252,9 @@ fn wind_down_pool(state: &mut State, pool_id: PoolId, sorted: &SortedPool, tick:
         return record_event(
             state,
             tick,
+            Kind::ClusterPool,
+            key,
             EventReason::PoolDeleted,
-            (POOL, key),
             "Pool is gone".into(),
         );
     }

@@ -3,6 +3,7 @@
 
 use crate::model::condition::{self, Condition, ConditionReason, ConditionType, Shortage};
 use crate::model::event_reason::EventReason;
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::pool::{ClusterPool, PoolStatus};
 use crate::model::state::{ClusterId, PoolId, State};
@@ -12,7 +13,7 @@ use super::buckets::{SortedPool, sort_pool};
 use super::dependencies::{join_errors, missing_dependencies};
 use super::inventory::{free_entries, sufficient_condition, valid_condition};
 use super::power::why_power_is_unsupported;
-use super::{POOL, record_event, record_warning};
+use super::{record_event, record_warning};
 
 /// Only where a driver cannot stop machines, or could not.
 const HIBERNATION: ConditionType = ConditionType::HibernationSupported;
@@ -70,13 +71,13 @@ fn record_change(
 ) {
     let is_missing_dependencies = condition.kind == ConditionType::MissingDependencies;
     let bad = if is_missing_dependencies { "True" } else { "False" };
-    let object = (POOL, key.clone());
     let Some(reason) = EventReason::named(&condition.kind) else { return };
     if condition.status == bad && condition.kind != ConditionType::DeletionPossible {
-        record_warning(state, tick, reason, object, condition.message.clone());
+        let message = condition.message.clone();
+        record_warning(state, tick, Kind::ClusterPool, key.clone(), reason, message);
     } else if status_before == Some(bad) && condition.status != bad {
         let message = format!("{} is {}", condition.kind, condition.status);
-        record_event(state, tick, reason, object, message);
+        record_event(state, tick, Kind::ClusterPool, key.clone(), reason, message);
     }
 }
 

@@ -6,12 +6,13 @@ use crate::model::event_reason::EventReason;
 use crate::model::host::wipe::{NO_WIPE, WIPE, Wipe, WipeHold, WipeState, wipe_program};
 use crate::model::host::{BareMetalHost, HOLD};
 use crate::model::job::Verb;
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::state::{HostId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 
-use super::{HOST, record_warning};
+use super::record_warning;
 
 /// The most letters of a failure that are kept.
 const LONGEST: usize = 300;
@@ -79,7 +80,7 @@ pub fn fail_wipe(state: &mut State, host_id: HostId, failure: &str, tick: &Tick)
         end_wipe(host, WipeState::Failed, tick.now);
     });
     let message = format!("{FAILED}{reason}; it is held: poolctl host unhold {}", key.name);
-    record_warning(state, tick, EventReason::WipeFailed, (HOST, key), message);
+    record_warning(state, tick, Kind::BareMetalHost, key, EventReason::WipeFailed, message);
 }
 
 /// Why a person holds a host, without what was added when its disks could not be wiped.

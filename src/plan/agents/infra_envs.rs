@@ -33,9 +33,15 @@ pub fn update_infra_envs(state: &mut State, tick: &Tick) {
             }
         });
         if is_new {
-            let object = (Kind::InfraEnv.name(), key);
             let message = "Registered infra env".to_owned();
-            record_event(state, tick, EventReason::InfraEnvRegistered, object, message);
+            record_event(
+                state,
+                tick,
+                Kind::InfraEnv,
+                key,
+                EventReason::InfraEnvRegistered,
+                message,
+            );
         }
     }
 }

@@ -9,15 +9,14 @@ use crate::model::event_reason::EventReason;
 use crate::model::host::Image;
 use crate::model::ip_lease::IpLease;
 use crate::model::job::{CANCELLED, FailureKind, JobOutcome, Verb};
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::state::{AgentId, ClusterId, HostId, State};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 use crate::plan::cluster_jobs::{JobPlan, start_planned_job};
-use crate::plan::{
-    CLUSTER, cluster_addresses, cluster_hosts, host_claim_name, leases, record_event,
-};
+use crate::plan::{cluster_addresses, cluster_hosts, host_claim_name, leases, record_event};
 
 use super::clusters::{self, agents_of_cluster};
 use super::{INSTALLATION_IN_PROGRESS, READY_TO_INSTALL, conditions, enter_state};
@@ -362,9 +361,9 @@ pub fn cancel_join(state: &mut State, agent: &Agent, tick: &Tick) {
     mark_drives_unknown(state, &hosts);
     let cluster_id = state.find_cluster(&cluster_key.name);
     let cluster = cluster_id.and_then(|cluster_id| state.clusters.get(cluster_id));
-    let object = (CLUSTER, cluster.map_or(cluster_key, Cluster::key));
+    let key = cluster.map_or(cluster_key, Cluster::key);
     let message = format!("add-nodes cancelled: host {} leaves the cluster", agent.hostname());
-    record_event(state, tick, EventReason::JobCancelled, object, message);
+    record_event(state, tick, Kind::ClusterDeployment, key, EventReason::JobCancelled, message);
 }
 
 /// Records that an image may be in the drives of hosts, so that their controllers are told to eject

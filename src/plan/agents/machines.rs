@@ -186,8 +186,15 @@ fn check_cluster_reference(
         set_condition_without_probe(&mut host.status.conditions, condition, tick.now);
     });
     if !is_reported {
-        let object = (Kind::BareMetalHost.name(), host.key());
-        record_warning(state, tick, EventReason::ClusterReferenceRefused, object, message);
+        let key = host.key();
+        record_warning(
+            state,
+            tick,
+            Kind::BareMetalHost,
+            key,
+            EventReason::ClusterReferenceRefused,
+            message,
+        );
     }
 }
 
