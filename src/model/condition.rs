@@ -43,6 +43,26 @@ impl Shortage {
     }
 }
 
+/// What a condition says that has the same words for every object.
+#[derive(Clone, Copy, Debug)]
+pub struct ConditionText {
+    /// True, False or Unknown.
+    pub status: &'static str,
+    pub reason: ConditionReason,
+    pub message: &'static str,
+}
+
+impl ConditionText {
+    pub const fn new(status: &'static str, reason: ConditionReason, message: &'static str) -> Self {
+        Self { status, reason, message }
+    }
+
+    /// The condition of a type that says this, without times.
+    pub fn to_condition(self, kind: ConditionType) -> Condition {
+        Condition::new(kind, self.status, self.reason, self.message)
+    }
+}
+
 impl Condition {
     /// A condition without times. `status` is True, False or Unknown.
     pub fn new(

@@ -15,6 +15,7 @@ use crate::model::time::{Span, Time};
 /// free it takes about that many.
 const DRAWS: u64 = 8192;
 const EXHAUSTED: &str = "Exhausted IP Pools";
+const NOT_AVAILABLE: &str = "Requested IP not available";
 
 /// Gives out the addresses of one pool during one step of a pass. What the store knows is read from
 /// the book, a part at a time and only as far as it is needed.
@@ -120,22 +121,24 @@ impl<'a> AddressAllocator<'a> {
         if self.pool.range_index_of(address).is_none() {
             return Err("Pre-allocated IP out of bounds".into());
         }
-        let is_available = self.is_free(address);
-        self.check_available(address, is_available)
+        if !self.is_free(address) {
+            return Err(NOT_AVAILABLE.into());
+        }
+        self.refuse_resting(address)
     }
 
     fn allocate_wanted(&mut self, address: Addr) -> Result<Addr, String> {
         if !self.pool.ranges().any(|(_, range)| range.contains(address)) {
             return Err(format!("requested IP {address} is outside the pool"));
         }
-        let is_available = self.is_open(address) && self.is_free(address);
-        self.check_available(address, is_available)
+        if !self.is_open(address) || !self.is_free(address) {
+            return Err(NOT_AVAILABLE.into());
+        }
+        self.refuse_resting(address)
     }
 
-    fn check_available(&mut self, address: Addr, is_available: bool) -> Result<Addr, String> {
-        if !is_available {
-            return Err("Requested IP not available".into());
-        }
+    /// Returns the address, unless it was released so recently that it still rests.
+    fn refuse_resting(&mut self, address: Addr) -> Result<Addr, String> {
         match self.rests_until(address) {
             Some(until) => Err(self.note_resting(address, until)),
             None => Ok(address),

@@ -58,7 +58,8 @@ pub fn choose_cluster_addresses(
 pub fn choose_host_addresses(
     state: &State,
     pool: &ClusterPool,
-    (cluster, hosts): (&str, &[String]),
+    cluster: &str,
+    hosts: &[String],
     leases: &mut Vec<IpLease>,
     book: &dyn AddressBook,
     tick: &Tick,

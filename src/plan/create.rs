@@ -218,7 +218,8 @@ fn prepare_parts(
     cluster_addresses::choose_host_addresses(
         state,
         pool,
-        (name, &host_names),
+        name,
+        &host_names,
         &mut leases,
         *names,
         tick,

@@ -4,7 +4,7 @@
 //! customization for a new cluster.
 
 use crate::model::cluster::{Cluster, Phase};
-use crate::model::condition::{Condition, ConditionReason, ConditionType};
+use crate::model::condition::{Condition, ConditionReason, ConditionText, ConditionType};
 use crate::model::customization::Customization;
 use crate::model::event_reason::EventReason;
 use crate::model::kinds::Kind;
@@ -116,10 +116,8 @@ pub fn write_customization_status(
     let cluster = cluster_id.and_then(|id| state.clusters.get(id));
     let mut status = customization.status.clone();
     status.set_condition(available_condition(holder), tick.now);
-    if let Some((apply_status, reason, message)) = cluster.and_then(describe_use) {
-        let condition =
-            Condition::new(ConditionType::ApplySucceeded, apply_status, reason, message);
-        status.set_condition(condition, tick.now);
+    if let Some(text) = cluster.and_then(describe_use) {
+        status.set_condition(text.to_condition(ConditionType::ApplySucceeded), tick.now);
     }
     status.cluster_deployment_ref = holder.map(|holder| LocalRef::to_name(&*holder.cluster));
     let pool_of_holder = holder.and_then(|holder| holder.pool.as_ref());
@@ -141,27 +139,30 @@ fn is_status_current(state: &State, customization: &Customization) -> bool {
     let status = &customization.status;
     let cluster_in_status = status.cluster_deployment_ref.as_ref().map(|to| to.name.as_str());
     let Some(holder) = &customization.holder else {
-        let available = (ConditionType::Available, "True", ConditionReason::Available);
+        let kind = ConditionType::Available;
         return cluster_in_status.is_none()
-            && has_condition(customization, available)
+            && has_condition(customization, kind, "True", ConditionReason::Available)
             && !status.preserved;
     };
     if cluster_in_status != Some(holder.cluster.as_str()) {
         return false;
     }
-    let reserved = (ConditionType::Available, "False", ConditionReason::Reserved);
-    if !has_condition(customization, reserved) {
+    let kind = ConditionType::Available;
+    if !has_condition(customization, kind, "False", ConditionReason::Reserved) {
         return false;
     }
     let cluster = state.find_cluster(&holder.cluster).and_then(|id| state.clusters.get(id));
-    cluster.and_then(describe_use).is_none_or(|(status, reason, _)| {
-        has_condition(customization, (ConditionType::ApplySucceeded, status, reason))
+    cluster.and_then(describe_use).is_none_or(|text| {
+        let kind = ConditionType::ApplySucceeded;
+        has_condition(customization, kind, text.status, text.reason)
     })
 }
 
 fn has_condition(
     customization: &Customization,
-    (kind, status, reason): (ConditionType, &str, ConditionReason),
+    kind: ConditionType,
+    status: &str,
+    reason: ConditionReason,
 ) -> bool {
     let condition = customization.condition(kind.as_str());
     condition.is_some_and(|condition| condition.status == status && condition.reason == reason)
@@ -181,22 +182,22 @@ fn available_condition(holder: Option<&ClusterHolder>) -> Condition {
     Condition::new(ConditionType::Available, "False", ConditionReason::Reserved, message)
 }
 
-/// How the use of a customization for a cluster goes: status, reason and message of its condition
-/// `ApplySucceeded`. While the cluster is being destroyed the condition stays as it is.
-fn describe_use(cluster: &Cluster) -> Option<(&'static str, ConditionReason, &'static str)> {
+/// How the use of a customization for a cluster goes, as its condition `ApplySucceeded` says it.
+/// While the cluster is being destroyed the condition stays as it is.
+fn describe_use(cluster: &Cluster) -> Option<ConditionText> {
     Some(match cluster.phase() {
-        Phase::Installed => (
+        Phase::Installed => ConditionText::new(
             "True",
             ConditionReason::Succeeded,
             "Patches applied and cluster installed successfully",
         ),
-        Phase::Broken => (
+        Phase::Broken => ConditionText::new(
             "False",
             ConditionReason::BrokenByCloud,
             "Cluster installation failed. This may or may not be the fault of patches. Check the \
              installation logs.",
         ),
-        Phase::Installing | Phase::Retrying => (
+        Phase::Installing | Phase::Retrying => ConditionText::new(
             "False",
             ConditionReason::InstallationPending,
             "Patches applied; cluster is installing",

@@ -286,7 +286,7 @@ fn end_cluster(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
         );
     }
     if has_nothing_to_destroy {
-        return remove_cluster(state, cluster_id, tick, false);
+        return remove_cluster(state, cluster_id, Removal::WithoutDeprovision, tick);
     }
     deprovision(state, cluster_id, tick);
 }
@@ -311,10 +311,20 @@ pub fn next_deprovision_at(cluster: &Cluster) -> Option<Time> {
     Some(cluster.undo_failed_at?.plus(DEPROVISION_BACKOFF.delay(cluster.undo_failures)))
 }
 
-/// Lets the object of a cluster go, and with it its leases. `is_destroyed` says whether a job has
-/// destroyed what was made; otherwise nothing was made, or it is left running (preserveOnDelete)
-/// and keeps its customization and addresses.
-pub fn remove_cluster(state: &mut State, cluster_id: ClusterId, tick: &Tick, is_destroyed: bool) {
+/// What became of the machines of a cluster whose object goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Removal {
+    /// A job has destroyed what was made.
+    AfterDeprovision,
+    /// Nothing was made, or it is left running (preserveOnDelete) and keeps its customization and
+    /// its addresses.
+    WithoutDeprovision,
+}
+
+/// Lets the object of a cluster go, and with it its leases. An object with a foreign finalizer
+/// stays, but has nothing left to destroy.
+pub fn remove_cluster(state: &mut State, cluster_id: ClusterId, removal: Removal, tick: &Tick) {
+    let is_destroyed = removal == Removal::AfterDeprovision;
     let Some(cluster) = state.clusters.get(cluster_id) else { return };
     if cluster.held {
         // A foreign finalizer: nothing is left to destroy, but the object stays.

@@ -33,7 +33,7 @@ pub fn repair_links(state: &mut State, tick: &Tick) {
 /// Exports of earlier versions do not say for which host of a cluster an address is. It follows
 /// from the hosts that are bound to the cluster and from how their claims are called.
 fn name_agents_of_leases(state: &mut State) {
-    for (agent, cluster, pool_key) in hosts_of_pools(state) {
+    for PoolHost { agent, cluster, pool: pool_key } in hosts_of_pools(state) {
         let Some(pool) = state.pools.by_key(&pool_key) else { continue };
         let ip_pools = pool.node_address_pools();
         let mut claims: Vec<String> = Vec::new();
@@ -54,8 +54,15 @@ fn name_agents_of_leases(state: &mut State) {
     }
 }
 
-/// The hosts that clusters of pools have: the name of the Agent, the cluster and its pool.
-fn hosts_of_pools(state: &State) -> Vec<(String, String, Rc<Key>)> {
+/// A host that a cluster of a pool has.
+struct PoolHost {
+    /// The name of its Agent.
+    agent: String,
+    cluster: String,
+    pool: Rc<Key>,
+}
+
+fn hosts_of_pools(state: &State) -> Vec<PoolHost> {
     let hosts = state.agents.rows().filter_map(|agent| {
         // Claims of this name are those of a cluster's API and ingress.
         if VIPS.contains(&agent.metadata.name.as_str()) {
@@ -63,7 +70,7 @@ fn hosts_of_pools(state: &State) -> Vec<(String, String, Rc<Key>)> {
         }
         let cluster = agent.bound_cluster()?.name;
         let pool = state.clusters.get(state.find_cluster(&cluster)?)?.pool.clone()?;
-        Some((agent.metadata.name.clone(), cluster, pool))
+        Some(PoolHost { agent: agent.metadata.name.clone(), cluster, pool })
     });
     hosts.collect()
 }

@@ -18,6 +18,7 @@ use crate::model::tick::Tick;
 use crate::model::time::Time;
 
 use super::agents::joining;
+use super::life::Removal;
 use super::power::{set_power, take_health};
 use super::{agents, hosts, life, pause, record_event, record_warning};
 
@@ -107,6 +108,13 @@ fn finish_job(state: &mut State, job_id: JobId, job: &Job, outcome: JobOutcome, 
     }
 }
 
+/// Why a job failed: a sentence for people, and whether another attempt is of use.
+#[derive(Clone, Copy)]
+struct JobFailure<'a> {
+    message: &'a str,
+    kind: FailureKind,
+}
+
 /// Makes of a cluster what a job that is over has made of it.
 fn apply_outcome(
     state: &mut State,
@@ -117,8 +125,9 @@ fn apply_outcome(
 ) {
     let Some(key) = state.clusters.get(cluster_id).map(Cluster::key) else { return };
     match (verb, outcome) {
-        (_, JobOutcome::Failed { message, how: failure }) => {
-            apply_failure(state, cluster_id, verb, (&message, failure), tick);
+        (_, JobOutcome::Failed { message, how: kind }) => {
+            let failure = JobFailure { message: &message, kind };
+            apply_failure(state, cluster_id, verb, failure, tick);
         }
         (_, JobOutcome::BrokeOff { message, later }) => {
             let event = format!("{} was interrupted: {message}", verb.name());
@@ -182,7 +191,7 @@ fn apply_outcome(
 fn note_deprovision(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     let Some(cluster) = state.clusters.get(cluster_id) else { return };
     if cluster.deleting.is_some() {
-        return life::remove_cluster(state, cluster_id, tick, true);
+        return life::remove_cluster(state, cluster_id, Removal::AfterDeprovision, tick);
     }
     let key = cluster.key();
     state.clusters.update(cluster_id, |cluster| {
@@ -200,20 +209,20 @@ fn apply_failure(
     state: &mut State,
     cluster_id: ClusterId,
     verb: Verb,
-    (message, failure): (&str, FailureKind),
+    failure: JobFailure<'_>,
     tick: &Tick,
 ) {
     let Some(key) = state.clusters.get(cluster_id).map(Cluster::key) else { return };
-    note_failure(state, cluster_id, verb, (message, failure), tick);
+    note_failure(state, cluster_id, verb, failure, tick);
     // Whether a cluster is healthy is asked again and again.
     if verb != Verb::Health {
-        let event = format!("{} failed: {message}", verb.name());
+        let event = format!("{} failed: {}", verb.name(), failure.message);
         record_warning(state, tick, Kind::ClusterDeployment, key, EventReason::JobFailed, event);
     }
     if verb != Verb::Provision {
         return;
     }
-    match failure {
+    match failure.kind {
         FailureKind::Usual => {}
         FailureKind::Hopeless => {
             // Without a limit it is tried again all the same, later and later.
@@ -224,7 +233,7 @@ fn apply_failure(
         }
         FailureKind::NothingMade => {
             if let Some(pool_id) = pool_of(state, cluster_id) {
-                pause::begin_pause(state, pool_id, message, tick);
+                pause::begin_pause(state, pool_id, failure.message, tick);
             }
         }
     }
@@ -256,12 +265,12 @@ fn note_failure(
     state: &mut State,
     cluster_id: ClusterId,
     verb: Verb,
-    (message, failure): (&str, FailureKind),
+    failure: JobFailure<'_>,
     tick: &Tick,
 ) {
     match verb {
         Verb::Provision => {
-            note_failed_installation(state, cluster_id, (message, failure), tick);
+            note_failed_installation(state, cluster_id, failure, tick);
         }
         Verb::Deprovision => {
             state.clusters.update(cluster_id, |cluster| {
@@ -270,17 +279,19 @@ fn note_failure(
             });
         }
         Verb::Start => {
-            set_power(state, cluster_id, Power::FailedToStart, Some(message.into()), tick);
+            let message = Some(failure.message.into());
+            set_power(state, cluster_id, Power::FailedToStart, message, tick);
         }
         Verb::Stop => {
-            set_power(state, cluster_id, Power::FailedToStop, Some(message.into()), tick);
+            let message = Some(failure.message.into());
+            set_power(state, cluster_id, Power::FailedToStop, message, tick);
         }
         // It is noted with each of the hosts that were to join.
         Verb::AddNodes => {}
         // Why nobody knows how it does is shown where it is shown what it waits for.
         _ => {
             state.clusters.update(cluster_id, |cluster| {
-                cluster.power_message = Some(message.into());
+                cluster.power_message = Some(failure.message.into());
             });
         }
     }
@@ -289,15 +300,15 @@ fn note_failure(
 fn note_failed_installation(
     state: &mut State,
     cluster_id: ClusterId,
-    (message, failure): (&str, FailureKind),
+    failure: JobFailure<'_>,
     tick: &Tick,
 ) {
     // What failed before anything existed says nothing of this cluster.
-    let is_counted = failure != FailureKind::NothingMade;
+    let is_counted = failure.kind != FailureKind::NothingMade;
     state.clusters.update(cluster_id, |cluster| {
         cluster.restarts += u32::from(is_counted);
         cluster.failed_at = Some(tick.now);
-        cluster.failure = Some(message.to_owned());
+        cluster.failure = Some(failure.message.to_owned());
         // Something of it may be there.
         cluster.interrupted |= cluster.driver.is_supervised();
     });

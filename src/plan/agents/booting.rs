@@ -12,7 +12,7 @@ use super::{INSTALLATION_IN_PROGRESS, enter_state};
 /// Updates the hosts of a job that has reported the image from which they are to be booted, or none
 /// once they have been booted.
 pub fn update_booting_hosts(state: &mut State, job: &Job, image: Option<&str>, tick: &Tick) {
-    for (agent_id, host_state, is_driven) in find_hosts_to_boot(state, job) {
+    for BootingHost { agent_id, host_state, is_driven } in find_hosts_to_boot(state, job) {
         match (host_state, image) {
             (HostState::PreparingForInstallation, Some(_)) if is_driven => {
                 enter_state(state, agent_id, HostState::Installing, INSTALLATION_IN_PROGRESS, tick);
@@ -45,14 +45,22 @@ pub fn update_booting_hosts(state: &mut State, job: &Job, image: Option<&str>, t
     }
 }
 
-/// The hosts of a job's cluster that have not reported a stage yet, each with its state and whether
-/// the job boots it. A host that has reported a stage was booted before.
-fn find_hosts_to_boot(state: &State, job: &Job) -> Vec<(AgentId, HostState, bool)> {
+/// A host of a job's cluster that has not reported a stage yet.
+struct BootingHost {
+    agent_id: AgentId,
+    host_state: HostState,
+    /// Whether the job boots it by its controller, and not a person.
+    is_driven: bool,
+}
+
+/// The hosts of a job's cluster that have not reported a stage yet. One that has was booted before.
+fn find_hosts_to_boot(state: &State, job: &Job) -> Vec<BootingHost> {
     let mut hosts = Vec::new();
     for (agent_id, agent) in state.agents.iter() {
         let is_of_cluster = agent.bound_cluster().is_some_and(|cluster| cluster.name == job.object);
         if is_of_cluster && agent.status.progress.current_stage.is_empty() {
-            hosts.push((agent_id, agent.state(), is_driven(agent, job)));
+            let is_driven = is_driven(agent, job);
+            hosts.push(BootingHost { agent_id, host_state: agent.state(), is_driven });
         }
     }
     hosts

@@ -3,7 +3,7 @@
 
 use crate::model::agent::inventory::Inventory;
 use crate::model::agent::{Agent, HostState};
-use crate::model::condition::{Condition, ConditionReason, ConditionType};
+use crate::model::condition::{Condition, ConditionReason, ConditionText, ConditionType};
 use crate::rules::validations::{GATES_UNBOUND, blocks_installation, is_met};
 
 /// Whether what the spec wishes for was done.
@@ -11,78 +11,108 @@ pub const SPEC_SYNCED: ConditionType = ConditionType::SpecSynced;
 /// Whether the machine is another Agent already.
 pub const DUPLICATE: ConditionType = ConditionType::Duplicate;
 
-/// The status (True, False or Unknown), the reason and the message of a condition.
-type ConditionText = (&'static str, ConditionReason, &'static str);
-
-const READY: ConditionText =
-    ("True", ConditionReason::AgentIsReady, "The agent is ready to begin the installation");
-const NOT_READY: ConditionText =
-    ("False", ConditionReason::AgentNotReady, "The agent is not ready to begin the installation");
+const READY: ConditionText = ConditionText::new(
+    "True",
+    ConditionReason::AgentIsReady,
+    "The agent is ready to begin the installation",
+);
+const NOT_READY: ConditionText = ConditionText::new(
+    "False",
+    ConditionReason::AgentNotReady,
+    "The agent is not ready to begin the installation",
+);
 const NOT_APPROVED: ConditionText =
-    ("False", ConditionReason::AgentIsNotApproved, "The agent is not approved");
-const ALREADY: ConditionText = (
+    ConditionText::new("False", ConditionReason::AgentIsNotApproved, "The agent is not approved");
+const ALREADY: ConditionText = ConditionText::new(
     "True",
     ConditionReason::AgentAlreadyInstalling,
     "Installation already started and is in progress",
 );
-const STOPPED: ConditionText =
-    ("True", ConditionReason::AgentInstallationStopped, "The agent installation stopped");
+const STOPPED: ConditionText = ConditionText::new(
+    "True",
+    ConditionReason::AgentInstallationStopped,
+    "The agent installation stopped",
+);
 
-const BOUND: ConditionText =
-    ("True", ConditionReason::Bound, "The agent is bound to a cluster deployment");
-const UNBOUND: ConditionText =
-    ("False", ConditionReason::Unbound, "The agent is not bound to any cluster deployment");
-const BINDING: ConditionText =
-    ("False", ConditionReason::Binding, "The agent is currently binding to a cluster deployment");
-const UNBINDING: ConditionText = (
+const BOUND: ConditionText = ConditionText::new(
+    "True",
+    ConditionReason::Bound,
+    "The agent is bound to a cluster deployment",
+);
+const UNBOUND: ConditionText = ConditionText::new(
+    "False",
+    ConditionReason::Unbound,
+    "The agent is not bound to any cluster deployment",
+);
+const BINDING: ConditionText = ConditionText::new(
+    "False",
+    ConditionReason::Binding,
+    "The agent is currently binding to a cluster deployment",
+);
+const UNBINDING: ConditionText = ConditionText::new(
     "False",
     ConditionReason::Unbinding,
     "The agent is currently unbinding from a cluster deployment",
 );
-const BY_HAND: ConditionText = (
+const BY_HAND: ConditionText = ConditionText::new(
     "False",
     ConditionReason::UnbindingPendingUserAction,
     "The agent is currently unbinding; Pending host reboot from infraenv image",
 );
 
-const CONNECTED: ConditionText = (
+const CONNECTED: ConditionText = ConditionText::new(
     "True",
     ConditionReason::AgentIsConnected,
     "The agent's connection to the installation service is unimpaired",
 );
-const DISCONNECTED: ConditionText = (
+const DISCONNECTED: ConditionText = ConditionText::new(
     "False",
     ConditionReason::AgentIsDisconnected,
     "The agent has not contacted the installation service in some time, user action should be taken",
 );
 
-const PASSING: ConditionText =
-    ("True", ConditionReason::ValidationsPassing, "The agent's validations are passing");
-const UNKNOWN: ConditionText = (
+const PASSING: ConditionText = ConditionText::new(
+    "True",
+    ConditionReason::ValidationsPassing,
+    "The agent's validations are passing",
+);
+const UNKNOWN: ConditionText = ConditionText::new(
     "Unknown",
     ConditionReason::ValidationsUnknown,
     "The agent's validations have not yet been calculated",
 );
 
-const NOT_STARTED: ConditionText =
-    ("False", ConditionReason::InstallationNotStarted, "The installation has not yet started");
-const COMPLETED: ConditionText =
-    ("True", ConditionReason::InstallationCompleted, "The installation has completed");
+const NOT_STARTED: ConditionText = ConditionText::new(
+    "False",
+    ConditionReason::InstallationNotStarted,
+    "The installation has not yet started",
+);
+const COMPLETED: ConditionText = ConditionText::new(
+    "True",
+    ConditionReason::InstallationCompleted,
+    "The installation has completed",
+);
 const FAILED: ConditionText =
-    ("False", ConditionReason::InstallationFailed, "The installation has failed");
-const CANCELLED: ConditionText =
-    ("False", ConditionReason::InstallationFailed, "The installation was cancelled");
-const IN_PROGRESS: ConditionText =
-    ("False", ConditionReason::InstallationInProgress, "The installation is in progress");
+    ConditionText::new("False", ConditionReason::InstallationFailed, "The installation has failed");
+const CANCELLED: ConditionText = ConditionText::new(
+    "False",
+    ConditionReason::InstallationFailed,
+    "The installation was cancelled",
+);
+const IN_PROGRESS: ConditionText = ConditionText::new(
+    "False",
+    ConditionReason::InstallationInProgress,
+    "The installation is in progress",
+);
 
 /// Connected, `RequirementsMet`, Validated, Installed and Bound, in this order.
 pub fn agent_conditions(agent: &Agent) -> [Condition; 5] {
     [
-        to_condition(ConditionType::Connected, describe_connection(agent.state())),
+        describe_connection(agent.state()).to_condition(ConditionType::Connected),
         requirements_met(agent),
         validated(agent),
         installed(agent),
-        to_condition(ConditionType::Bound, describe_binding(agent.state())),
+        describe_binding(agent.state()).to_condition(ConditionType::Bound),
     ]
 }
 
@@ -99,10 +129,6 @@ pub fn duplicate_condition(agent: &Agent) -> Option<Condition> {
 /// Whether the spec of an Agent is followed, as far as that has been tried.
 pub fn is_spec_synced(agent: &Agent) -> bool {
     agent.condition(SPEC_SYNCED).is_none_or(|condition| condition.status != "False")
-}
-
-fn to_condition(kind: ConditionType, (status, reason, message): ConditionText) -> Condition {
-    Condition::new(kind, status, reason, message)
 }
 
 fn describe_connection(state: HostState) -> ConditionText {
@@ -136,7 +162,7 @@ fn requirements_met(agent: &Agent) -> Condition {
     let kind = ConditionType::RequirementsMet;
     let state = agent.state();
     if let Some(transit) = describe_transit(state) {
-        return to_condition(kind, transit);
+        return transit.to_condition(kind);
     }
     let condition_text = match state {
         HostState::Known | HostState::KnownUnbound if agent.is_duplicate() => NOT_READY,
@@ -147,7 +173,7 @@ fn requirements_met(agent: &Agent) -> Condition {
         state if state.is_installing() => ALREADY,
         _ => NOT_READY,
     };
-    to_condition(kind, condition_text)
+    condition_text.to_condition(kind)
 }
 
 /// Neither before an installation nor after one: retired, or being reset.
@@ -172,7 +198,7 @@ fn validated(agent: &Agent) -> Condition {
     let kind = ConditionType::Validated;
     let state = agent.state();
     if let Some(transit) = describe_transit(state) {
-        return to_condition(kind, transit);
+        return transit.to_condition(kind);
     }
     match state {
         HostState::Insufficient | HostState::InsufficientUnbound => validations_failing(agent),
@@ -181,12 +207,12 @@ fn validated(agent: &Agent) -> Condition {
             let message = format!("The agent's validations are pending for user: {messages}");
             Condition::new(kind, "False", ConditionReason::ValidationsUserPending, message)
         }
-        HostState::Known | HostState::KnownUnbound => to_condition(kind, PASSING),
-        state if has_stopped(state) || state.is_installing() => to_condition(kind, PASSING),
+        HostState::Known | HostState::KnownUnbound => PASSING.to_condition(kind),
+        state if has_stopped(state) || state.is_installing() => PASSING.to_condition(kind),
         // The other states do not follow from checks, so the last results of those count.
-        _ if !is_checked(agent) => to_condition(kind, UNKNOWN),
+        _ if !is_checked(agent) => UNKNOWN.to_condition(kind),
         _ if is_failing(agent) => validations_failing(agent),
-        _ => to_condition(kind, PASSING),
+        _ => PASSING.to_condition(kind),
     }
 }
 
@@ -223,21 +249,21 @@ fn installed(agent: &Agent) -> Condition {
     let kind = ConditionType::Installed;
     let state = agent.state();
     if let Some(transit) = describe_transit(state) {
-        return to_condition(kind, transit);
+        return transit.to_condition(kind);
     }
-    let (status, reason, message) = match state {
+    let text = match state {
         HostState::Installed | HostState::AddedToExistingCluster => COMPLETED,
         HostState::Error | HostState::PreparingFailed => FAILED,
         HostState::Cancelled => CANCELLED,
         state if state.is_installing() => IN_PROGRESS,
         state if is_retired_or_reset(state) => return unknown_status(kind, state),
-        _ => return to_condition(kind, NOT_STARTED),
+        _ => return NOT_STARTED.to_condition(kind),
     };
     let info = &agent.status.debug_info.state_info;
     if info.is_empty() {
-        return Condition::new(kind, status, reason, message);
+        return text.to_condition(kind);
     }
-    Condition::new(kind, status, reason, format!("{message}: {info}"))
+    Condition::new(kind, text.status, text.reason, format!("{}: {info}", text.message))
 }
 
 #[cfg(test)]

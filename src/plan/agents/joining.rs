@@ -15,6 +15,7 @@ use crate::model::pool::ClusterPool;
 use crate::model::state::{AgentId, ClusterId, HostId, State};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
+use crate::plan::cluster_addresses::AddressRequest;
 use crate::plan::cluster_jobs::{JobPlan, start_planned_job};
 use crate::plan::{cluster_addresses, cluster_hosts, host_claim_name, leases, record_event};
 
@@ -171,8 +172,8 @@ pub fn join_retries(state: &State) -> Vec<Time> {
     retries
 }
 
-/// Of some hosts of a cluster, those that have not got all addresses yet which the cluster's pool
-/// gives to hosts. The addresses are claimed for them here.
+/// Claims the addresses that the pool of a cluster gives to hosts, for some hosts of the cluster.
+/// Returns the hosts that have not got all of theirs yet.
 pub fn claim_host_addresses(
     state: &mut State,
     cluster: &Cluster,
@@ -191,12 +192,14 @@ pub fn claim_host_addresses(
         let agent_name = agent.metadata.name.clone();
         for ip_pool in &ip_pools {
             let lease = find_lease(state, &pool, ip_pool, &cluster.name, &agent_name);
-            let has_address = lease.map(|lease| lease.address.is_some());
-            if has_address.is_none() {
+            let has_address = lease.is_some_and(|lease| lease.address.is_some());
+            if lease.is_none() {
                 let claim = host_claim_name(&cluster.name, &agent_name, &ip_pools, ip_pool);
-                lease_or_adopt(state, &pool, ip_pool, (cluster, &agent_name, claim), tick);
+                let agent = Some(agent_name.as_str());
+                let request = AddressRequest { cluster: &cluster.name, agent, claim };
+                claim_or_adopt_address(state, &pool, ip_pool, request, tick);
             }
-            if has_address != Some(true) && !waiting_ids.contains(agent_id) {
+            if !has_address && !waiting_ids.contains(agent_id) {
                 waiting_ids.push(*agent_id);
             }
         }
@@ -219,35 +222,33 @@ fn find_lease<'a>(
     })
 }
 
-/// The claim of a host's address: a new one, or one of that name that the cluster has and that does
-/// not say yet whose it is, as states of the first schema have them.
-fn lease_or_adopt(
+/// Makes the claim of a host's address. If the cluster has a claim of that name already which does
+/// not say whose it is, as states of the first schema have them, that one becomes the host's.
+fn claim_or_adopt_address(
     state: &mut State,
     pool: &ClusterPool,
     ip_pool: &str,
-    (cluster, agent, claim): (&Cluster, &str, String),
+    request: AddressRequest<'_>,
     tick: &Tick,
 ) {
-    let key = Key::new(&*pool.metadata.namespace, &*claim);
+    let key = Key::new(&*pool.metadata.namespace, &*request.claim);
     let Some(lease_id) = state.ip_leases.find(&key) else {
-        let request =
-            cluster_addresses::AddressRequest { cluster: &cluster.name, agent: Some(agent), claim };
         let lease = cluster_addresses::waiting_lease(pool, ip_pool, request, tick);
         return leases::grant_address(state, lease);
     };
     state.ip_leases.update(lease_id, |lease| {
-        if lease.cluster() == Some(cluster.name.as_str())
+        if lease.cluster() == Some(request.cluster)
             && lease.agent().is_none()
             && let Some(holder) = &mut lease.holder
         {
-            holder.agent = Some(agent.to_owned());
+            holder.agent = request.agent.map(str::to_owned);
         }
     });
 }
 
-/// Of some hosts of a cluster, those that the job of poolctl boots by their controllers, by
-/// namespace and name. A simulated cluster has none, and a driver of somebody else boots hosts
-/// itself.
+/// Finds the hosts that the job of poolctl boots by their controllers, among some hosts of a
+/// cluster. Returns `NAMESPACE/NAME` of each. A simulated cluster has none, and a driver of somebody
+/// else boots hosts itself.
 fn find_driven_hosts(state: &State, cluster: &Cluster, agent_ids: &[AgentId]) -> Vec<String> {
     if !cluster.driver.joining_driver().traits().boots_images {
         return Vec::new();
@@ -283,14 +284,13 @@ fn plan_job(state: &State, cluster: &Cluster) -> JobPlan {
 pub fn finish_join(state: &mut State, cluster_id: ClusterId, outcome: &JobOutcome, tick: &Tick) {
     match outcome {
         JobOutcome::Failed { message, how } => {
-            let can_retry = *how != FailureKind::Hopeless;
             let unheard_hosts = find_unheard_hosts(state, cluster_id, tick);
-            fail_join(state, cluster_id, message, can_retry, tick);
+            fail_join(state, cluster_id, message, *how, tick);
             mark_drives_unknown(state, &unheard_hosts);
         }
         JobOutcome::BrokeOff { message, later } => {
             let unheard_hosts = find_unheard_hosts(state, cluster_id, tick);
-            fail_join(state, cluster_id, message, true, tick);
+            fail_join(state, cluster_id, message, FailureKind::Usual, tick);
             if !later {
                 mark_drives_unknown(state, &unheard_hosts);
             }
@@ -310,13 +310,16 @@ fn complete_join(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     }
 }
 
+/// Marks the hosts that were joining a cluster as failed. They are tried again later and later,
+/// unless another attempt would fail as well.
 fn fail_join(
     state: &mut State,
     cluster_id: ClusterId,
     message: &str,
-    can_retry: bool,
+    failure: FailureKind,
     tick: &Tick,
 ) {
+    let can_retry = failure != FailureKind::Hopeless;
     let Some(cluster) = state.clusters.get(cluster_id) else { return };
     for agent_id in find_joining(state, cluster) {
         state.agents.update(agent_id, |agent| {
@@ -329,9 +332,9 @@ fn fail_join(
     }
 }
 
-/// Of the hosts that a job has booted, those whose controllers have reported nothing in this pass.
-/// The others were told to let go of their image, and their controllers have reported what became
-/// of it.
+/// Finds the hosts that a job has booted and whose controllers have reported nothing in this pass,
+/// by namespace and name. The others were told to let go of their image, and their controllers have
+/// reported what became of it.
 fn find_unheard_hosts(state: &State, cluster_id: ClusterId, tick: &Tick) -> Vec<String> {
     let Some(cluster) = state.clusters.get(cluster_id) else { return Vec::new() };
     let mut hosts = find_driven_hosts(state, cluster, &find_joining(state, cluster));
