@@ -13,7 +13,7 @@ pub use act::SUPERVISE_COMMAND;
 use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
 
-use crate::model::clock::{ClockNews, JudgedClocks};
+use crate::model::clock::{ClockNews, JudgedClocks, PassExtent};
 use crate::model::due::DueChanges;
 use crate::model::event::{Event, EventType};
 use crate::model::event_reason::EventReason;
@@ -113,7 +113,7 @@ impl Door<'_> {
         check: impl FnOnce(&State, T) -> Result<U, Refusal>,
     ) -> Result<(U, PassOutcome), Refusal> {
         self.run_under_write_lock(scope, || {
-            let judged = self.judge_clock(false)?;
+            let judged = self.judge_clock(PassExtent::Part)?;
             self.commit_checked_edit(scope, needs, judged, edit, check)
         })
     }
@@ -172,8 +172,8 @@ impl Door<'_> {
         needs: &[NeededObject],
         edit: impl FnOnce(&mut State, &Tick) -> Result<T, Refusal>,
     ) -> Result<(T, PassOutcome), Refusal> {
-        let is_whole_pass = *scope == Scope::Whole && self.plans_changes;
-        let judged = self.judge_clock(is_whole_pass)?;
+        let extent = if self.plans_changes { extent_of(scope) } else { PassExtent::Part };
+        let judged = self.judge_clock(extent)?;
         self.commit_checked_edit(scope, needs, judged, edit, |_, value| Ok(value))
     }
 
@@ -236,9 +236,9 @@ impl Door<'_> {
     }
 
     /// Whether the clock can be believed, compared with that of the last pass.
-    fn judge_clock(&self, is_whole_pass: bool) -> Result<JudgedClocks, Refusal> {
+    fn judge_clock(&self, extent: PassExtent) -> Result<JudgedClocks, Refusal> {
         let (_, last_mark) = self.store.read_mark()?;
-        Ok(last_mark.clocks.judge(last_mark.now, self.world.read_clocks(), is_whole_pass))
+        Ok(last_mark.clocks.judge(last_mark.now, self.world.read_clocks(), extent))
     }
 
     /// What a pass knows of the world, what it leaves for the next one, and the revision that it
@@ -303,7 +303,7 @@ impl Door<'_> {
 
     /// Removes records of the past that are too old to be kept, when the store says it is time.
     fn prune_old_records(&self) -> Result<(), Refusal> {
-        let now = self.judge_clock(true)?.now;
+        let now = self.judge_clock(PassExtent::Everything)?.now;
         if !self.store.wants_pruning(now)? {
             return Ok(());
         }
@@ -324,7 +324,7 @@ impl Door<'_> {
     ) -> Result<(State, Tick), Refusal> {
         self.store.begin_read()?;
         let loaded = self
-            .judge_clock(false)
+            .judge_clock(PassExtent::Part)
             .and_then(|judged| self.make_tick(judged))
             .and_then(|(tick, _, _)| Ok((self.store.load(scope, needs)?, tick)));
         self.store.rollback();
@@ -338,7 +338,7 @@ impl Door<'_> {
 
     fn plan_without_lock(&self, scope: &Scope) -> Result<PlannedPass, Refusal> {
         self.store.begin_read()?;
-        let planned = self.judge_clock(*scope == Scope::Whole).and_then(|judged| {
+        let planned = self.judge_clock(extent_of(scope)).and_then(|judged| {
             let news = judged.news;
             let (tick, mark, revision) = self.make_tick(judged)?;
             let mut state = self.store.load(scope, &[])?;
@@ -384,7 +384,7 @@ impl Door<'_> {
     /// Plans and commits each pool on its own under the write lock, and then what belongs to no
     /// pool. A pool that is refused does not keep the others from being committed.
     fn pass_pool_by_pool(&self, scope: &Scope) -> Result<PassOutcome, Refusal> {
-        let is_whole_pass = *scope == Scope::Whole;
+        let extent = extent_of(scope);
         let pool_keys = match scope {
             Scope::Whole => self.store.list_named_pools()?,
             Scope::Pools(keys) => keys.clone(),
@@ -395,7 +395,7 @@ impl Door<'_> {
         let (_, last_mark) = self.store.read_mark()?;
         let clocks = self.world.read_clocks();
         for pool_key in pool_keys {
-            let judged = last_mark.clocks.judge(last_mark.now, clocks.clone(), is_whole_pass);
+            let judged = last_mark.clocks.judge(last_mark.now, clocks.clone(), extent);
             match self.commit_pass(&Scope::pool(pool_key.clone()), judged) {
                 Ok(passed) => warnings.extend(passed.warnings),
                 Err(refusal) if refusal.exit == Exit::State => return Err(refusal),
@@ -406,8 +406,8 @@ impl Door<'_> {
                 }
             }
         }
-        if is_whole_pass {
-            let judged = last_mark.clocks.judge(last_mark.now, clocks, is_whole_pass);
+        if extent == PassExtent::Everything {
+            let judged = last_mark.clocks.judge(last_mark.now, clocks, extent);
             match self.commit_pass(scope, judged) {
                 Ok(passed) => warnings.extend(passed.warnings),
                 Err(refusal) if refused.is_empty() => return Err(refusal),
@@ -436,7 +436,8 @@ impl Door<'_> {
     /// Records in an event why a pool's changes were undone, unless its last event says so already.
     fn record_refused_pool(&self, pool: &Key, refusal: &Refusal) -> Result<(), Refusal> {
         let last_events = self.store.list_events(Some((Kind::ClusterPool, pool)), 1)?;
-        let event = store::invariant_violated_event(pool, refusal, self.judge_clock(false)?.now);
+        let event =
+            store::invariant_violated_event(pool, refusal, self.judge_clock(PassExtent::Part)?.now);
         if last_events.first().is_some_and(|last_event| last_event.message == event.message) {
             return Ok(());
         }
@@ -446,6 +447,13 @@ impl Door<'_> {
             Ok(())
         })?;
         Ok(())
+    }
+}
+
+fn extent_of(scope: &Scope) -> PassExtent {
+    match scope {
+        Scope::Whole => PassExtent::Everything,
+        Scope::Pools(_) => PassExtent::Part,
     }
 }
 

@@ -3,7 +3,7 @@
 use super::chain::Chain;
 use super::evidence::Evidence;
 use crate::model::host::{
-    BareMetalHost, CertificateTrust, ErrorReason, HOLD, PIN, REGISTRATION_ERROR,
+    BareMetalHost, CertificateTrust, ErrorReason, HOLD, HostPower, PIN, REGISTRATION_ERROR,
 };
 use crate::model::job::Job;
 use crate::plan::leases::command_to_free_host;
@@ -107,20 +107,20 @@ fn explain_power(evidence: &Evidence, host: &BareMetalHost) -> Chain {
     let option = &evidence.namespace_option;
     let online = host.spec.online;
     let wanted = if online { "on" } else { "off" };
-    let chain = match host.is_powered_on() {
-        None => {
+    let chain = match host.power() {
+        HostPower::Unknown => {
             let cause = format!("the power state of host {name} is not known yet");
             Chain::new(cause, "poolctl reconcile")
         }
-        Some(is_on) if is_on == online => Chain::new(
+        power if power == HostPower::from_is_on(online) => Chain::new(
             format!("host {name} is {wanted}, as it should be"),
             format!("poolctl host power status {name}{option}"),
         ),
-        Some(_) if host.spec.disable_power_off && !online => Chain::new(
+        _ if host.spec.disable_power_off && !online => Chain::new(
             format!("host {name} is on and should be off, but disablePowerOff forbids that"),
             format!("poolctl edit host {name}{option}"),
         ),
-        Some(_) => Chain::new(
+        _ => Chain::new(
             format!("host {name} should be {wanted}: the next pass switches it {wanted}"),
             "poolctl reconcile",
         ),

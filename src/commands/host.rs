@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use crate::edits;
 use crate::model::bmc::BmcAddress;
 use crate::model::event_reason::EventReason;
-use crate::model::host::{AS_FOUND, BOOT, BareMetalHost, Image, REBOOT};
+use crate::model::host::{AS_FOUND, BOOT, BareMetalHost, HostPower, Image, REBOOT};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
@@ -175,7 +175,8 @@ impl Power {
 
     /// Whether a host is as it is to be, has failed, or has told its power if only that was asked.
     fn is_met(&self, host: &BareMetalHost) -> bool {
-        is_settled(host) || (self.action == PowerAction::Status && host.is_powered_on().is_some())
+        is_settled(host)
+            || (self.action == PowerAction::Status && host.power() != HostPower::Unknown)
     }
 
     /// Waits until every host is as it is to be or has failed, and prints the power of each.
@@ -204,11 +205,9 @@ impl Power {
         let mut failed = 0;
         for host in read_hosts(store, host_keys)? {
             let error = &host.status.error_message;
-            let power = match host.is_powered_on() {
-                Some(true) => "on".to_owned(),
-                Some(false) => "off".to_owned(),
-                None if error.is_empty() => "unknown".to_owned(),
-                None => format!("unknown: {error}"),
+            let power = match host.power() {
+                HostPower::Unknown if !error.is_empty() => format!("unknown: {error}"),
+                power => power.name().to_owned(),
             };
             failed += usize::from(host.status.error_count > 0 || !self.is_met(&host));
             context.report_change(Kind::BareMetalHost, &host.key(), &power)?;
@@ -241,7 +240,7 @@ fn read_hosts(store: &Store, host_keys: &[Key]) -> Result<Vec<BareMetalHost>, Re
 /// has no credentials, or is left alone.
 fn is_settled(host: &BareMetalHost) -> bool {
     let reboots = host.metadata.has_annotation(REBOOT);
-    let has_power = host.is_powered_on() == Some(host.spec.online) && !reboots;
+    let has_power = host.power() == HostPower::from_is_on(host.spec.online) && !reboots;
     let lacks_credentials =
         host.status.good_credentials.is_none() && !host.status.error_message.is_empty();
     has_power || lacks_credentials || host.status.error_count > 0 || host.is_left_alone()

@@ -14,6 +14,30 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 /// this block are refused, so that each number is one address.
 const IPV4_OFFSET: u128 = 0xffff << 32;
 
+/// The two kinds of IP addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IpFamily {
+    V4,
+    V6,
+}
+
+impl IpFamily {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V4 => "IPv4",
+            Self::V6 => "IPv6",
+        }
+    }
+
+    /// How many bits an address has.
+    pub fn bits(self) -> u8 {
+        match self {
+            Self::V4 => 32,
+            Self::V6 => 128,
+        }
+    }
+}
+
 /// An IP address as a number. All spellings of one address are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Addr(pub u128);
@@ -23,9 +47,13 @@ impl Addr {
         self.0 >> 32 == 0xffff
     }
 
+    pub fn family(self) -> IpFamily {
+        if self.is_v4() { IpFamily::V4 } else { IpFamily::V6 }
+    }
+
     /// How many bits an address of its family has.
     pub fn bits(self) -> u8 {
-        if self.is_v4() { 32 } else { 128 }
+        self.family().bits()
     }
 
     /// The last address of its family.

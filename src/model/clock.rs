@@ -47,6 +47,14 @@ pub struct JudgedClocks {
     pub clocks: Clocks,
 }
 
+/// What a pass looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PassExtent {
+    Everything,
+    /// The scope of a command.
+    Part,
+}
+
 impl Clocks {
     fn is_rehearsed(&self) -> bool {
         self.boot.is_empty()
@@ -62,9 +70,10 @@ impl Clocks {
     ///
     /// A clock that was moved is not believed until it has stayed there for an hour, even over a
     /// boot. A change between a rehearsed and a real clock is believed by the next pass over
-    /// everything (`is_whole`), which lets nothing expire; but a rehearsed clock that is far away is
-    /// never believed that way.
-    pub fn judge(&self, last: Time, now: Self, is_whole: bool) -> JudgedClocks {
+    /// everything, which lets nothing expire; but a rehearsed clock that is far away is never
+    /// believed that way.
+    pub fn judge(&self, last: Time, now: Self, extent: PassExtent) -> JudgedClocks {
+        let is_whole = extent == PassExtent::Everything;
         let is_same_boot = now.boot == self.boot;
         let is_other_kind = now.is_rehearsed() != self.is_rehearsed();
         // After a boot there is nothing to compare with, unless the clock was in doubt already.
@@ -128,7 +137,7 @@ mod tests {
     }
 
     fn judged(then: &Clocks, now: Clocks) -> (i64, bool) {
-        let judged = then.judge(Time(100 * HOUR), now, true);
+        let judged = then.judge(Time(100 * HOUR), now, PassExtent::Everything);
         (judged.now.0 / HOUR, judged.jumped)
     }
 
@@ -151,19 +160,22 @@ mod tests {
         assert_eq!(judged(&rehearsed(100), clocks(101, 5)), (100, true));
         assert_eq!(judged(&then, rehearsed(101)), (100, true));
         for (wall, is_far) in [(101, false), (YEAR, true)] {
-            let judged = then.judge(Time(100 * HOUR), rehearsed(wall), true);
+            let judged = then.judge(Time(100 * HOUR), rehearsed(wall), PassExtent::Everything);
             assert_eq!(judged.clocks == then, is_far, "{wall}");
         }
     }
 
     #[test]
     fn doubt_outlives_a_boot_and_begins_anew_when_the_clock_is_moved_again() {
-        let doubted = clocks(100, 5).judge(Time(100 * HOUR), clocks(100 + YEAR, 5), true).clocks;
+        let doubted = clocks(100, 5)
+            .judge(Time(100 * HOUR), clocks(100 + YEAR, 5), PassExtent::Everything)
+            .clocks;
         let rebooted = Clocks { boot: "other".into(), ..clocks(101 + YEAR, 0) };
-        let judged = doubted.judge(Time(100 * HOUR), rebooted, true);
+        let judged = doubted.judge(Time(100 * HOUR), rebooted, PassExtent::Everything);
         assert!(judged.jumped && judged.clocks.doubted > 0, "{judged:?}");
         // Moved again after an hour: it has not stayed anywhere.
-        let moved = doubted.judge(Time(101 * HOUR), clocks(101 + 2 * YEAR, 6), true);
+        let moved =
+            doubted.judge(Time(101 * HOUR), clocks(101 + 2 * YEAR, 6), PassExtent::Everything);
         assert!(moved.jumped && moved.news.is_none() && moved.clocks.doubted > 0, "{moved:?}");
     }
 
@@ -177,20 +189,21 @@ mod tests {
             let mut now = clocks(100 + YEAR, 5);
             now.wall.0 += minutes * minute;
             now.since_boot += minutes * minute;
-            let judged = then.judge(last, now, true);
+            let judged = then.judge(last, now, PassExtent::Everything);
             assert!(judged.jumped && judged.now.0 == 100 * HOUR + minutes * minute, "{minutes}");
             news += i32::from(judged.news.is_some());
             (then, last) = (judged.clocks, judged.now);
         }
         assert_eq!(news, 1, "told once");
-        let home = then.judge(last, clocks(102, 7), true);
+        let home = then.judge(last, clocks(102, 7), PassExtent::Everything);
         assert_eq!((home.jumped, home.now.0 / HOUR, home.clocks.doubted), (false, 102, 0));
         let mut now = clocks(101 + YEAR, 6);
         now.wall.0 += minute;
         now.since_boot += minute;
-        let believed = then.judge(last, now, true);
+        let believed = then.judge(last, now, PassExtent::Everything);
         assert_eq!((believed.jumped, believed.news), (true, Some(ClockNews::Believed)));
-        let after = believed.clocks.judge(believed.now, clocks(102 + YEAR, 7), true);
+        let after =
+            believed.clocks.judge(believed.now, clocks(102 + YEAR, 7), PassExtent::Everything);
         assert_eq!((after.jumped, after.now.0 / HOUR), (false, 102 + YEAR));
     }
 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use self::metadata::MetaData;
 use self::network::NetworkData;
-pub use self::pools::{AnyNetwork, PoolSource};
+pub use self::pools::{AnyNetwork, NetworkList, PoolSource};
 use super::meta::{Key, Meta, is_zero};
 use super::time::Time;
 

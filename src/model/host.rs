@@ -369,6 +369,29 @@ pub const REGISTERED: ConditionType = ConditionType::Registered;
 pub const INSPECTED: ConditionType = ConditionType::Inspected;
 pub const POWERED_ON: ConditionType = ConditionType::PoweredOn;
 
+/// Whether a host is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostPower {
+    On,
+    Off,
+    /// Its controller has not said it yet, or could not be asked.
+    Unknown,
+}
+
+impl HostPower {
+    pub fn from_is_on(is_on: bool) -> Self {
+        if is_on { Self::On } else { Self::Off }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::On => "on",
+            Self::Off => "off",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 impl BareMetalHost {
     pub fn key(&self) -> Key {
         self.metadata.key()
@@ -379,11 +402,13 @@ impl BareMetalHost {
         self.spec.bmc.as_ref()?.address.parse().ok()
     }
 
-    /// Whether the host is on; None if that is not known.
-    pub fn is_powered_on(&self) -> Option<bool> {
-        match condition::find_condition(&self.status.conditions, POWERED_ON)?.status.as_str() {
-            "Unknown" => None,
-            status => Some(status == "True"),
+    /// Whether the host is on, as its controller last said.
+    pub fn power(&self) -> HostPower {
+        let condition = condition::find_condition(&self.status.conditions, POWERED_ON);
+        match condition.map(|condition| condition.status.as_str()) {
+            None | Some("Unknown") => HostPower::Unknown,
+            Some("True") => HostPower::On,
+            Some(_) => HostPower::Off,
         }
     }
 

@@ -203,14 +203,13 @@ fn address_count(counts: Option<&Value>, name: &str) -> String {
 }
 
 fn host_columns(host: &BareMetalHost) -> Row {
-    let power = host.is_powered_on().map_or("unknown", |is_on| if is_on { "on" } else { "off" });
     let hold = if host.hold_reason().is_some() { " (held)" } else { "" };
     vec![
         ("status", host.status.operational_status.clone()),
         ("state", format!("{}{hold}", host.status.provisioning.state)),
         ("consumer", host.cluster().unwrap_or_default().to_owned()),
         ("online", host.spec.online.to_string()),
-        ("power", power.to_owned()),
+        ("power", host.power().name().to_owned()),
         ("error", host.status.error_type.clone()),
     ]
 }

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use crate::model::agent::Agent;
 use crate::model::cluster::Cluster;
 use crate::model::driver::PowerControl;
-use crate::model::host::BareMetalHost;
+use crate::model::host::{BareMetalHost, HostPower};
 use crate::model::state::State;
 
 /// The hosts by which a cluster is started and stopped, as `NAMESPACE/NAME`: those that it uses, or
@@ -85,7 +85,7 @@ pub fn set_hosts_online(state: &mut State, cluster: &str, online: bool) {
 pub fn cluster_that_may_run<'a>(state: &State, agent: &'a Agent) -> Option<&'a str> {
     let cluster = &agent.status.deprovision_info.as_ref()?.cluster_name;
     let host = agent.host_key().and_then(|key| state.hosts.by_key(&key));
-    let is_off = host.is_none_or(|host| host.is_powered_on() == Some(false));
+    let is_off = host.is_none_or(|host| host.power() == HostPower::Off);
     let may_run = if agent.status.found { !is_off } else { agent.state().is_returning() };
     may_run.then_some(cluster)
 }

@@ -6,8 +6,8 @@ use crate::model::condition::{self, Condition, ConditionReason, set_condition_wi
 use crate::model::driver::Driver;
 use crate::model::event_reason::EventReason;
 use crate::model::host::{
-    AS_FOUND, BOOT, BareMetalHost, CIPHER, CredentialsStatus, ErrorReason, INSPECT, INSPECTED,
-    Image, POWER_MANAGEMENT_ERROR, POWERED_ON, PROVISIONING_ERROR, REBOOT, REGISTERED,
+    AS_FOUND, BOOT, BareMetalHost, CIPHER, CredentialsStatus, ErrorReason, HostPower, INSPECT,
+    INSPECTED, Image, POWER_MANAGEMENT_ERROR, POWERED_ON, PROVISIONING_ERROR, REBOOT, REGISTERED,
     REGISTRATION_ERROR, SecretRef,
 };
 use crate::model::job::{CANCELLED, HostReport, Job, JobOutcome, Verb};
@@ -143,10 +143,10 @@ fn next_job(state: &State, host: &BareMetalHost) -> Option<Verb> {
             return Some(Verb::Attach);
         }
     }
-    match (host.is_powered_on(), host.spec.online) {
-        (None, _) => Some(Verb::State),
-        (Some(false), true) if may_start(state, host) => Some(Verb::Start),
-        (Some(true), false) if may_power_off => Some(Verb::Stop),
+    match (host.power(), host.spec.online) {
+        (HostPower::Unknown, _) => Some(Verb::State),
+        (HostPower::Off, true) if may_start(state, host) => Some(Verb::Start),
+        (HostPower::On, false) if may_power_off => Some(Verb::Stop),
         _ => None,
     }
 }
@@ -238,7 +238,7 @@ pub fn take_reports(state: &mut State, job: &Job, reports: Vec<HostReport>, tick
             continue;
         }
         if let Some(is_on) = report.powered_on {
-            set_host_power(state, host_id, Some(is_on), "", tick);
+            set_host_power(state, host_id, HostPower::from_is_on(is_on), "", tick);
         }
         let failure = report.error.clone();
         state.hosts.update(host_id, |host| take_report(host, report, tick));
@@ -397,30 +397,33 @@ fn note_failure(state: &mut State, host_id: HostId, verb: Verb, message: &str, t
     });
     // A failed query leaves the power state unknown; a failed command leaves it unchanged.
     if matches!(verb, Verb::State | Verb::Inspect) {
-        set_host_power(state, host_id, None, message, tick);
+        set_host_power(state, host_id, HostPower::Unknown, message, tick);
     }
     if !is_known {
         record_warning(state, tick, Kind::BareMetalHost, key, reason, message.into());
     }
 }
 
-/// Records whether a host is on. `is_on` is None if that is unknown, and `why` then has the error.
-fn set_host_power(state: &mut State, host_id: HostId, is_on: Option<bool>, why: &str, tick: &Tick) {
+/// Records whether a host is on. If that is unknown, `why` has the error.
+fn set_host_power(state: &mut State, host_id: HostId, power: HostPower, why: &str, tick: &Tick) {
     let Some(host) = state.hosts.get(host_id) else { return };
     let key = host.key();
-    let is_changed = host.is_powered_on() != is_on;
-    let (status, reason) = match is_on {
-        Some(true) => ("True", ConditionReason::PoweredOn),
-        Some(false) => ("False", ConditionReason::PoweredOff),
-        None => ("Unknown", ConditionReason::PowerManagementError),
+    let is_changed = host.power() != power;
+    let (status, reason) = match power {
+        HostPower::On => ("True", ConditionReason::PoweredOn),
+        HostPower::Off => ("False", ConditionReason::PoweredOff),
+        HostPower::Unknown => ("Unknown", ConditionReason::PowerManagementError),
     };
     state.hosts.update(host_id, |host| {
-        host.status.powered_on = is_on.unwrap_or(host.status.powered_on);
+        // What was last known stays in the status: metal3 has no unknown there.
+        if power != HostPower::Unknown {
+            host.status.powered_on = power == HostPower::On;
+        }
         let condition = Condition::new(POWERED_ON, status, reason, why);
         set_condition_without_probe(&mut host.status.conditions, condition, tick.now);
     });
-    match is_on {
-        Some(true) if is_changed => {
+    match power {
+        HostPower::On if is_changed => {
             record_event(
                 state,
                 tick,
@@ -430,7 +433,7 @@ fn set_host_power(state: &mut State, host_id: HostId, is_on: Option<bool>, why: 
                 "Host is powered on".into(),
             );
         }
-        Some(false) if is_changed => {
+        HostPower::Off if is_changed => {
             record_event(
                 state,
                 tick,

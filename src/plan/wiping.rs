@@ -4,7 +4,7 @@
 
 use crate::model::event_reason::EventReason;
 use crate::model::host::wipe::{NO_WIPE, WIPE, Wipe, WipeHold, WipeState, wipe_program};
-use crate::model::host::{BareMetalHost, HOLD};
+use crate::model::host::{BareMetalHost, HOLD, HostPower};
 use crate::model::job::Verb;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
@@ -44,11 +44,11 @@ pub fn end_impossible_wipe(state: &mut State, host_id: HostId, tick: &Tick) {
 
 /// The next job of a host that is to be wiped: no image, then no power, then the wiper.
 pub fn next_wipe_job(host: &BareMetalHost) -> Verb {
-    match host.is_powered_on() {
+    match host.power() {
         _ if host.status.provisioning.image.is_some() => Verb::Eject,
-        None => Verb::State,
-        Some(true) if !host.spec.disable_power_off => Verb::Stop,
-        Some(_) => Verb::Wipe,
+        HostPower::Unknown => Verb::State,
+        HostPower::On if !host.spec.disable_power_off => Verb::Stop,
+        HostPower::On | HostPower::Off => Verb::Wipe,
     }
 }
 

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use super::Metal3DataTemplate;
 use super::network::{
-    Bond, Ethernet, Gateway, Link, Links, Networks, ObjectAnnotation, PoolRef, Route, Services,
-    StaticNetwork, Vlan,
+    Bond, DynamicNetwork, Ethernet, Gateway, Link, Links, Networks, ObjectAnnotation, PoolRef,
+    Route, Services, StaticNetwork, Vlan,
 };
+use crate::model::address::IpFamily;
 
 const KIND: &str = "IPPool";
 const GROUP: &str = "ipam.metal3.io";
@@ -102,12 +103,41 @@ impl Links {
     }
 }
 
+/// A field of `networks`: how the machines of a network get their addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NetworkList {
+    Ipv4,
+    Ipv6,
+    Ipv4Dhcp,
+    Ipv6Dhcp,
+    Ipv6Slaac,
+}
+
+impl NetworkList {
+    /// The name of the field.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ipv4 => "ipv4",
+            Self::Ipv6 => "ipv6",
+            Self::Ipv4Dhcp => "ipv4DHCP",
+            Self::Ipv6Dhcp => "ipv6DHCP",
+            Self::Ipv6Slaac => "ipv6SLAAC",
+        }
+    }
+
+    pub fn family(self) -> IpFamily {
+        match self {
+            Self::Ipv4 | Self::Ipv4Dhcp => IpFamily::V4,
+            Self::Ipv6 | Self::Ipv6Dhcp | Self::Ipv6Slaac => IpFamily::V6,
+        }
+    }
+}
+
 /// What networks of every type have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AnyNetwork<'a> {
-    /// The field of `networks` that has it: ipv4, ipv6, ipv4DHCP, ipv6DHCP or ipv6SLAAC.
-    pub list: &'static str,
-    is_v4: bool,
+    /// The field of `networks` that has it.
+    pub list: NetworkList,
     /// Its index in that list.
     pub index: usize,
     pub id: &'a str,
@@ -119,46 +149,56 @@ pub struct AnyNetwork<'a> {
 }
 
 impl AnyNetwork<'_> {
-    pub fn is_v4(&self) -> bool {
-        self.is_v4
+    pub fn family(&self) -> IpFamily {
+        self.list.family()
+    }
+}
+
+impl StaticNetwork {
+    fn in_list(&self, list: NetworkList, index: usize) -> AnyNetwork<'_> {
+        AnyNetwork {
+            list,
+            index,
+            id: &self.id,
+            link: &self.link,
+            routes: &self.routes,
+            leased: Some(self),
+        }
+    }
+}
+
+impl DynamicNetwork {
+    fn in_list(&self, list: NetworkList, index: usize) -> AnyNetwork<'_> {
+        AnyNetwork {
+            list,
+            index,
+            id: &self.id,
+            link: &self.link,
+            routes: &self.routes,
+            leased: None,
+        }
     }
 }
 
 impl Networks {
     /// Every network: ipv4, ipv6, ipv4DHCP, ipv6DHCP, then ipv6SLAAC.
     pub fn list_networks(&self) -> Vec<AnyNetwork<'_>> {
-        let mut all_networks = Vec::new();
-        for (list, is_v4, networks) in [("ipv4", true, &self.ipv4), ("ipv6", false, &self.ipv6)] {
-            for (index, network) in networks.iter().enumerate() {
-                all_networks.push(AnyNetwork {
-                    list,
-                    is_v4,
-                    index,
-                    id: &network.id,
-                    link: &network.link,
-                    routes: &network.routes,
-                    leased: Some(network),
-                });
-            }
+        let mut networks = Vec::new();
+        for (list, static_networks) in
+            [(NetworkList::Ipv4, &self.ipv4), (NetworkList::Ipv6, &self.ipv6)]
+        {
+            let listed = static_networks.iter().enumerate();
+            networks.extend(listed.map(|(index, network)| network.in_list(list, index)));
         }
-        for (list, is_v4, networks) in [
-            ("ipv4DHCP", true, &self.ipv4_dhcp),
-            ("ipv6DHCP", false, &self.ipv6_dhcp),
-            ("ipv6SLAAC", false, &self.ipv6_slaac),
+        for (list, dynamic_networks) in [
+            (NetworkList::Ipv4Dhcp, &self.ipv4_dhcp),
+            (NetworkList::Ipv6Dhcp, &self.ipv6_dhcp),
+            (NetworkList::Ipv6Slaac, &self.ipv6_slaac),
         ] {
-            for (index, network) in networks.iter().enumerate() {
-                all_networks.push(AnyNetwork {
-                    list,
-                    is_v4,
-                    index,
-                    id: &network.id,
-                    link: &network.link,
-                    routes: &network.routes,
-                    leased: None,
-                });
-            }
+            let listed = dynamic_networks.iter().enumerate();
+            networks.extend(listed.map(|(index, network)| network.in_list(list, index)));
         }
-        all_networks
+        networks
     }
 }
 

@@ -6,7 +6,7 @@ use crate::model::driver::PROGRAM_PREFIX;
 use crate::model::event::EventType;
 use crate::model::event_reason::EventReason;
 use crate::model::host::wipe::WIPE;
-use crate::model::host::{BOOT, BareMetalHost, HOLD, Image, REBOOT};
+use crate::model::host::{BOOT, BareMetalHost, HOLD, HostPower, Image, REBOOT};
 use crate::model::infra_env::InfraEnv;
 use crate::model::job::Verb;
 use crate::model::state::{AgentId, State};
@@ -98,7 +98,7 @@ fn prepare_used_host(host: &mut BareMetalHost, boot_image: Option<&str>, tick: &
     host.metadata.annotations.remove(REBOOT);
     host.metadata.annotations.remove(BOOT);
     // A host that was off some time ago may be on by now.
-    if host.is_powered_on() == Some(false) && host.status.last_updated != Some(tick.now) {
+    if host.power() == HostPower::Off && host.status.last_updated != Some(tick.now) {
         host.forget_power();
     }
 }

@@ -5,10 +5,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ipnet::IpNet;
 use serde_json::{Map, Value, json};
 
-use crate::model::data_template::AnyNetwork;
+use crate::model::address::IpFamily;
 use crate::model::data_template::network::{
     Bond, Link, Links, MacAddress, Route, Services, Vlan, is_mac_address,
 };
+use crate::model::data_template::{AnyNetwork, NetworkList};
 
 use super::{LeasedAddress, TemplateContext};
 
@@ -111,12 +112,12 @@ fn render_vlan(facts: &TemplateContext<'_>, vlan: &Vlan) -> Result<Value, String
 }
 
 fn render_network(facts: &TemplateContext<'_>, network: &AnyNetwork<'_>) -> Result<Value, String> {
-    let is_v4 = network.is_v4();
     let network_type = match network.list {
-        "ipv4DHCP" => "ipv4_dhcp",
-        "ipv6DHCP" => "ipv6_dhcp",
-        "ipv6SLAAC" => "ipv6_slaac",
-        list => list,
+        NetworkList::Ipv4 => "ipv4",
+        NetworkList::Ipv6 => "ipv6",
+        NetworkList::Ipv4Dhcp => "ipv4_dhcp",
+        NetworkList::Ipv6Dhcp => "ipv6_dhcp",
+        NetworkList::Ipv6Slaac => "ipv6_slaac",
     };
     let mut fields = Map::new();
     fields.insert("id".into(), network.id.into());
@@ -126,11 +127,11 @@ fn render_network(facts: &TemplateContext<'_>, network: &AnyNetwork<'_>) -> Resu
         let lease = facts.lease(leased.source().ok_or(NO_POOL)?)?;
         check_family(lease, network)?;
         fields.insert("ip_address".into(), lease.address.as_str().into());
-        fields.insert("netmask".into(), netmask(lease.prefix, is_v4)?.into());
+        fields.insert("netmask".into(), netmask(lease.prefix, network.family())?.into());
     }
     let mut routes = Vec::new();
     for route in network.routes {
-        routes.push(render_route(facts, route, is_v4)?);
+        routes.push(render_route(facts, route, network.family())?);
     }
     fields.insert("routes".into(), routes.into());
     Ok(fields.into())
@@ -139,24 +140,30 @@ fn render_network(facts: &TemplateContext<'_>, network: &AnyNetwork<'_>) -> Resu
 /// Refuses an address of the other family: no machine could use it.
 fn check_family(lease: &LeasedAddress, network: &AnyNetwork<'_>) -> Result<(), String> {
     let address = &lease.address;
-    let id = network.id;
-    if network.is_v4() && address.parse::<Ipv4Addr>().is_err() {
-        return Err(format!("network {id}: `{address}` is not an IPv4 address"));
-    }
-    if !network.is_v4() && address.parse::<Ipv6Addr>().is_err() {
-        return Err(format!("network {id}: `{address}` is not an IPv6 address"));
+    let family = network.family();
+    let is_valid = match family {
+        IpFamily::V4 => address.parse::<Ipv4Addr>().is_ok(),
+        IpFamily::V6 => address.parse::<Ipv6Addr>().is_ok(),
+    };
+    if !is_valid {
+        let id = network.id;
+        return Err(format!("network {id}: `{address}` is not an {} address", family.name()));
     }
     Ok(())
 }
 
-fn render_route(facts: &TemplateContext<'_>, route: &Route, is_v4: bool) -> Result<Value, String> {
+fn render_route(
+    facts: &TemplateContext<'_>,
+    route: &Route,
+    family: IpFamily,
+) -> Result<Value, String> {
     let gateway = match route.gateway.source() {
         Some(source) => facts.lease(source)?.gateway.as_str(),
         None => route.gateway.string.as_str(),
     };
     Ok(json!({
         "gateway": gateway,
-        "netmask": netmask(route.prefix, is_v4)?,
+        "netmask": netmask(route.prefix, family)?,
         "network": route.network,
         "services": render_services(facts, &route.services)?,
     }))
@@ -171,12 +178,13 @@ fn render_services(facts: &TemplateContext<'_>, services: &Services) -> Result<V
 }
 
 /// 24 is 255.255.255.0, 64 is ffff:ffff:ffff:ffff::
-fn netmask(prefix: u8, is_v4: bool) -> Result<String, String> {
-    let address: IpAddr =
-        if is_v4 { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+fn netmask(prefix: u8, family: IpFamily) -> Result<String, String> {
+    let address: IpAddr = match family {
+        IpFamily::V4 => Ipv4Addr::UNSPECIFIED.into(),
+        IpFamily::V6 => Ipv6Addr::UNSPECIFIED.into(),
+    };
     let network = IpNet::new(address, prefix).map_err(|_| {
-        let bits = if is_v4 { 32 } else { 128 };
-        format!("a prefix of {prefix} bits is too long; the limit is {bits}")
+        format!("a prefix of {prefix} bits is too long; the limit is {}", family.bits())
     })?;
     Ok(network.netmask().to_string())
 }

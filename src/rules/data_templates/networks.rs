@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 
+use crate::model::address::IpFamily;
 use crate::model::data_template::AnyNetwork;
 use crate::model::data_template::network::{
     Links, MacAddress, NetworkData, ObjectAnnotation, Route, Services, is_mac_address,
@@ -137,7 +138,7 @@ fn check_annotation(path: &str, annotation: &ObjectAnnotation, problems: &mut Ve
 fn check_networks(data: &NetworkData, problems: &mut Vec<String>) {
     let mut seen = BTreeSet::new();
     for network in data.networks.list_networks() {
-        let path = format!("spec.networkData.networks.{}[{}]", network.list, network.index);
+        let path = format!("spec.networkData.networks.{}[{}]", network.list.name(), network.index);
         check_required_text(&format!("{path}.id"), network.id, problems);
         if !seen.insert((network.list, network.id)) {
             problems.push(format!("{path}.id: another network has the id `{}` too", network.id));
@@ -159,8 +160,8 @@ fn check_networks(data: &NetworkData, problems: &mut Vec<String>) {
 }
 
 fn check_route(path: &str, route: &Route, network: &AnyNetwork<'_>, problems: &mut Vec<String>) {
-    let is_v4 = network.is_v4();
-    let longest_prefix = if is_v4 { 32 } else { 128 };
+    let family = network.family();
+    let longest_prefix = family.bits();
     if route.prefix > longest_prefix {
         problems
             .push(format!("{path}.prefix: {} is not between 0 and {longest_prefix}", route.prefix));
@@ -168,38 +169,40 @@ fn check_route(path: &str, route: &Route, network: &AnyNetwork<'_>, problems: &m
     for (field, address) in [("network", &route.network), ("gateway.string", &route.gateway.string)]
     {
         if !address.is_empty() {
-            check_address(&format!("{path}.{field}"), address, Some(is_v4), problems);
+            check_address(&format!("{path}.{field}"), address, Some(family), problems);
         }
     }
     if let Some(annotation) = &route.gateway.from_pool_annotation {
         check_annotation(&format!("{path}.gateway.fromPoolAnnotation"), annotation, problems);
     }
-    check_dns_servers(&format!("{path}.services"), &route.services, Some(is_v4), problems);
+    check_dns_servers(&format!("{path}.services"), &route.services, Some(family), problems);
 }
 
 /// Checks DNS servers: those of a route are of its family, others may be of either.
 fn check_dns_servers(
     path: &str,
     services: &Services,
-    needs_v4: Option<bool>,
+    family: Option<IpFamily>,
     problems: &mut Vec<String>,
 ) {
     check_list_length(&format!("{path}.dns"), services.dns.len(), problems);
     for (index, server) in services.dns.iter().enumerate() {
-        check_address(&format!("{path}.dns[{index}]"), server, needs_v4, problems);
+        check_address(&format!("{path}.dns[{index}]"), server, family, problems);
     }
 }
 
-fn check_address(path: &str, address: &str, needs_v4: Option<bool>, problems: &mut Vec<String>) {
+/// Checks that an address is one of a family, or of either if none is given.
+fn check_address(path: &str, address: &str, family: Option<IpFamily>, problems: &mut Vec<String>) {
     let is_v4 = address.parse::<Ipv4Addr>().is_ok();
     // Upstream takes no IPv4 address inside an IPv6 one.
     let is_v6 = address.parse::<Ipv6Addr>().is_ok() && !address.contains('.');
-    let (is_valid, family) = match needs_v4 {
-        Some(true) => (is_v4, "IPv4"),
-        Some(false) => (is_v6, "IPv6"),
-        None => (is_v4 || is_v6, "IP"),
+    let is_valid = match family {
+        Some(IpFamily::V4) => is_v4,
+        Some(IpFamily::V6) => is_v6,
+        None => is_v4 || is_v6,
     };
     if !is_valid {
-        problems.push(format!("{path}: `{address}` is not a valid {family} address"));
+        let family_name = family.map_or("IP", IpFamily::name);
+        problems.push(format!("{path}: `{address}` is not a valid {family_name} address"));
     }
 }
