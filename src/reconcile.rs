@@ -63,6 +63,16 @@ pub struct LiveJobs {
     pub due: Option<Time>,
 }
 
+/// What a pass begins with.
+struct PassStart {
+    /// What it knows of the world.
+    tick: Tick,
+    /// What its commit leaves for the next pass.
+    mark: CommitMark,
+    /// The revision of the state that it starts from.
+    revision: i64,
+}
+
 /// What a pass would write, planned without the write lock.
 struct PlannedPass {
     state: State,
@@ -187,7 +197,7 @@ impl Door<'_> {
         check: impl FnOnce(&State, T) -> Result<U, Refusal>,
     ) -> Result<(U, PassOutcome), Refusal> {
         let news = judged.news;
-        let (tick, mark, _) = self.make_tick(judged)?;
+        let PassStart { tick, mark, .. } = self.begin_pass(judged)?;
         let mut state = self.store.load(scope, needs)?;
         state.events.extend(news.map(|news| (clock_jumped_event(news, &tick), None)));
         let value = edit(&mut state, &tick)?;
@@ -237,16 +247,16 @@ impl Door<'_> {
 
     /// Whether the clock can be believed, compared with that of the last pass.
     fn judge_clock(&self, extent: PassExtent) -> Result<JudgedClocks, Refusal> {
-        let (_, last_mark) = self.store.read_mark()?;
+        let last_mark = self.store.read_mark()?;
         Ok(last_mark.clocks.judge(last_mark.now, self.world.read_clocks(), extent))
     }
 
-    /// What a pass knows of the world, what it leaves for the next one, and the revision that it
-    /// starts from.
-    fn make_tick(&self, judged: JudgedClocks) -> Result<(Tick, CommitMark, i64), Refusal> {
-        let (revision, _) = self.store.read_mark()?;
+    /// Reads what a pass has to know before it loads anything. `judged` is the time of the pass.
+    fn begin_pass(&self, judged: JudgedClocks) -> Result<PassStart, Refusal> {
+        let revision = self.store.read_revision()?;
         let tick = self.world.tick(&judged, revision.unsigned_abs());
-        Ok((tick, CommitMark { now: judged.now, clocks: judged.clocks }, revision))
+        let mark = CommitMark { now: judged.now, clocks: judged.clocks };
+        Ok(PassStart { tick, mark, revision })
     }
 
     /// Collects what drivers report and plans until nothing changes any more.
@@ -325,8 +335,8 @@ impl Door<'_> {
         self.store.begin_read()?;
         let loaded = self
             .judge_clock(PassExtent::Part)
-            .and_then(|judged| self.make_tick(judged))
-            .and_then(|(tick, _, _)| Ok((self.store.load(scope, needs)?, tick)));
+            .and_then(|judged| self.begin_pass(judged))
+            .and_then(|start| Ok((self.store.load(scope, needs)?, start.tick)));
         self.store.rollback();
         loaded
     }
@@ -340,7 +350,7 @@ impl Door<'_> {
         self.store.begin_read()?;
         let planned = self.judge_clock(extent_of(scope)).and_then(|judged| {
             let news = judged.news;
-            let (tick, mark, revision) = self.make_tick(judged)?;
+            let PassStart { tick, mark, revision } = self.begin_pass(judged)?;
             let mut state = self.store.load(scope, &[])?;
             state.events.extend(news.map(|news| (clock_jumped_event(news, &tick), None)));
             self.plan_to_fixed_point(scope, &mut state, &tick)?;
@@ -357,7 +367,7 @@ impl Door<'_> {
         let PlannedPass { state, revision, mark, due, .. } = planned;
         let _lock = Lock::to_write(self.store.path())?;
         self.store.begin_write()?;
-        let written = self.store.read_mark().and_then(|(current_revision, _)| {
+        let written = self.store.read_revision().and_then(|current_revision| {
             if current_revision != *revision {
                 return Ok(None);
             }
@@ -392,7 +402,7 @@ impl Door<'_> {
         let mut refused = RefusedPools::new();
         let mut warnings = Vec::new();
         // One pass has one time, however many transactions it takes.
-        let (_, last_mark) = self.store.read_mark()?;
+        let last_mark = self.store.read_mark()?;
         let clocks = self.world.read_clocks();
         for pool_key in pool_keys {
             let judged = last_mark.clocks.judge(last_mark.now, clocks.clone(), extent);

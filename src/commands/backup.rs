@@ -112,7 +112,8 @@ impl Verb for Restore {
         let kept_copy = path_for_replaced_state(&state_path, &time);
         let (mut store, clusters) = make_room(context, &state_path, &current_state, &kept_copy)?;
         store.replace(&backup)?;
-        let (known_clusters, known_jobs) = backup.list_clusters_and_jobs()?;
+        let known_clusters = backup.list_cluster_names()?;
+        let known_jobs = backup.list_job_ids()?;
         for Key { name, .. } in clusters.iter().filter(|key| !known_clusters.contains(&key.name)) {
             copies::move_cluster_copies(&state_path, name, &kept_copy);
             context
@@ -170,7 +171,7 @@ impl Restore {
 
 /// Warns that nobody knows what the backup would give away: there is no state to compare it with.
 fn warn_of_unknown_leases(context: &Context, why: &str, copy: &Store) -> Result<(), Refusal> {
-    let last_pass = copy.read_mark()?.1.now;
+    let last_pass = copy.read_mark()?.now;
     context.warn(&format!(
         "what was leased after {last_pass}, the last pass of the backup, is not known: {why}"
     ));

@@ -120,7 +120,7 @@ impl Context {
     /// commands goes on where the last one left it.
     fn advance_standing_clock(&self, store: Store) -> Result<Store, Refusal> {
         if self.world.is_clock_standing() {
-            self.world.wait_until(store.read_mark()?.1.now, Span::default());
+            self.world.wait_until(store.read_mark()?.now, Span::default());
         }
         Ok(store)
     }

@@ -98,7 +98,7 @@ fn describe_object(
         _ => {}
     }
     if !recent_events.is_empty() {
-        let now = context.world.now().max(store.read_mark()?.1.now);
+        let now = context.world.now().max(store.read_mark()?.now);
         out += "\nevents:\n";
         let rows: Vec<_> =
             recent_events.iter().map(|event| events::event_table_row(event, now)).collect();

@@ -279,7 +279,7 @@ fn find_missing_drivers(store: &Store) -> Problems {
 /// Work that has been due for long.
 fn find_overdue_work(context: &Context, door: &Door<'_>) -> Problems {
     // What was due before the last pass was done by it.
-    let last_pass = door.store.read_mark()?.1.now;
+    let last_pass = door.store.read_mark()?.now;
     let due = [door.store.next_due_at(None, last_pass)?, door.find_live_jobs(None)?.due]
         .into_iter()
         .flatten()

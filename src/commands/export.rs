@@ -19,7 +19,8 @@ use crate::model::object::{Object, document_with_kind};
 use crate::model::refusal::Refusal;
 use crate::model::time::Time;
 use crate::output;
-use crate::store::{Filter, Store, copies};
+use crate::store::copies::{self, ExistingFile};
+use crate::store::{Filter, Store};
 
 use crate::commands::{Context, Verb, count_of};
 
@@ -62,7 +63,7 @@ impl Verb for Export {
                         .next("poolctl export OTHER-FILE")
                         .into());
                 }
-                copies::write_private_file(&path, list_text.as_bytes(), true)?;
+                copies::write_private_file(&path, list_text.as_bytes(), ExistingFile::Replace)?;
                 let kinds = items.iter().map(|item| &item["kind"]);
                 let count = kinds.filter(|kind| **kind != "Job" && **kind != "Event").count();
                 context.hint(&format!(

@@ -324,7 +324,7 @@ fn gather_view(
     objects: &[Object],
 ) -> Result<RowContext, Refusal> {
     let mut view = RowContext {
-        now: context.world.now().max(store.read_mark()?.1.now),
+        now: context.world.now().max(store.read_mark()?.now),
         is_wide: context.globals.output.is_wide(),
         shows_namespaces: context.globals.all_namespaces && kind.is_namespaced(),
         ..RowContext::default()

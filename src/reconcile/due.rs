@@ -59,7 +59,7 @@ impl Door<'_> {
 
     /// What has to be looked at now. A clock that was moved concerns everything.
     fn find_due_now(&self, filter: DueFilter) -> Result<DueNow, Refusal> {
-        let judged = self.judge_clock(true)?;
+        let judged = self.judge_clock(PassExtent::Whole)?;
         if judged.jumped || judged.news.is_some() {
             return Ok(DueNow::Everything);
         }
@@ -77,7 +77,7 @@ impl Door<'_> {
             DueNow::Pools(pools) => pools,
             DueNow::Nothing => Vec::new(),
         };
-        let (current_revision, _) = self.store.read_mark()?;
+        let current_revision = self.store.read_revision()?;
         if tick.clock_jumped || state.is_unchanged() || revision != current_revision {
             return Ok(Vec::new());
         }

@@ -63,7 +63,7 @@ impl Store {
     pub fn replace(&mut self, backup: &BackupCopy) -> Result<(), Refusal> {
         self.migrate()?;
         self.keep_log()?;
-        let (revision, _) = self.read_mark()?;
+        let revision = self.read_revision()?;
         let copy = backup.store.conn();
         // A command that has planned on the old state must find another revision when it writes.
         copy.execute("UPDATE state SET revision = max(revision, ?1) + 1", [revision])?;
@@ -121,11 +121,14 @@ impl BackupCopy {
         &self.store
     }
 
-    /// The names of the clusters in the backup, and the ids of its jobs.
-    pub fn list_clusters_and_jobs(&self) -> Result<(Vec<String>, Vec<String>), Refusal> {
-        let cluster_names = self.select_strings("SELECT name FROM cluster ORDER BY id")?;
-        let job_ids = self.select_strings("SELECT id FROM job")?;
-        Ok((cluster_names, job_ids))
+    /// The names of the clusters in the backup, the oldest first.
+    pub fn list_cluster_names(&self) -> Result<Vec<String>, Refusal> {
+        self.select_strings("SELECT name FROM cluster ORDER BY id")
+    }
+
+    /// The ids of the jobs in the backup, as their folders are named.
+    pub fn list_job_ids(&self) -> Result<Vec<String>, Refusal> {
+        self.select_strings("SELECT id FROM job")
     }
 
     fn select_strings(&self, sql: &str) -> Result<Vec<String>, Refusal> {

@@ -78,29 +78,43 @@ fn age_of(entry: &fs::DirEntry) -> Duration {
     modified.and_then(|modified| modified.elapsed().ok()).unwrap_or_default()
 }
 
-/// Writes a file with mode 0600, whole or not at all. A file that is there is replaced if `replace`
-/// is set, else it is a conflict.
-pub fn write_private_file(path: &Path, bytes: &[u8], replace: bool) -> Result<(), Refusal> {
+/// What happens to a file that is there where one is to be written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum ExistingFile {
+    Replace,
+    /// It stays, and the write is refused as a conflict.
+    Keep,
+}
+
+/// Writes a file with mode 0600, whole or not at all.
+pub fn write_private_file(
+    path: &Path,
+    bytes: &[u8],
+    existing: ExistingFile,
+) -> Result<(), Refusal> {
     // A link stays, and the file that it leads to is written.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     // A device or a pipe is somebody's, and is never replaced by a file.
     if target.exists() && !target.is_file() {
         return Err(Refusal::conflict(format!("`{}` is not a file", target.display())));
     }
-    write_and_rename(&target, bytes, replace).map_err(|error| Refusal::unwritable(path, &error))
+    write_and_rename(&target, bytes, existing).map_err(|error| Refusal::unwritable(path, &error))
 }
 
 /// Writes a temporary file beside a path, which has mode 0600, and gives it its name at the end.
-fn write_and_rename(path: &Path, bytes: &[u8], replace: bool) -> io::Result<()> {
+fn write_and_rename(path: &Path, bytes: &[u8], existing: ExistingFile) -> io::Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(parent_folder(path))?;
     file.write_all(bytes)?;
-    let renamed = if replace { file.persist(path) } else { file.persist_noclobber(path) };
+    let renamed = match existing {
+        ExistingFile::Replace => file.persist(path),
+        ExistingFile::Keep => file.persist_noclobber(path),
+    };
     renamed.map(drop).map_err(|error| error.error)
 }
 
 /// Writes a file that everybody may read, whole or not at all, in place of one that is there.
 pub fn write_public_file(path: &Path, bytes: &[u8]) -> Result<(), Refusal> {
-    write_private_file(path, bytes, true)?;
+    write_private_file(path, bytes, ExistingFile::Replace)?;
     let readable = fs::Permissions::from_mode(0o644);
     fs::set_permissions(path, readable).map_err(|error| Refusal::unwritable(path, &error))
 }
@@ -116,7 +130,7 @@ pub fn write_cluster_copy(
     let folder = cluster_folder(state, cluster);
     let path = folder.join(file_name);
     fs::create_dir_all(&folder).map_err(|error| Refusal::unwritable(&path, &error))?;
-    write_private_file(&path, value.reveal().as_bytes(), true)?;
+    write_private_file(&path, value.reveal().as_bytes(), ExistingFile::Replace)?;
     give_to_owner_of_state(state, &[folder.parent().unwrap_or(&folder), &folder, &path]);
     Ok(path)
 }

@@ -85,7 +85,7 @@ impl StoredDocument for Customization {
         load_customization(conn, state, key)
     }
 
-    fn read_beside_document(&mut self, store: &Store, _: bool) -> Result<(), Refusal> {
+    fn read_beside_document(&mut self, store: &Store, _: &Filter) -> Result<(), Refusal> {
         self.holder = select_holder(store.conn(), self.metadata.id)?;
         Ok(())
     }

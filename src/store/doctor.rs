@@ -86,14 +86,14 @@ impl Store {
 
     /// Finds IPPools whose counts or lists of free addresses differ from what the leases say.
     pub fn check_addresses(&self) -> Result<Vec<String>, Refusal> {
-        compare_addresses_with_leases(self.conn(), false)
+        find_wrong_addresses(self.conn())
     }
 
     /// Makes the counts and the lists of free addresses anew from the leases.
     pub fn fix_addresses(&self) -> Result<(), Refusal> {
         let _lock = Lock::to_write(self.path())?;
         self.begin_write()?;
-        let fixed = compare_addresses_with_leases(self.conn(), true).and_then(|_| self.commit());
+        let fixed = rebuild_addresses(self.conn()).and_then(|()| self.commit());
         if fixed.is_err() {
             self.rollback();
         }
@@ -193,9 +193,9 @@ impl Store {
     }
 }
 
-/// Compares the counts and the list of free addresses of each IPPool with the leases, and makes
-/// them anew if `fix` is set.
-fn compare_addresses_with_leases(conn: &Connection, fix: bool) -> Result<Vec<String>, Refusal> {
+/// Compares the counts and the list of free addresses of each IPPool with the leases. Returns a
+/// sentence about each that is wrong.
+fn find_wrong_addresses(conn: &Connection) -> Result<Vec<String>, Refusal> {
     let mut mistakes = Vec::new();
     for pool in select_documents::<IpPool>(conn, None)? {
         let pool_id = pool.metadata.id;
@@ -216,13 +216,21 @@ fn compare_addresses_with_leases(conn: &Connection, fix: bool) -> Result<Vec<Str
         {
             mistakes.push(format!("IPPool `{name}` has a wrong list of free addresses"));
         }
-        if fix {
-            replace_lease_counts(conn, pool_id, counted)?;
-            remove_free_list(conn, pool_id)?;
-            build_or_remove_free_list(conn, pool_id, &pool)?;
-        }
     }
     Ok(mistakes)
+}
+
+/// Makes the counts and the list of free addresses of each IPPool anew from the leases, also where
+/// they were right.
+fn rebuild_addresses(conn: &Connection) -> Result<(), Refusal> {
+    for pool in select_documents::<IpPool>(conn, None)? {
+        let pool_id = pool.metadata.id;
+        let counted = tally_leases(conn, pool_id, &pool)?;
+        replace_lease_counts(conn, pool_id, counted)?;
+        remove_free_list(conn, pool_id)?;
+        build_or_remove_free_list(conn, pool_id, &pool)?;
+    }
+    Ok(())
 }
 
 /// The folders in `jobs/` beside a state, one of each job.

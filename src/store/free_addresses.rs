@@ -22,16 +22,11 @@ pub fn has_free_list(conn: &Connection, pool_id: i64) -> Result<bool, Refusal> {
     Ok(listed.unwrap_or_default())
 }
 
-fn set_has_free_list(conn: &Connection, pool_id: i64, listed: bool) -> Result<(), Refusal> {
-    let sql = "UPDATE ip_count SET listed = ?2 WHERE pool = ?1";
-    conn.prepare_cached(sql)?.execute(params![pool_id, listed])?;
-    Ok(())
-}
-
 /// Removes the list of a pool. From then on its free addresses are found by looking at its leases.
 pub fn remove_free_list(conn: &Connection, pool_id: i64) -> Result<(), Refusal> {
     conn.prepare_cached("DELETE FROM ip_free WHERE pool = ?1")?.execute([pool_id])?;
-    set_has_free_list(conn, pool_id, false)
+    conn.prepare_cached("UPDATE ip_count SET listed = 0 WHERE pool = ?1")?.execute([pool_id])?;
+    Ok(())
 }
 
 /// Builds the list of a pool from its leases, in place of one that it has.
@@ -47,7 +42,8 @@ fn build_free_list(conn: &Connection, pool_id: i64, pool: &IpPool) -> Result<(),
             range.end.to_key()
         ])?;
     }
-    set_has_free_list(conn, pool_id, true)
+    conn.prepare_cached("UPDATE ip_count SET listed = 1 WHERE pool = ?1")?.execute([pool_id])?;
+    Ok(())
 }
 
 /// Builds or removes the list of a pool, if that is due. A random pool needs a list only while its
@@ -303,19 +299,32 @@ pub fn return_to_free_list(
     insert_range(conn, pool_id, entry, merged)
 }
 
+/// A row of a list of free addresses. Rows sort by entry, then by address.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct FreeListRow {
+    /// The index of the entry of `spec.pools` that the range lies in.
+    entry: i64,
+    /// The first address, as a key.
+    start: Vec<u8>,
+    /// The last address, as a key.
+    stop: Vec<u8>,
+}
+
 /// Whether the list of a pool differs from what the leases leave free.
 pub fn is_free_list_wrong(conn: &Connection, pool_id: i64, pool: &IpPool) -> Result<bool, Refusal> {
     let sql = "SELECT entry, start, stop FROM ip_free WHERE pool = ?1 ORDER BY entry, start";
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query([pool_id])?;
-    let mut listed: Vec<(i64, Vec<u8>, Vec<u8>)> = Vec::new();
+    let mut listed: Vec<FreeListRow> = Vec::new();
     while let Some(row) = rows.next()? {
-        listed.push((row.get(0)?, row.get(1)?, row.get(2)?));
+        listed.push(FreeListRow { entry: row.get(0)?, start: row.get(1)?, stop: row.get(2)? });
     }
-    let mut computed: Vec<(i64, Vec<u8>, Vec<u8>)> = compute_free_ranges(conn, pool_id, pool)?
-        .into_iter()
-        .map(|(entry, range)| (entry_number(entry), range.start.to_key(), range.end.to_key()))
-        .collect();
+    let mut computed: Vec<FreeListRow> = Vec::new();
+    for (entry, range) in compute_free_ranges(conn, pool_id, pool)? {
+        let start = range.start.to_key();
+        let stop = range.end.to_key();
+        computed.push(FreeListRow { entry: entry_number(entry), start, stop });
+    }
     computed.sort();
     Ok(listed != computed)
 }

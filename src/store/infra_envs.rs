@@ -15,6 +15,7 @@ use super::agents::{load_agents_of_host_id, load_agents_of_infra_env, load_clust
 use super::clusters::load_cluster;
 use super::connection::Store;
 use super::documents::{load_document, select_documents, write_document};
+use super::filter::Filter;
 use super::stored::StoredDocument;
 
 /// Loads all InfraEnvs. The caller loads all clusters.
@@ -83,7 +84,7 @@ impl StoredDocument for InfraEnv {
         load_agents_of_infra_env(conn, state, key)
     }
 
-    fn read_beside_document(&mut self, store: &Store, _: bool) -> Result<(), Refusal> {
+    fn read_beside_document(&mut self, store: &Store, _: &Filter) -> Result<(), Refusal> {
         self.tokens = select_tokens(store.conn(), self.metadata.id)?;
         Ok(())
     }

@@ -43,7 +43,8 @@ impl Stored for IpClaim {
 
     fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
         let mut claims = Vec::new();
-        for (lease, address_name) in select_named_leases(store, filter, true)? {
+        for (lease, address_name) in name_leases(store, select_leases_and_waiting(store, filter)?)?
+        {
             if lease.claimed {
                 claims.push(lease.to_claim(&address_name));
             }
@@ -69,7 +70,9 @@ impl Stored for IpAddress {
             return Ok(lease.to_address(name).into_iter().collect());
         }
         let mut addresses = Vec::new();
-        for (lease, name) in select_named_leases(store, filter, false)? {
+        // The names of IPAddresses follow from their pools: no column has them.
+        let leases = select_leases(store, &Filter { name: None, ..filter.clone() })?;
+        for (lease, name) in name_leases(store, leases)? {
             if filter.name.as_ref().is_none_or(|wanted_name| *wanted_name == name) {
                 addresses.extend(lease.to_address(&name));
             }
@@ -78,38 +81,38 @@ impl Stored for IpAddress {
     }
 }
 
-/// The leases that a filter selects, each with the name of its IPAddress. With `with_waiting`, the
-/// filter's name is that of a claim, and claims that wait for an address are selected, too. Without
-/// it, the filter's name does not count.
-fn select_named_leases(
-    store: &Store,
-    filter: &Filter,
-    with_waiting: bool,
-) -> Result<Vec<(IpLease, String)>, Refusal> {
+/// The leases of addresses that a filter selects, by the names of their claims.
+fn select_leases(store: &Store, filter: &Filter) -> Result<Vec<IpLease>, Refusal> {
+    let (condition, values) = filter.where_clause("s.namespace = #", Some("l.claim = #"));
+    let sql = format!("SELECT {LEASE_SELECTION} {condition} ORDER BY l.scope, l.address");
+    let mut statement = store.conn().prepare_cached(&sql)?;
+    let mut rows = statement.query(params_from_iter(values))?;
     let mut leases = Vec::new();
-    if let (Some(namespace), Some(name), true) = (&filter.namespace, &filter.name, with_waiting) {
-        leases.extend(select_lease_of_claim(store.conn(), &Key::new(&**namespace, &**name))?);
-    } else {
-        // The names of IPAddresses follow from their pools: no column has them.
-        let name = if with_waiting { filter.name.clone() } else { None };
-        let filter = Filter { name, ..filter.clone() };
-        let (condition, values) = filter.where_clause("s.namespace = #", Some("l.claim = #"));
-        let sql = format!("SELECT {LEASE_SELECTION} {condition} ORDER BY l.scope, l.address");
-        let mut statement = store.conn().prepare_cached(&sql)?;
-        let mut rows = statement.query(params_from_iter(values))?;
-        while let Some(row) = rows.next()? {
-            leases.push(read_lease(row)?);
-        }
-        if with_waiting {
-            let (condition, values) = filter.where_clause("namespace = #", Some("claim = #"));
-            let sql = format!("SELECT {WAITING_CLAIM_SELECTION} {condition} ORDER BY id");
-            let mut statement = store.conn().prepare_cached(&sql)?;
-            let mut rows = statement.query(params_from_iter(values))?;
-            while let Some(row) = rows.next()? {
-                leases.push(read_waiting_claim(row)?);
-            }
-        }
+    while let Some(row) = rows.next()? {
+        leases.push(read_lease(row)?);
     }
+    Ok(leases)
+}
+
+/// The same, followed by the claims that wait for an address.
+fn select_leases_and_waiting(store: &Store, filter: &Filter) -> Result<Vec<IpLease>, Refusal> {
+    if let (Some(namespace), Some(name)) = (&filter.namespace, &filter.name) {
+        let lease = select_lease_of_claim(store.conn(), &Key::new(&**namespace, &**name))?;
+        return Ok(lease.into_iter().collect());
+    }
+    let mut leases = select_leases(store, filter)?;
+    let (condition, values) = filter.where_clause("namespace = #", Some("claim = #"));
+    let sql = format!("SELECT {WAITING_CLAIM_SELECTION} {condition} ORDER BY id");
+    let mut statement = store.conn().prepare_cached(&sql)?;
+    let mut rows = statement.query(params_from_iter(values))?;
+    while let Some(row) = rows.next()? {
+        leases.push(read_waiting_claim(row)?);
+    }
+    Ok(leases)
+}
+
+/// Puts the name of its IPAddress beside each lease; it is empty if the pool is gone.
+fn name_leases(store: &Store, leases: Vec<IpLease>) -> Result<Vec<(IpLease, String)>, Refusal> {
     let pools: Vec<IpPool> = select_documents(store.conn(), None)?;
     let mut named_leases = Vec::new();
     for lease in leases {

@@ -73,6 +73,13 @@ fn contains(ranges: &[IpRange], address: Addr) -> bool {
     ranges.iter().any(|range| range.contains(address))
 }
 
+/// Whose leases are counted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LeasedBy {
+    Pool,
+    OtherPools,
+}
+
 impl Store {
     /// Counts the addresses of a pool, and says when a lease of it last came or went. The counts
     /// are exact for pools of any size, although not every lease is looked at.
@@ -108,7 +115,7 @@ impl Store {
         for (index, range) in reserved.iter().enumerate() {
             // Addresses that two ranges reserve count once.
             for part in range.subtract(&reserved[..index]) {
-                count += self.count_leases_within(pool, part, usable, true)?;
+                count += self.count_leases_within(pool, part, usable, LeasedBy::Pool)?;
             }
         }
         for (_, address) in pool.pre_allocated_addresses() {
@@ -137,25 +144,26 @@ impl Store {
         let mut count = 0;
         if others_lease_outside || meta.has_true_annotation(OVERLAP) {
             for range in open {
-                count += self.count_leases_within(pool, *range, &[*range], false)?;
+                count += self.count_leases_within(pool, *range, &[*range], LeasedBy::OtherPools)?;
             }
         }
         Ok(count)
     }
 
-    /// Counts the leases in those parts of a range that are usable: the leases of the pool if
-    /// `by_pool` is set, else those of all other pools.
+    /// Counts the leases in those parts of a range that are usable: those of the pool, or those of
+    /// all other pools of its namespace.
     fn count_leases_within(
         &self,
         pool: &IpPool,
         range: IpRange,
         usable: &[IpRange],
-        by_pool: bool,
+        leased_by: LeasedBy,
     ) -> Result<u128, Refusal> {
         let sql = "SELECT count(*) FROM ip_lease l JOIN ip_scope s ON s.id = l.scope \
                    WHERE s.namespace = ?1 AND (l.pool = ?2) = ?5 AND l.address BETWEEN ?3 AND ?4";
         let mut statement = self.conn().prepare_cached(sql)?;
         let meta = &pool.metadata;
+        let by_pool = leased_by == LeasedBy::Pool;
         let mut sum = 0;
         for part in usable.iter().filter(|part| part.overlaps(range)) {
             let start = part.start.max(range.start).to_key();

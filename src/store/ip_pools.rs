@@ -16,6 +16,7 @@ use crate::model::time::Time;
 use super::clusters::load_cluster;
 use super::connection::Store;
 use super::documents::{load_document, select_document, select_documents, write_document};
+use super::filter::Filter;
 use super::free_addresses::{
     build_or_remove_free_list, remove_free_list, return_to_free_list, take_from_free_list,
 };
@@ -205,9 +206,8 @@ impl StoredDocument for IpPool {
         load_ip_pool(conn, state, key)
     }
 
-    /// Fills the status of a pool: its counts, and if it is to be whole, also who has which
-    /// address.
-    fn read_beside_document(&mut self, store: &Store, is_whole: bool) -> Result<(), Refusal> {
+    /// Fills the status of a pool: its counts, and for a whole object also who has which address.
+    fn read_beside_document(&mut self, store: &Store, filter: &Filter) -> Result<(), Refusal> {
         let (counts, updated) = store.count_addresses(self)?;
         let last_updated = updated.max(self.status.last_updated);
         let mut status = IpPoolStatus {
@@ -215,7 +215,7 @@ impl StoredDocument for IpPool {
             ip_addresses: Some(counts.to_document()),
             ..IpPoolStatus::default()
         };
-        if is_whole {
+        if filter.whole {
             for lease in store.list_leases_of_pool(self)? {
                 let Some(address) = lease.address else { continue };
                 status.allocations.insert(lease.claim.clone(), address.to_string());

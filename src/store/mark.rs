@@ -19,18 +19,24 @@ pub struct CommitMark {
 }
 
 impl Store {
-    /// The revision of the state, which is the number of its commits, and the mark of the last one.
-    pub fn read_mark(&self) -> Result<(i64, CommitMark), Refusal> {
-        let sql = "SELECT revision, last_pass, wall, boot, since_boot, doubted, off FROM state";
+    /// The revision of the state, which is the number of its commits.
+    pub fn read_revision(&self) -> Result<i64, Refusal> {
+        let mut statement = self.conn().prepare_cached("SELECT revision FROM state")?;
+        Ok(statement.query_row([], |row| row.get(0))?)
+    }
+
+    /// The mark of the last commit.
+    pub fn read_mark(&self) -> Result<CommitMark, Refusal> {
+        let sql = "SELECT last_pass, wall, boot, since_boot, doubted, off FROM state";
         let mark = self.conn().prepare_cached(sql)?.query_row([], |row| {
             let clocks = Clocks {
-                wall: Time(row.get(2)?),
-                boot: row.get(3)?,
-                since_boot: row.get(4)?,
-                doubted: row.get(5)?,
-                off: row.get(6)?,
+                wall: Time(row.get(1)?),
+                boot: row.get(2)?,
+                since_boot: row.get(3)?,
+                doubted: row.get(4)?,
+                off: row.get(5)?,
             };
-            Ok((row.get(0)?, CommitMark { now: Time(row.get(1)?), clocks }))
+            Ok(CommitMark { now: Time(row.get(0)?), clocks })
         })?;
         Ok(mark)
     }

@@ -13,6 +13,7 @@ use crate::model::table::{Change, Owner};
 
 use super::connection::Store;
 use super::documents::{select_document, write_document};
+use super::filter::Filter;
 use super::stored::StoredDocument;
 
 /// Loads a Secret without its values: of each key it is known that the state keeps one.
@@ -77,7 +78,7 @@ impl StoredDocument for Secret {
         load_secret_with_values(conn, state, key)
     }
 
-    fn read_beside_document(&mut self, store: &Store, _: bool) -> Result<(), Refusal> {
+    fn read_beside_document(&mut self, store: &Store, _: &Filter) -> Result<(), Refusal> {
         self.values = select_kept_values(store.conn(), self.metadata.id)?;
         Ok(())
     }

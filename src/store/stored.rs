@@ -33,9 +33,9 @@ pub trait StoredDocument: Resource + Tabled + Document {
         load_document(conn, Self::table_mut(state), key)
     }
 
-    /// Adds to an object that was read for a list what is kept beside its document: all of that for
-    /// a whole object, else only what is quickly read.
-    fn read_beside_document(&mut self, _: &Store, _is_whole: bool) -> Result<(), Refusal> {
+    /// Adds to an object that a filter named what is kept beside its document: all of that if the
+    /// filter asks for whole objects, else only what is quickly read.
+    fn read_beside_document(&mut self, _: &Store, _filter: &Filter) -> Result<(), Refusal> {
         Ok(())
     }
 }
@@ -52,7 +52,7 @@ impl<T: StoredDocument> Stored for T {
     fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
         let mut documents: Vec<Self> = list_documents(store.conn(), filter)?;
         for document in &mut documents {
-            document.read_beside_document(store, filter.whole)?;
+            document.read_beside_document(store, filter)?;
         }
         Ok(documents)
     }

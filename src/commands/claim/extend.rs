@@ -47,7 +47,7 @@ impl Verb for Extend {
             }
             self.extend_claim(state, &key, until, tick)
         })?;
-        let now = context.world.now().max(store.read_mark()?.1.now);
+        let now = context.world.now().max(store.read_mark()?.now);
         let result = match extended {
             Extended::Endless => "unchanged (it does not expire)".into(),
             Extended::To { end: Some(end), .. } => {

@@ -9,7 +9,7 @@ use crate::model::documents::{Secret, SecretValue};
 use crate::model::kinds::Kind;
 use crate::model::refusal::{Exit, Refusal};
 use crate::output::{Answer, Name};
-use crate::store::copies;
+use crate::store::copies::{self, ExistingFile};
 
 use crate::commands::{Context, Verb, target};
 
@@ -85,7 +85,8 @@ impl Extract {
             return Err(Refusal::invalid(problem).advise("print it with --to=-").into());
         }
         let path = self.to.join(key);
-        copies::write_private_file(&path, value.reveal().as_bytes(), self.confirm).map_err(
+        let existing = if self.confirm { ExistingFile::Replace } else { ExistingFile::Keep };
+        copies::write_private_file(&path, value.reveal().as_bytes(), existing).map_err(
             |refusal| match refusal.exit {
                 Exit::Conflict => refusal.advise("replace it with --confirm"),
                 _ => refusal,

@@ -42,7 +42,7 @@ pub fn watch_objects(
     let mut shown = Shown::default();
     let mut last_revision = None;
     loop {
-        let (revision, _) = store.read_mark()?;
+        let revision = store.read_revision()?;
         if last_revision != Some(revision) {
             // A named object must exist when the watch begins; afterwards it may be deleted.
             let may_be_missing = last_revision.is_some();

@@ -171,7 +171,7 @@ impl Claim {
         store: &Store,
         base_name: &str,
     ) -> Result<Vec<IpClaim>, Refusal> {
-        let mut number = store.read_mark()?.0;
+        let mut number = store.read_revision()?;
         loop {
             let claims = self.make_claims(context, &format!("{base_name}-{number}"))?;
             if !is_any_leased(store, &claims)? {

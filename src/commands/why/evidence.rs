@@ -21,7 +21,7 @@ use crate::commands::{Context, claim};
 pub fn gather(context: &Context, store: &Store, object: &Object) -> Result<Evidence, Refusal> {
     let scope = Scope::Pools(pool_of(object).into_iter().collect());
     let (state, _) = context.door(store).load_for_dry_run(&scope, &needs_of(object))?;
-    let now = context.world.now().max(store.read_mark()?.1.now);
+    let now = context.world.now().max(store.read_mark()?.now);
     let key = object.key();
     // A cluster in a namespace of its own is found without it.
     let namespace_option = if key.namespace == key.name {

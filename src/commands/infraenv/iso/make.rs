@@ -16,7 +16,8 @@ use crate::model::nmstate_config::NMStateConfig;
 use crate::model::refusal::{Exit, Refusal};
 use crate::render::discovery::{Discovery, kernel_arguments, render_ignition, render_manifests};
 use crate::render::redact;
-use crate::store::{Store, copies};
+use crate::store::Store;
+use crate::store::copies::{self, ExistingFile};
 
 use crate::commands::infraenv::iso::{Context, Iso, Program, parse_place, read_text};
 
@@ -41,12 +42,16 @@ impl Iso {
     pub(super) fn make_image(&self, sources: &ImageSources<'_>, out: &Path) -> anyhow::Result<()> {
         let ignition = self.make_ignition(sources)?;
         let Some(base_image) = &self.base else {
-            return Ok(copies::write_private_file(out, ignition.as_bytes(), true)?);
+            return Ok(copies::write_private_file(
+                out,
+                ignition.as_bytes(),
+                ExistingFile::Replace,
+            )?);
         };
         let program = sources.find_program(COREOS_INSTALLER)?;
         let work_folder = tempfile::tempdir()?;
         let ignition_file = work_folder.path().join("discovery.ign");
-        copies::write_private_file(&ignition_file, ignition.as_bytes(), false)?;
+        copies::write_private_file(&ignition_file, ignition.as_bytes(), ExistingFile::Keep)?;
         let build = DiscoveryImage {
             program: &program,
             base_iso: &std::path::absolute(base_image)?,
