@@ -5,7 +5,8 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::drivers::job_folder::{JobFolder, JobState};
-use crate::drivers::{log, supervise};
+use crate::drivers::log;
+use crate::drivers::supervise::{self, CancelMode};
 use crate::model::job::Job;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
@@ -169,7 +170,7 @@ impl Verb for Kill {
                 .into());
         }
         let place = JobFolder::for_job(&context.door(&store).jobs_folder(), &job.id.to_string());
-        supervise::cancel_job(&place, false);
+        supervise::cancel_job(&place, CancelMode::Ask);
         context.report_change(Kind::Job, &Key::new("", job.id.to_string()), "was asked to stop")?;
         context.hint("next: poolctl reconcile");
         Ok(())

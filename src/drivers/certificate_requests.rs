@@ -53,7 +53,7 @@ pub fn approvable_requests(requests: &Value, hosts: &[KnownHost]) -> Vec<String>
 }
 
 fn is_of_known_host(spec: &Value, hosts: &[KnownHost]) -> bool {
-    hosts.iter().any(|host| is_request_of(spec, host) == Some(true))
+    hosts.iter().any(|host| certificate_asked_for(spec, host).is_some())
 }
 
 /// Whether somebody has approved the certificate that a host serves its API with.
@@ -77,10 +77,19 @@ fn node_user(host: &KnownHost) -> String {
     format!("system:node:{}", host.name)
 }
 
-/// Whether this host would make a request with this `spec`; None for one that cannot be read. As in
-/// Hive, a client certificate is asked for by the bootstrapper and has no names in it; a serving
-/// one is asked for by the node itself, and has only names and addresses of the host.
-fn is_request_of(spec: &Value, host: &KnownHost) -> Option<bool> {
+/// A certificate that the node of a host needs.
+enum NodeCertificate {
+    /// The node presents it to the API.
+    Client,
+    /// The node serves its own API with it.
+    Serving,
+}
+
+/// The certificate that a host asks for with a request of this `spec`. None if the host would not
+/// make it so, or if it cannot be read. As in Hive, a client certificate is asked for by the
+/// bootstrapper and has no names in it; a serving one is asked for by the node itself, and has only
+/// names and addresses of the host.
+fn certificate_asked_for(spec: &Value, host: &KnownHost) -> Option<NodeCertificate> {
     let pem_text = STANDARD.decode(spec["request"].as_str()?).ok()?;
     let (_, pem) = parse_x509_pem(&pem_text).ok()?;
     if pem.label != "CERTIFICATE REQUEST" {
@@ -93,7 +102,7 @@ fn is_request_of(spec: &Value, host: &KnownHost) -> Option<bool> {
     let common_name = only_item(common_names)?;
     let organization = only_item(organizations)?;
     if common_name != node_user(host) || organization != "system:nodes" {
-        return Some(false);
+        return None;
     }
     let user = spec["username"].as_str()?;
     let groups = texts(&spec["groups"]);
@@ -111,7 +120,13 @@ fn is_request_of(spec: &Value, host: &KnownHost) -> Option<bool> {
             !names.is_empty()
                 && names.iter().all(|name| *name == host.name || host.addresses.contains(name))
         });
-    Some(is_client_request || is_serving_request)
+    if is_client_request {
+        Some(NodeCertificate::Client)
+    } else if is_serving_request {
+        Some(NodeCertificate::Serving)
+    } else {
+        None
+    }
 }
 
 /// The item of an iterator that has exactly one.

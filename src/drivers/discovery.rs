@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::render::discovery::ManifestFile;
 
 use super::image_folder;
-use super::process::{self, BackgroundProgram, PATH, Stopwatch};
+use super::process::{self, BackgroundProgram, PATH, ProgramOutput, Stopwatch};
 use super::scrub::Secrets;
 
 /// The programs by the names that the Settings may have for them.
@@ -162,7 +162,10 @@ impl Tool<'_> {
             folder,
             environment: &environment,
         };
-        program.start((output.try_clone()?, output.try_clone()?))
+        program.start(ProgramOutput {
+            stdout: output.try_clone()?.into(),
+            stderr: output.try_clone()?.into(),
+        })
     }
 
     /// Returns the exit code, or an error if the program was ended before.

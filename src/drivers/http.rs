@@ -34,6 +34,20 @@ const REDIRECTS: usize = 3;
 /// Letters of what a controller says that are shown to people.
 const SHOWN_LETTERS: usize = 300;
 
+/// The account that a management controller is used with.
+pub struct Login {
+    pub user: String,
+    pub password: String,
+}
+
+impl Login {
+    /// The value of the header Authorization.
+    fn to_header(&self) -> String {
+        let Self { user, password } = self;
+        format!("Basic {}", STANDARD.encode(format!("{user}:{password}")))
+    }
+}
+
 /// Speaks to one management controller.
 pub struct HttpClient {
     agent: Agent,
@@ -61,7 +75,7 @@ pub struct Reply {
 
 impl HttpClient {
     /// Sends nothing yet. `origin` is scheme, host and port, without a slash at the end.
-    pub fn new(origin: &str, user: &str, password: &str, trust: Trust) -> Result<Self, String> {
+    pub fn new(origin: &str, login: &Login, trust: Trust) -> Result<Self, String> {
         let (tls_config, seen_certificate) = trust.client_config()?;
         let connector = Connector::<()>::chain(TcpConnector::default(), TlsConnector(tls_config));
         let config = Config::builder()
@@ -77,7 +91,7 @@ impl HttpClient {
         Ok(Self {
             agent: Agent::with_parts(config, connector, DefaultResolver::default()),
             origin: origin.into(),
-            authorization: format!("Basic {}", STANDARD.encode(format!("{user}:{password}"))),
+            authorization: login.to_header(),
             trust,
             seen_certificate,
             answer_timeout: ANSWER_TIMEOUT,

@@ -13,7 +13,7 @@ use crate::model::host::ErrorReason;
 
 use super::controller::{BootSource, Controller, ControllerError, PowerAction};
 use super::http::shorten;
-use super::process::{self, BackgroundProgram, Stopwatch};
+use super::process::{self, BackgroundProgram, ProgramOutput, Stopwatch};
 
 /// Cipher suites that are tried, the better one first.
 const CIPHER_SUITES: [u8; 2] = [17, 3];
@@ -158,7 +158,10 @@ impl Ipmi {
     fn run_to_end(&self, program: &BackgroundProgram<'_>) -> io::Result<CommandOutput> {
         let stdout_path = self.folder.join("out");
         let stderr_path = self.folder.join("err");
-        let output = (File::create(&stdout_path)?, File::create(&stderr_path)?);
+        let output = ProgramOutput {
+            stdout: File::create(&stdout_path)?.into(),
+            stderr: File::create(&stderr_path)?.into(),
+        };
         let stopwatch = Stopwatch::start();
         let mut child = program.start(output)?;
         let exit_code = loop {

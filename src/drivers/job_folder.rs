@@ -53,6 +53,15 @@ pub struct Supervisor {
     pub boot: String,
 }
 
+/// What becomes of the files that a job has saved, when its inputs are removed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum SavedFiles {
+    /// As long as the cluster is there: a state that is restored from an older backup may not know
+    /// them.
+    Keep,
+    Remove,
+}
+
 impl JobFolder {
     /// The folder of the job with this id, below the folder with those of all jobs.
     pub fn for_job(jobs: &Path, job: &str) -> Self {
@@ -244,9 +253,7 @@ impl JobFolder {
     }
 
     /// Removes what the programs were given and what they left, once they are over. The log stays.
-    /// What was saved stays until the cluster is gone, for a state that is restored from an older
-    /// backup may not know it.
-    pub fn remove_inputs(&self, cluster_is_gone: bool) {
+    pub fn remove_inputs(&self, saved: SavedFiles) {
         const KEPT: [&str; 7] = [
             "order.json",
             "started",
@@ -259,7 +266,7 @@ impl JobFolder {
         for entry in fs::read_dir(&self.0).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let is_kept = KEPT.iter().any(|kept_name| name == *kept_name);
-            if is_kept || (name == "saved" && !cluster_is_gone) {
+            if is_kept || (name == "saved" && saved == SavedFiles::Keep) {
                 continue;
             }
             // What cannot be removed now is tried again by a later pass.

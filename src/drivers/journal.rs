@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -14,15 +13,19 @@ use crate::render::redact;
 use super::files::read_regular_file;
 use super::job_folder::JobFolder;
 use super::log::Log;
-use super::process;
+use super::process::{self, ProgramOutput};
 use super::scrub::Secrets;
 use super::stream::Stream;
 
-/// Standard output and standard error of a program, in this order.
-pub type Output = (OwnedFd, OwnedFd);
-
-/// A file as it was at some time: its path, its length, and when it was written.
-type FileVersion = (PathBuf, u64, Option<SystemTime>);
+/// A file as it was at some time.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct FileVersion {
+    path: PathBuf,
+    /// Its size in bytes.
+    length: u64,
+    /// When it was last written to, if the file system says it.
+    modified: Option<SystemTime>,
+}
 
 /// What becomes of the output of a job's programs.
 pub struct Journal {
@@ -72,21 +75,21 @@ impl Journal {
     }
 
     /// Opens the output of a program that may outlive us: all of it goes to the log.
-    pub fn open_output(&mut self) -> io::Result<Output> {
+    pub fn open_output(&mut self) -> io::Result<ProgramOutput> {
         let (stream, writer) = Stream::for_detached_program(self.job_folder.path())?;
-        let output = (writer.try_clone()?.into(), writer.into());
+        let output = ProgramOutput { stdout: writer.try_clone()?.into(), stderr: writer.into() };
         self.streams.push(stream);
         Ok(output)
     }
 
     /// Opens the output of a program that is asked something. Its standard output is the answer and
     /// goes to no log, its standard error goes to the log.
-    pub fn open_answer(&mut self) -> io::Result<Output> {
+    pub fn open_answer(&mut self) -> io::Result<ProgramOutput> {
         let (answer, stdout) = Stream::new()?;
         let (error_stream, stderr) = Stream::new()?;
         self.answer = Some(answer);
         self.streams.push(error_stream);
-        Ok((stdout.into(), stderr.into()))
+        Ok(ProgramOutput { stdout: stdout.into(), stderr: stderr.into() })
     }
 
     /// What the program that was asked last has answered; empty if it was taken before.
@@ -132,7 +135,7 @@ impl Journal {
         if files == self.secret_files {
             return;
         }
-        for (path, ..) in &files {
+        for FileVersion { path, .. } in &files {
             let Ok(bytes) = read_regular_file(path) else { continue };
             let Ok(content) = String::from_utf8(bytes) else { continue };
             let is_secret = path.file_name().is_none_or(|name| name != "install-config.yaml");
@@ -153,7 +156,11 @@ fn list_versions(mut folders: Vec<PathBuf>) -> Vec<FileVersion> {
             if metadata.is_dir() {
                 folders.push(entry.path());
             } else {
-                files.push((entry.path(), metadata.len(), metadata.modified().ok()));
+                files.push(FileVersion {
+                    path: entry.path(),
+                    length: metadata.len(),
+                    modified: metadata.modified().ok(),
+                });
             }
         }
     }

@@ -16,6 +16,7 @@ use crate::model::order::{HealthReport, JobEnding, JobOrder, Machine};
 
 use super::controller::{self, Controller, ControllerError, JobLink};
 use super::files::read_regular_file;
+use super::http::Login;
 use super::ipmi::{Ipmi, IpmiTarget};
 use super::redfish::Redfish;
 use super::task::{Stopped, Task};
@@ -222,7 +223,8 @@ fn open_controller(
             };
             let authority = read_secret(secrets, "ca.crt");
             let trust = Trust { pin, authority, insecure: machine.insecure };
-            Ok(Box::new(Redfish::new(&origin, &system, (&user, &password), trust, machine.uefi)?))
+            let login = Login { user, password };
+            Ok(Box::new(Redfish::new(&origin, &system, &login, trust, machine.uefi)?))
         }
     }
 }

@@ -103,15 +103,16 @@ fn collect_supervised_reports(work: &LiveJob<'_>) -> Vec<JobReport> {
     let mut host_reports = None;
     // Looked at first: what a job saves before it ends must be found below.
     let final_outcome = match job_folder.read_state() {
-        JobState::NotStarted if work.job.begun => Some(broken_off(
-            "the folder of the job is gone; what the job created may still exist".into(),
-            false,
-        )),
+        JobState::NotStarted if work.job.begun => Some(JobOutcome::BrokeOff {
+            message: "the folder of the job is gone; what the job created may still exist".into(),
+            later: false,
+        }),
         JobState::NotStarted => return Vec::new(),
         JobState::Running => None,
-        JobState::Interrupted => {
-            Some(broken_off("the supervisor of the job is gone".into(), false))
-        }
+        JobState::Interrupted => Some(JobOutcome::BrokeOff {
+            message: "the supervisor of the job is gone".into(),
+            later: false,
+        }),
         JobState::Over(ending) => {
             let outcome = outcome_of_ending(&job_folder, work.job.verb, &ending);
             if !ending.hosts.is_empty() {
@@ -177,16 +178,11 @@ fn progress_outcomes(job_folder: &JobFolder, job: &Job) -> Vec<JobOutcome> {
     outcomes
 }
 
-/// It failed by nobody's fault. `later`: something is missing that somebody has to bring first.
-fn broken_off(message: String, later: bool) -> JobOutcome {
-    JobOutcome::BrokeOff { message, later }
-}
-
 fn outcome_of_ending(job_folder: &JobFolder, verb: Verb, ending: &JobEnding) -> JobOutcome {
     let message = ending.message.clone();
     match ending.verdict {
-        Verdict::BrokeOff => return broken_off(message, false),
-        Verdict::Later => return broken_off(message, true),
+        Verdict::BrokeOff => return JobOutcome::BrokeOff { message, later: false },
+        Verdict::Later => return JobOutcome::BrokeOff { message, later: true },
         Verdict::Failed => return JobOutcome::Failed { message, how: FailureKind::Usual },
         Verdict::Hopeless => return JobOutcome::Failed { message, how: FailureKind::Hopeless },
         Verdict::NothingMade => {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, ErrorKind, PipeReader, Read};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -111,6 +111,12 @@ impl ForegroundProgram<'_> {
     }
 }
 
+/// Where a program writes.
+pub struct ProgramOutput {
+    pub stdout: OwnedFd,
+    pub stderr: OwnedFd,
+}
+
 /// A program of a driver. It gets a process group of its own, no terminal, no standard input, and
 /// this environment alone.
 pub struct BackgroundProgram<'a> {
@@ -121,15 +127,17 @@ pub struct BackgroundProgram<'a> {
 }
 
 impl BackgroundProgram<'_> {
-    /// Starts it with these as standard output and standard error, and does not wait for it.
+    /// Starts it, and does not wait for it.
     #[expect(clippy::disallowed_methods, reason = "the one place that starts programs")]
-    pub fn start(
-        &self,
-        (stdout, stderr): (impl Into<Stdio>, impl Into<Stdio>),
-    ) -> io::Result<Child> {
+    pub fn start(&self, output: ProgramOutput) -> io::Result<Child> {
         let mut command = Command::new(self.program);
         command.args(self.arguments).env_clear().envs(self.environment).current_dir(self.folder);
-        command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0).spawn()
+        command
+            .stdin(Stdio::null())
+            .stdout(output.stdout)
+            .stderr(output.stderr)
+            .process_group(0)
+            .spawn()
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::model::documents::SettingsSpec;
 use crate::model::driver::is_driver_name;
 
-use super::process::{self, BackgroundProgram, Stopwatch};
+use super::process::{self, BackgroundProgram, ProgramOutput, Stopwatch};
 
 /// Folders in which programs are looked for that the Settings do not name. PATH is not used: that
 /// of cron is shorter than that of a shell.
@@ -56,7 +56,10 @@ pub fn find_driver_program(settings: &SettingsSpec, name: &str) -> Result<PathBu
 /// if it cannot be started, or has not ended within five seconds.
 pub fn read_version(path: &Path, arguments: &[&str]) -> Option<String> {
     let mut stdout = tempfile::tempfile().ok()?;
-    let output = (stdout.try_clone().ok()?, File::create("/dev/null").ok()?);
+    let output = ProgramOutput {
+        stdout: stdout.try_clone().ok()?.into(),
+        stderr: File::create("/dev/null").ok()?.into(),
+    };
     let environment = BTreeMap::from([("HOME".to_owned(), "/nonexistent".to_owned())]);
     let folder = Path::new("/");
     let program = BackgroundProgram { program: path, arguments, folder, environment: &environment };

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::model::hardware::Hardware;
 
 use super::controller::{BootSource, Controller, ControllerError, PowerAction};
-use super::http::{HttpClient, shorten};
+use super::http::{HttpClient, Login, shorten};
 use super::trust::Trust;
 
 use service::{Service, check_status};
@@ -34,11 +34,11 @@ impl Redfish {
     pub fn new(
         origin: &str,
         system: &str,
-        (user, password): (&str, &str),
+        login: &Login,
         trust: Trust,
         uefi: bool,
     ) -> Result<Self, String> {
-        let service = Service::new(HttpClient::new(origin, user, password, trust)?);
+        let service = Service::new(HttpClient::new(origin, login, trust)?);
         Ok(Self { service, given_path: system.into(), system_path: None, uefi })
     }
 

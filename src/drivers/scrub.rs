@@ -85,6 +85,13 @@ fn percent_encoded(value: &str) -> String {
         .collect()
 }
 
+/// Whether more of a stream will come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum StreamState {
+    GoesOn,
+    Ended,
+}
+
 /// Hides the secrets of one stream, of which more and more comes. It holds back what cannot be
 /// shown before more has come.
 #[derive(Default)]
@@ -99,17 +106,19 @@ impl Scrubber {
     /// Takes the next bytes of the stream, and returns what can be shown of it now.
     pub fn scrub_next(&mut self, secrets: &Secrets, bytes: &[u8]) -> Vec<u8> {
         self.held.extend_from_slice(bytes);
-        self.hide_secrets(secrets, false);
+        self.hide_secrets(secrets, StreamState::GoesOn);
         self.take_scrubbed(showable_length(&self.line))
     }
 
     /// What was held back, when no more will come.
     pub fn scrub_rest(&mut self, secrets: &Secrets) -> Vec<u8> {
-        self.hide_secrets(secrets, true);
+        self.hide_secrets(secrets, StreamState::Ended);
         self.take_scrubbed(self.line.len())
     }
 
-    fn hide_secrets(&mut self, secrets: &Secrets, is_end: bool) {
+    /// Moves what was held to the line, with secrets hidden. As long as the stream goes on, the
+    /// beginning of a secret stays held.
+    fn hide_secrets(&mut self, secrets: &Secrets, stream: StreamState) {
         let mut position = 0;
         while position < self.held.len() {
             let rest = &self.held[position..];
@@ -126,7 +135,7 @@ impl Scrubber {
             let may_go_on = candidates
                 .iter()
                 .any(|secret| secret.len() > rest.len() && secret.starts_with(rest));
-            if may_go_on && !is_end {
+            if may_go_on && stream == StreamState::GoesOn {
                 break;
             }
             if let Some(secret) = candidates.iter().find(|secret| rest.starts_with(secret)) {

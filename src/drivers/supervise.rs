@@ -6,6 +6,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use rustix::fs::Mode;
 use rustix::process::{Pid, Signal, setsid, umask};
@@ -91,7 +92,7 @@ fn end_earlier_jobs(task: &mut Task) -> Result<(), Stopped> {
         let earlier_job = JobFolder::for_job(&jobs, &job_id);
         let stopwatch = Stopwatch::start();
         while !earlier_job.prevent_start(&ourselves)? {
-            cancel_job(&earlier_job, stopwatch.elapsed() > GRACE);
+            cancel_job(&earlier_job, CancelMode::after(stopwatch.elapsed(), GRACE));
             task.wait_unless_stopped()?;
         }
         if task.order.verb == Verb::Provision {
@@ -120,12 +121,28 @@ fn scrub_ending(task: &mut Task, mut ending: JobEnding) -> JobEnding {
     ending
 }
 
-/// Ends another job by asking its supervisor. By force, or if it has no supervisor any more, kills
-/// every process that holds its lock.
-pub fn cancel_job(job_folder: &JobFolder, by_force: bool) {
+/// How a job is ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum CancelMode {
+    /// Its supervisor is asked to end it.
+    Ask,
+    /// Every process of the job is killed.
+    Kill,
+}
+
+impl CancelMode {
+    /// Asks until the grace is over, and kills then.
+    pub fn after(elapsed: Duration, grace: Duration) -> Self {
+        if elapsed > grace { Self::Kill } else { Self::Ask }
+    }
+}
+
+/// Ends another job. One that has no supervisor any more, who could be asked, is always killed:
+/// that is every process that holds its lock.
+pub fn cancel_job(job_folder: &JobFolder, mode: CancelMode) {
     // The age of this file tells since when the job is to end, so an existing one stays.
     drop(File::create_new(job_folder.file_path("cancel")));
-    if !by_force && !job_folder.is_orphaned() {
+    if mode == CancelMode::Ask && !job_folder.is_orphaned() {
         return;
     }
     let lock = fs::canonicalize(job_folder.file_path("lock")).unwrap_or_default();

@@ -16,9 +16,9 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use crate::model::order::{JobEnding, JobOrder};
 
 use super::job_folder::JobFolder;
-use super::journal::{Journal, Output};
+use super::journal::Journal;
 use super::log::PROMPT;
-use super::process::{self, BackgroundProgram, PATH, Stopwatch};
+use super::process::{self, BackgroundProgram, PATH, ProgramOutput, Stopwatch};
 
 /// The variable that tells programs which descriptor is the job's lock. Each of them inherits it,
 /// so that the job counts as running as long as one of them runs.
@@ -123,7 +123,7 @@ impl Task {
         arguments: &[&str],
         folder: &Path,
         environment: &BTreeMap<String, String>,
-        output: Output,
+        output: ProgramOutput,
     ) -> Result<i32, Stopped> {
         let mut child = self.start_program(program, arguments, folder, environment, output)?;
         loop {
@@ -165,7 +165,7 @@ impl Task {
         arguments: &[&str],
         folder: &Path,
         environment: &BTreeMap<String, String>,
-        output: Output,
+        output: ProgramOutput,
     ) -> io::Result<Child> {
         let home = self.job_folder.path().display().to_string();
         let mut whole_environment = environment.clone();

@@ -5,8 +5,9 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use crate::drivers::job_folder::{self, JobFolder, JobState};
-use crate::drivers::{process, supervise};
+use crate::drivers::job_folder::{self, JobFolder, JobState, SavedFiles};
+use crate::drivers::process;
+use crate::drivers::supervise::{self, CancelMode};
 use crate::model::cluster::Cluster;
 use crate::model::documents::{Settings, SettingsSpec};
 use crate::model::job::{FAILED, Job, Verb};
@@ -108,7 +109,7 @@ impl Door<'_> {
         for job in self.store.jobs_of_object(&cluster.name)? {
             let job_folder = JobFolder::for_job(&self.jobs_folder(), &job.id.to_string());
             if matches!(job_folder.read_state(), JobState::Over(_) | JobState::Interrupted) {
-                job_folder.remove_inputs(true);
+                job_folder.remove_inputs(SavedFiles::Remove);
             }
         }
         Ok(())
@@ -137,11 +138,12 @@ impl Door<'_> {
                 // A supervisor that was told to cancel needs at most twice the grace. After that it
                 // is ended by force.
                 let since_cancelled = job_folder.file_age("cancel").unwrap_or_default();
-                supervise::cancel_job(&job_folder, since_cancelled > process::GRACE * 2);
+                let mode = CancelMode::after(since_cancelled, process::GRACE * 2);
+                supervise::cancel_job(&job_folder, mode);
             }
-            JobState::Over(_) | JobState::Interrupted => job_folder.remove_inputs(false),
+            JobState::Over(_) | JobState::Interrupted => job_folder.remove_inputs(SavedFiles::Keep),
             JobState::NotStarted if job_folder.exists() => {
-                supervise::cancel_job(&job_folder, false);
+                supervise::cancel_job(&job_folder, CancelMode::Ask);
             }
             JobState::NotStarted => {}
         }

@@ -98,7 +98,7 @@ impl Verb for Report {
             report = report::parse_report(&read_short_file(path)?).map_err(Refusal::invalid)?;
         }
         if self.media_lost {
-            report.media_disconnected = Some(true);
+            report.media = Some(report::BootMedia::Disconnected);
         }
         report.stage = self.stage.or(report.stage);
         if report == report::AgentReport::default() {

@@ -62,7 +62,7 @@ pub fn insert_image(
     let result = insert_into(service, &drive, url);
     service.set_answer_timeout(ANSWER_TIMEOUT);
     result?;
-    if await_drive(service, &drive.path, false)? {
+    if await_drive(service, &drive.path, DriveContent::Image)? {
         return Ok(());
     }
     Err(format!("{} accepted the image, but has none", shorten(&drive.path)).into())
@@ -138,16 +138,27 @@ fn eject_from(service: &Service, drive: &Drive) -> Result<(), ControllerError> {
         return Ok(());
     }
     check_status(reply, &drive.path)?;
-    if await_drive(service, &drive.path, true)? {
+    if await_drive(service, &drive.path, DriveContent::Empty)? {
         return Ok(());
     }
     Err(format!("{} was told to eject its image, but still has it", shorten(&drive.path)).into())
 }
 
-/// Waits until a drive is empty, or is not. False if that takes too long.
-fn await_drive(service: &Service, path: &str, to_be_empty: bool) -> Result<bool, ControllerError> {
+/// What is in a drive.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum DriveContent {
+    Empty,
+    Image,
+}
+
+/// Waits until a drive has this content. False if that takes too long.
+fn await_drive(
+    service: &Service,
+    path: &str,
+    content: DriveContent,
+) -> Result<bool, ControllerError> {
     for _ in 0..LOOKS {
-        if read_drive(service, path)?.is_empty() == to_be_empty {
+        if read_drive(service, path)?.is_empty() == (content == DriveContent::Empty) {
             return Ok(true);
         }
         sleep(Duration::from_secs(1));

@@ -49,6 +49,13 @@ const RENAMED_FIELDS: [(&str, &str); 11] = [
     ("vendor_id", "vendorID"),
 ];
 
+/// Whether a host can read the image that it was booted from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BootMedia {
+    Connected,
+    Disconnected,
+}
+
 /// What a host posted. A part that is None was not posted, so what is known of it stays.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AgentReport {
@@ -58,8 +65,8 @@ pub struct AgentReport {
     pub peers: Option<Vec<PeerReport>>,
     /// The time on the host's clock, in seconds since 1970.
     pub timestamp: Option<i64>,
-    /// Whether the host cannot read the image that it was booted from.
-    pub media_disconnected: Option<bool>,
+    /// Whether the host can still read the image that it was booted from, if it says so.
+    pub media: Option<BootMedia>,
     /// The stage that its installation has reached.
     pub stage: Option<String>,
 }
@@ -91,9 +98,7 @@ pub fn parse_report(json: &str) -> Result<AgentReport, String> {
         images: take_optional_list(&mut envelope, "images")?,
         peers: take_optional_list(&mut envelope, "peers")?,
         timestamp: take_field::<Option<i64>>(&mut envelope, "timestamp")?.or(inventory_timestamp),
-        media_disconnected: is_media_disconnected(
-            take_field::<Option<String>>(&mut envelope, "media")?.as_deref(),
-        )?,
+        media: read_boot_media(take_field::<Option<String>>(&mut envelope, "media")?.as_deref())?,
         stage: take_field::<Option<String>>(&mut envelope, "stage")?
             .filter(|stage| !stage.is_empty()),
     };
@@ -227,11 +232,11 @@ fn take_optional_list<T: DeserializeOwned>(
     if fields.contains_key(key) { take_list(fields, key).map(Some) } else { Ok(None) }
 }
 
-fn is_media_disconnected(media: Option<&str>) -> Result<Option<bool>, String> {
+fn read_boot_media(media: Option<&str>) -> Result<Option<BootMedia>, String> {
     match media {
         None => Ok(None),
-        Some("connected") => Ok(Some(false)),
-        Some("disconnected") => Ok(Some(true)),
+        Some("connected") => Ok(Some(BootMedia::Connected)),
+        Some("disconnected") => Ok(Some(BootMedia::Disconnected)),
         Some(word) => Err(format!("media: `{word}` is neither connected nor disconnected")),
     }
 }
@@ -402,8 +407,8 @@ mod tests {
                 (bare.inventory.clone(), Some(1_700_000_009))
             );
             assert_eq!(
-                (report.media_disconnected, report.stage.as_deref()),
-                (Some(true), Some("Rebooting"))
+                (report.media, report.stage.as_deref()),
+                (Some(BootMedia::Disconnected), Some("Rebooting"))
             );
             assert_eq!(report.peers.unwrap()[0].latency_ms, Some(0.5));
             assert_eq!(report.ntp_sources.unwrap()[0].source_state, "synced");

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::model::agent::inventory::Inventory;
-use crate::model::agent::report::AgentReport;
+use crate::model::agent::report::{AgentReport, BootMedia};
 use crate::model::agent::{
     Agent, ClusterReference, DAY1_HOST, HostState, INFRA_ENV_LABEL, OWNER, Progress,
 };
@@ -218,7 +218,7 @@ pub fn accept_report(
     if let Some(inventory) = &report.inventory {
         check_inventory_is_accepted(state, agent, inventory)?;
     }
-    let is_disconnected = report.media_disconnected.unwrap_or(false);
+    let is_disconnected = report.media == Some(BootMedia::Disconnected);
     let has_lost_media = is_disconnected && !agent.status.media_disconnected;
     // The event calls the host as it was called before the report.
     let hostname = agent.hostname().to_owned();
@@ -274,7 +274,7 @@ fn check_inventory_is_accepted(
 
 fn record_report(agent: &mut Agent, report: AgentReport, tick: &Tick) {
     agent.status.last_contact_time = Some(tick.now);
-    agent.status.media_disconnected = report.media_disconnected.unwrap_or(false);
+    agent.status.media_disconnected = report.media == Some(BootMedia::Disconnected);
     if let Some(mut inventory) = report.inventory {
         inventory.report_time = Some(tick.now);
         agent.status.found = false;
