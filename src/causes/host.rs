@@ -2,8 +2,9 @@
 
 use super::chain::Chain;
 use super::evidence::Evidence;
+use crate::model::annotations::{HOLD, PIN};
 use crate::model::host::{
-    BareMetalHost, CertificateTrust, ErrorReason, HOLD, HostPower, PIN, REGISTRATION_ERROR,
+    BareMetalHost, CertificateTrust, ErrorReason, HostPower, REGISTRATION_ERROR,
 };
 use crate::model::job::Job;
 use crate::plan::leases::command_to_free_host;

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::chain::Chain;
 use super::evidence::Evidence;
+use crate::model::annotations::REFRESH;
 use crate::model::event_reason::EventReason;
-use crate::model::pool::{ClusterPool, REFRESH};
+use crate::model::pool::ClusterPool;
 use crate::model::time::Span;
 use crate::plan::{BROKEN_CLUSTER, STALE_CLUSTER};
 

@@ -11,11 +11,11 @@ use serde_json::json;
 
 use crate::drivers::programs;
 use crate::model::agent::INFRA_ENV_LABEL;
-use crate::model::annotations::{DRIVER, POWER};
+use crate::model::annotations::{DRIVER, POWER, WIPE};
 use crate::model::documents::SettingsSpec;
 use crate::model::driver::{Driver, PROGRAM_PREFIX, ProgramNeed, driver_programs};
 use crate::model::host::BareMetalHost;
-use crate::model::host::wipe::{WIPE, wipe_program};
+use crate::model::host::wipe::wipe_program;
 use crate::model::infra_env::InfraEnv;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;

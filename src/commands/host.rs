@@ -8,9 +8,10 @@ pub mod import;
 use clap::{Args, ValueEnum};
 
 use crate::edits;
+use crate::model::annotations::{AS_FOUND, BOOT};
 use crate::model::bmc::BmcAddress;
 use crate::model::event_reason::EventReason;
-use crate::model::host::{AS_FOUND, BOOT, BareMetalHost, HostPower, Image, REBOOT};
+use crate::model::host::{BareMetalHost, HostPower, Image, REBOOT};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;

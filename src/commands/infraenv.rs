@@ -13,7 +13,8 @@ use serde_json::json;
 
 use crate::causes::command_to_make_image;
 use crate::edits::{self, put_object};
-use crate::model::agent::{ClusterReference, OWNER};
+use crate::model::agent::ClusterReference;
+use crate::model::annotations::OWNER;
 use crate::model::event_reason::EventReason;
 use crate::model::hash::sha256;
 use crate::model::infra_env::Token as StoredToken;

@@ -9,8 +9,9 @@ use serde_json::json;
 
 use crate::edits;
 use crate::model::address::{Addr, IpRange};
+use crate::model::annotations::{EXCLUDE, RESERVED};
 use crate::model::event_reason::EventReason;
-use crate::model::ip_pool::{EXCLUDE, IpPool, RESERVED, Tenant};
+use crate::model::ip_pool::{IpPool, Tenant};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::edits::{EditOutcome, put_object};
 use crate::model::agent::{Agent, ClusterReference};
-use crate::model::claim::OWNER;
+use crate::model::annotations::OWNER;
 use crate::model::customization;
 use crate::model::kinds::Kind;
 use crate::model::object::Object;

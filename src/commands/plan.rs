@@ -6,8 +6,9 @@ use clap::Args;
 use serde_json::json;
 
 use crate::causes::describe_shortage;
+use crate::model::annotations::REFRESH;
 use crate::model::kinds::Kind;
-use crate::model::pool::{ClusterPool, RECONCILE_PAUSE, REFRESH};
+use crate::model::pool::{ClusterPool, RECONCILE_PAUSE};
 use crate::model::refusal::Exit;
 use crate::model::state::{Scope, State};
 use crate::output::{self, Answer, DifferenceLine, Name, join_lines};

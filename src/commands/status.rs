@@ -10,10 +10,11 @@ use serde_json::json;
 
 use crate::causes::describe_install_pause;
 use crate::model::agent::Agent;
+use crate::model::annotations::HOLD;
 use crate::model::claim::Claim;
 use crate::model::cluster::{Cluster, Phase};
 use crate::model::condition::{Condition, ConditionType};
-use crate::model::host::{BareMetalHost, HOLD};
+use crate::model::host::BareMetalHost;
 use crate::model::kinds::Kind;
 use crate::model::object::Object;
 use crate::model::pool::{ClusterPool, RECONCILE_PAUSE};

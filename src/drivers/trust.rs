@@ -178,7 +178,7 @@ pub fn explain_refusal(error: &CertificateError, trust: &Trust, fingerprint: &st
             "no known authority has signed its certificate (SHA-256 {fingerprint}); put the \
              authority into ca.crt of its Secret, or pin this certificate with annotation \
              {}={fingerprint}",
-            crate::model::host::PIN
+            crate::model::annotations::PIN
         ),
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             format!("its certificate has expired (SHA-256 {fingerprint})")

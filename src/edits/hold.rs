@@ -4,13 +4,14 @@
 
 use crate::model::address::Addr;
 use crate::model::agent::Agent;
+use crate::model::annotations::{HOLD, OVERLAP, RESERVED};
 use crate::model::claim::Claim;
 use crate::model::cluster::{Cluster, Phase};
 use crate::model::customization::Customization;
 use crate::model::event_reason::EventReason;
-use crate::model::host::{BareMetalHost, DETACHED, HOLD};
+use crate::model::host::{BareMetalHost, DETACHED};
 use crate::model::ip_lease::IpLease;
-use crate::model::ip_pool::{IpPool, IpPoolStatus, OVERLAP, RESERVED};
+use crate::model::ip_pool::{IpPool, IpPoolStatus};
 use crate::model::kinds::Kind;
 use crate::model::lease::{ClusterHolder, Holder, Lease, LeasedResource};
 use crate::model::meta::{Key, Meta};

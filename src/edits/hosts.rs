@@ -1,7 +1,8 @@
 //! Edits hosts. What poolctl has found out about a machine stays when its manifest is applied
 //! again. Never switches a machine on or off: a pass does.
 
-use crate::model::host::{AS_FOUND, BareMetalHost, CIPHER, PIN};
+use crate::model::annotations::{AS_FOUND, CIPHER, PIN};
+use crate::model::host::BareMetalHost;
 use crate::model::tick::Tick;
 
 use super::documents::EditedDocument;

@@ -5,12 +5,13 @@ use std::collections::HashMap;
 
 use crate::model::address::Addr;
 use crate::model::agent::Agent;
+use crate::model::annotations::{HOLD, RESERVED};
 use crate::model::claim::Claim;
 use crate::model::cluster::Cluster;
 use crate::model::customization::Customization;
-use crate::model::host::{BareMetalHost, HOLD};
+use crate::model::host::BareMetalHost;
 use crate::model::ip_lease::IpLease;
-use crate::model::ip_pool::{IpPool, RESERVED};
+use crate::model::ip_pool::IpPool;
 use crate::model::lease::{Holder, Lease, LeasedResource};
 use crate::model::meta::Key;
 use crate::model::state::{AgentId, HostId, State};

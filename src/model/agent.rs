@@ -25,8 +25,6 @@ use super::meta::{Key, Meta, is_zero};
 use super::tick::Tick;
 use super::time::{Span, Time};
 
-pub use super::annotations::OWNER;
-
 /// Label: the name of the Agent's `InfraEnv`, in the Agent's namespace.
 pub const INFRA_ENV_LABEL: &str = "infraenvs.agent-install.openshift.io";
 /// Label: the name of the Agent's `BareMetalHost`, in the Agent's namespace.

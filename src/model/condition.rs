@@ -427,17 +427,3 @@ declared! {
         MissingClusterDeployment = "MissingClusterDeployment",
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::customization::{APPLY_SUCCEEDED, BROKEN_BY_CLOUD, BROKEN_BY_SYNTAX};
-
-    #[test]
-    fn words_of_other_files_are_declared() {
-        assert_eq!(ConditionType::named(APPLY_SUCCEEDED), Some(ConditionType::ApplySucceeded));
-        let broken = [BROKEN_BY_SYNTAX, BROKEN_BY_CLOUD].map(ConditionReason::named);
-        let reasons = [ConditionReason::BrokenBySyntax, ConditionReason::BrokenByCloud];
-        assert_eq!(broken, reasons.map(Some));
-    }
-}

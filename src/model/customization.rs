@@ -5,17 +5,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::condition::Condition;
+use super::condition::{Condition, ConditionReason, ConditionType};
 use super::lease::{ClusterHolder, Holder, Lease, LeasedResource};
 use super::meta::{Key, LocalRef, Meta, is_zero};
 use super::time::Time;
-
-/// The condition that says whether the last cluster with the customization was installed.
-pub const APPLY_SUCCEEDED: &str = "ApplySucceeded";
-/// The reason of that condition if the patches do not apply.
-pub const BROKEN_BY_SYNTAX: &str = "BrokenBySyntax";
-/// The reason of that condition if the cluster was given up.
-pub const BROKEN_BY_CLOUD: &str = "BrokenByCloud";
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -146,13 +139,15 @@ impl Customization {
         Some(Lease::new(LeasedResource::Customization(self.metadata.key()), holder))
     }
 
-    pub fn condition(&self, kind: &str) -> Option<&Condition> {
+    pub fn condition(&self, kind: ConditionType) -> Option<&Condition> {
         super::condition::find_condition(&self.status.conditions, kind)
     }
 
     /// The condition that says why the customization is broken; none if it is not.
     pub fn apply_failure(&self) -> Option<&Condition> {
-        let applied = self.condition(APPLY_SUCCEEDED)?;
-        [BROKEN_BY_SYNTAX, BROKEN_BY_CLOUD].contains(&applied.reason.as_str()).then_some(applied)
+        let applied = self.condition(ConditionType::ApplySucceeded)?;
+        let is_broken = applied.reason == ConditionReason::BrokenBySyntax
+            || applied.reason == ConditionReason::BrokenByCloud;
+        is_broken.then_some(applied)
     }
 }

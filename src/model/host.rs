@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::annotations::read_duration;
+use super::annotations::{HOLD, PIN, SOFT_OFF, read_duration};
 use super::backoff::Backoff;
 use super::bmc::BmcAddress;
 use super::condition::{self, Condition, ConditionType};
@@ -20,8 +20,6 @@ use super::lease::{ClusterHolder, Holder, Lease, LeasedResource};
 use super::meta::{Key, Meta};
 use super::time::{Span, Time};
 use wipe::{Wipe, WipeHold, WipeState};
-
-pub use super::annotations::{AS_FOUND, BOOT, CIPHER, HOLD, PIN, SOFT_OFF};
 
 /// metal3's annotation that asks for a power cycle. Its value is JSON, `{"mode": "hard"}` or
 /// `{"mode": "soft"}`, or nothing.

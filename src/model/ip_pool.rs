@@ -8,12 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::address::{Addr, IpRange, Subnet};
+use super::annotations::{ALLOCATION, EXCLUDE, RESERVED, REUSE_DELAY};
 use super::meta::Meta;
 use super::time::{Span, Time};
-
-pub use super::annotations::{
-    ALLOCATION, EXCLUDE, NODES_FROM, OUT_OF_RANGE, OVERLAP, RESERVED, REUSE_DELAY, VIPS_FROM,
-};
 
 /// Annotation of an IPClaim that asks for one particular address.
 pub const REQUESTED_ADDRESS: &str = "ipAddress";

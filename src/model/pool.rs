@@ -6,16 +6,14 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::annotations::{NODES_FROM, VIPS_FROM, WAKE_NEXT_AFTER};
 use super::condition::{Condition, ConditionType};
 use super::deployment::EnvVar;
 use super::driver::Driver;
 use super::inventory::{InventoryEntry, InventoryStatus};
-use super::ip_pool::{NODES_FROM, VIPS_FROM};
 use super::meta::{Key, LocalRef, Meta, is_zero};
 use super::platform::Platform;
 use super::time::{Span, Time};
-
-pub use super::annotations::{ALLOWED_PATHS, REFRESH, STRICT_PATCHES, WAKE_NEXT_AFTER};
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

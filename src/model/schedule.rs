@@ -14,8 +14,6 @@ use jiff::{Span as Days, Timestamp};
 
 use super::time::{Span, Time};
 
-pub use super::annotations::SCHEDULE;
-
 /// How many days are searched for the next tick. Even 29 February comes within eight years.
 const HORIZON: i32 = 8 * 366;
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::model::cluster::Cluster;
 use crate::model::condition::{Condition, ConditionReason, ConditionType, Shortage};
-use crate::model::customization::{APPLY_SUCCEEDED, Customization};
+use crate::model::customization::Customization;
 use crate::model::deployment::{ClusterDeployment, DeploymentSpec, Provisioning};
 use crate::model::documents::{Secret, SecretValue, StoredValue};
 use crate::model::event_reason::EventReason;
@@ -291,7 +291,7 @@ fn note_broken_customization(
         ConditionReason::BrokenBySyntax,
         message,
     );
-    let before = customization.condition(APPLY_SUCCEEDED);
+    let before = customization.condition(ConditionType::ApplySucceeded);
     if before.is_some_and(|before| before.reason == broken.reason) {
         return;
     }

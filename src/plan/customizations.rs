@@ -164,7 +164,7 @@ fn has_condition(
     status: &str,
     reason: ConditionReason,
 ) -> bool {
-    let condition = customization.condition(kind.as_str());
+    let condition = customization.condition(kind);
     condition.is_some_and(|condition| condition.status == status && condition.reason == reason)
 }
 

@@ -2,13 +2,14 @@
 //! these jobs. A host has one job at a time. While a cluster starts or stops, its hosts are left to
 //! the jobs of the cluster. This module never decides which cluster has a host.
 
+use crate::model::annotations::{AS_FOUND, BOOT, CIPHER};
 use crate::model::condition::{self, Condition, ConditionReason, set_condition_without_probe};
 use crate::model::driver::Driver;
 use crate::model::event_reason::EventReason;
 use crate::model::host::{
-    AS_FOUND, BOOT, BareMetalHost, CIPHER, CredentialsStatus, ErrorReason, HostPower, INSPECT,
-    INSPECTED, Image, POWER_MANAGEMENT_ERROR, POWERED_ON, PROVISIONING_ERROR, REBOOT, REGISTERED,
-    REGISTRATION_ERROR, SecretRef,
+    BareMetalHost, CredentialsStatus, ErrorReason, HostPower, INSPECT, INSPECTED, Image,
+    POWER_MANAGEMENT_ERROR, POWERED_ON, PROVISIONING_ERROR, REBOOT, REGISTERED, REGISTRATION_ERROR,
+    SecretRef,
 };
 use crate::model::job::{CANCELLED, HostReport, Job, JobOutcome, Verb};
 use crate::model::kinds::Kind;

@@ -1,10 +1,11 @@
 //! Applies the schedule of a pool: its size and runningCount follow its cron lines. Each tick of
 //! the schedule acts once, so what is scaled by hand holds until the next tick.
 
+use crate::model::annotations::SCHEDULE;
 use crate::model::event_reason::EventReason;
 use crate::model::kinds::Kind;
 use crate::model::pool::{ClusterPool, ScheduleStatus};
-use crate::model::schedule::{SCHEDULE, Schedule};
+use crate::model::schedule::Schedule;
 use crate::model::state::{PoolId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;

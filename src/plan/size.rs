@@ -4,10 +4,11 @@
 
 use std::collections::HashSet;
 
+use crate::model::annotations::REFRESH;
 use crate::model::cluster::{Cluster, Phase};
 use crate::model::event_reason::EventReason;
 use crate::model::kinds::Kind;
-use crate::model::pool::{ClusterPool, REFRESH};
+use crate::model::pool::ClusterPool;
 use crate::model::state::{Books, ClusterId, PoolId, State};
 use crate::model::tick::Tick;
 

@@ -2,9 +2,10 @@
 //! Nobody gets them before that is done, and one whose disks could not be wiped is held. It starts
 //! no job itself.
 
+use crate::model::annotations::{HOLD, WIPE};
 use crate::model::event_reason::EventReason;
-use crate::model::host::wipe::{NO_WIPE, WIPE, Wipe, WipeHold, WipeState, wipe_program};
-use crate::model::host::{BareMetalHost, HOLD, HostPower};
+use crate::model::host::wipe::{NO_WIPE, Wipe, WipeHold, WipeState, wipe_program};
+use crate::model::host::{BareMetalHost, HostPower};
 use crate::model::job::Verb;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;

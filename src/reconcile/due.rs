@@ -59,7 +59,7 @@ impl Door<'_> {
 
     /// What has to be looked at now. A clock that was moved concerns everything.
     fn find_due_now(&self, filter: DueFilter) -> Result<DueNow, Refusal> {
-        let judged = self.judge_clock(PassExtent::Whole)?;
+        let judged = self.judge_clock(PassExtent::Everything)?;
         if judged.jumped || judged.news.is_some() {
             return Ok(DueNow::Everything);
         }

@@ -4,9 +4,10 @@
 
 use serde_json::{Value, json};
 
+use crate::model::annotations::ALLOWED_PATHS;
 use crate::model::customization::CustomizationSpec;
 use crate::model::documents::SecretValue;
-use crate::model::pool::{ALLOWED_PATHS, ClusterPool, PoolSpec};
+use crate::model::pool::{ClusterPool, PoolSpec};
 use crate::model::state::Template;
 use crate::yaml;
 

@@ -6,8 +6,9 @@ use std::borrow::Cow;
 use json_patch::jsonptr::Pointer;
 use serde_json::{Value, json};
 
+use crate::model::annotations::{ALLOWED_PATHS, STRICT_PATCHES};
 use crate::model::customization::{Patch, PatchOperation};
-use crate::model::pool::{ALLOWED_PATHS, ClusterPool, STRICT_PATCHES, split_pointers};
+use crate::model::pool::{ClusterPool, split_pointers};
 
 use super::redact::is_secret_name;
 

@@ -4,10 +4,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::model::address::{Addr, IpRange, Subnet};
+use crate::model::annotations::{ALLOCATION, OUT_OF_RANGE, OVERLAP};
 use crate::model::ip_lease::{IpAddress, IpClaim};
-use crate::model::ip_pool::{
-    ALLOCATION, AllocationStrategy, IpPool, OUT_OF_RANGE, OVERLAP, REQUESTED_ADDRESS, Range,
-};
+use crate::model::ip_pool::{AllocationStrategy, IpPool, REQUESTED_ADDRESS, Range};
 use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;

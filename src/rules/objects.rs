@@ -3,10 +3,10 @@
 
 use std::collections::HashSet;
 
+use crate::model::annotations::{NODES_FROM, VIPS_FROM};
 use crate::model::claim::Claim;
 use crate::model::cluster::Cluster;
 use crate::model::documents::Settings;
-use crate::model::ip_pool::{NODES_FROM, VIPS_FROM};
 use crate::model::kinds::Kind;
 use crate::model::object::Object;
 use crate::model::pool::ClusterPool;

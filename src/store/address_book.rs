@@ -4,7 +4,8 @@
 use rusqlite::{OptionalExtension, params};
 
 use crate::model::address::{Addr, IpRange};
-use crate::model::ip_pool::{AllocationStrategy, IpPool, OVERLAP};
+use crate::model::annotations::OVERLAP;
+use crate::model::ip_pool::{AllocationStrategy, IpPool};
 use crate::model::state::AddressBook;
 use crate::model::time::Time;
 

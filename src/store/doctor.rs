@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 
-use crate::model::ip_pool::{IpPool, OVERLAP};
+use crate::model::annotations::OVERLAP;
+use crate::model::ip_pool::IpPool;
 use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;
 

@@ -6,7 +6,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Value, json};
 
 use crate::model::address::{Addr, IpRange};
-use crate::model::ip_pool::{IpPool, OVERLAP};
+use crate::model::annotations::OVERLAP;
+use crate::model::ip_pool::IpPool;
 use crate::model::refusal::Refusal;
 use crate::model::time::Time;
 

@@ -5,8 +5,9 @@
 use rusqlite::{Connection, params};
 
 use crate::model::address::{Addr, IpRange};
+use crate::model::annotations::OVERLAP;
 use crate::model::ip_lease::{IpLease, address_name};
-use crate::model::ip_pool::{IpPool, IpPoolStatus, OVERLAP, Tenant};
+use crate::model::ip_pool::{IpPool, IpPoolStatus, Tenant};
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;

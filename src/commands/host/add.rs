@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::edits::{EditOutcome, put_object};
+use crate::model::annotations::{AS_FOUND, PIN};
 use crate::model::documents::{Secret, SecretValue};
-use crate::model::host::{AS_FOUND, BareMetalHost, Bmc, BootMode, HostSpec, PIN, ROLE_ANNOTATION};
+use crate::model::host::{BareMetalHost, Bmc, BootMode, HostSpec, ROLE_ANNOTATION};
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta};
 use crate::model::object::{Object, Resource};

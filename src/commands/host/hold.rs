@@ -4,8 +4,9 @@
 use clap::Args;
 
 use crate::model::agent::Agent;
-use crate::model::host::wipe::{NO_WIPE, WIPE};
-use crate::model::host::{BareMetalHost, HOLD};
+use crate::model::annotations::{HOLD, WIPE};
+use crate::model::host::BareMetalHost;
+use crate::model::host::wipe::NO_WIPE;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use crate::edits::put_object;
 use crate::model::address::{Addr, IpRange, Subnet};
-use crate::model::ip_pool::{ALLOCATION, IpPool, IpPoolSpec, REUSE_DELAY, Range};
+use crate::model::annotations::{ALLOCATION, REUSE_DELAY};
+use crate::model::ip_pool::{IpPool, IpPoolSpec, Range};
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta};
 use crate::model::object::Object;

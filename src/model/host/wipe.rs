@@ -4,12 +4,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::super::annotations::WIPE;
 use super::super::driver::PROGRAM_PREFIX;
 use super::super::infra_env::InfraEnv;
 use super::super::time::Time;
 use super::BareMetalHost;
-
-pub use super::super::annotations::WIPE;
 
 /// The value of the annotation by which nobody wipes a host, whatever its `InfraEnv` says.
 pub const NO_WIPE: &str = "none";

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use crate::model::agent::inventory::Inventory;
 use crate::model::agent::report::{AgentReport, BootMedia};
 use crate::model::agent::{
-    Agent, ClusterReference, DAY1_HOST, HostState, INFRA_ENV_LABEL, OWNER, Progress,
+    Agent, ClusterReference, DAY1_HOST, HostState, INFRA_ENV_LABEL, Progress,
 };
+use crate::model::annotations::OWNER;
 use crate::model::cluster::Cluster;
 use crate::model::event::EventType;
 use crate::model::event_reason::EventReason;

@@ -2,11 +2,11 @@
 //! somebody who boots them. It never decides that a host leaves its cluster.
 
 use crate::model::agent::{Agent, HostState};
+use crate::model::annotations::{BOOT, HOLD, WIPE};
 use crate::model::driver::PROGRAM_PREFIX;
 use crate::model::event::EventType;
 use crate::model::event_reason::EventReason;
-use crate::model::host::wipe::WIPE;
-use crate::model::host::{BOOT, BareMetalHost, HOLD, HostPower, Image, REBOOT};
+use crate::model::host::{BareMetalHost, HostPower, Image, REBOOT};
 use crate::model::infra_env::InfraEnv;
 use crate::model::job::Verb;
 use crate::model::state::{AgentId, State};
