@@ -158,7 +158,8 @@ impl Round {
     fn apply_reason(&self, expected: &str) -> String {
         let (name, _) = expected.split_once(':').unwrap();
         let customization = self.after.customizations.by_key(&key(name));
-        let condition = customization.and_then(|held| held.condition(ConditionType::ApplySucceeded));
+        let condition =
+            customization.and_then(|held| held.condition(ConditionType::ApplySucceeded));
         format!("{name}:{}", condition.map_or("", |condition| &condition.reason))
     }
 
