@@ -186,11 +186,11 @@ impl Verb for Release {
         let index = template.index_of(&host_name);
         let mut claim_keys = Vec::new();
         for claim in find_numbered_claims(&store, &template_key)? {
-            let is_of_host = match &claim.host_name {
+            let is_of_agent = match &claim.host_name {
                 Some(owner) => *owner == host_name,
                 None => Some(claim.number) == index,
             };
-            if is_of_host {
+            if is_of_agent {
                 claim_keys.push(claim.key);
             }
         }

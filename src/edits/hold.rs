@@ -302,7 +302,7 @@ impl Holding<'_> {
         }
         for agent_id in &agent_ids {
             if let Some(cluster) = agent.bound_cluster() {
-                plan::agents::retire_host(state, *agent_id, &cluster.name, tick);
+                plan::agents::retire_agent(state, *agent_id, &cluster.name, tick);
             } else {
                 plan::leases::retire_agent(state, *agent_id);
                 state.agents.update(*agent_id, |retired| {

@@ -75,7 +75,7 @@ impl IpLease {
     }
 
     /// Whether a host has the address in a cluster. The host is given by the name of its Agent.
-    pub fn is_of_host(&self, cluster: &str, agent: &str) -> bool {
+    pub fn is_of_agent(&self, cluster: &str, agent: &str) -> bool {
         self.cluster() == Some(cluster) && self.agent() == Some(agent)
     }
 

@@ -27,14 +27,14 @@ pub mod roles;
 pub mod stages;
 
 pub use binding::{bind_refusal, why_kept_back};
-pub use booting::update_booting_hosts;
+pub use booting::update_booting_agents;
 pub use clusters::find_shortage;
 pub use deadlines::due_instants;
 pub use document::{agent_config_document, nodes_config_document};
 pub use leaving::{release_agents_of_cluster, unbind_refusal};
 pub use machines::why_approved;
-pub use register::{accept_report, check_in_answer, new_agent, register_host};
-pub use returning::retire_host;
+pub use register::{accept_report, check_in_answer, new_agent, register_agent};
+pub use returning::retire_agent;
 
 use crate::model::agent::{Agent, HostState};
 use crate::model::event::{Event, EventType};

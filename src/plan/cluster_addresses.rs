@@ -55,35 +55,35 @@ pub fn choose_cluster_addresses(
 
 /// Chooses an address for each host of a new cluster, from each IPPool that its pool names for
 /// hosts, and adds them to `leases`. The error says why there are not enough.
-pub fn choose_host_addresses(
+pub fn choose_node_addresses(
     state: &State,
     pool: &ClusterPool,
     cluster: &str,
-    hosts: &[String],
+    agent_names: &[String],
     leases: &mut Vec<IpLease>,
     book: &dyn AddressBook,
     tick: &Tick,
 ) -> Result<(), String> {
     let ip_pools = pool.node_address_pools();
-    for host in hosts {
+    for agent in agent_names {
         for ip_pool in &ip_pools {
-            let claim = host_claim_name(cluster, host, &ip_pools, ip_pool);
+            let claim = node_claim_name(cluster, agent, &ip_pools, ip_pool);
             if leases.iter().any(|lease| lease.claim == claim) {
-                return Err(format!("host {host}: claim {claim} already belongs to another host"));
+                return Err(format!("host {agent}: claim {claim} already belongs to another host"));
             }
-            let request = AddressRequest { cluster, agent: Some(host), claim };
+            let request = AddressRequest { cluster, agent: Some(agent), claim };
             let lease = choose_address(state, pool, ip_pool, request, leases, book, tick)
-                .map_err(|problem| format!("IPPool {ip_pool}, host {host}: {problem}"))?;
+                .map_err(|problem| format!("IPPool {ip_pool}, host {agent}: {problem}"))?;
             leases.push(lease);
         }
     }
     Ok(())
 }
 
-/// The name of the claim of a host's address from one of the IPPools: `CLUSTER-HOST`, with
+/// The name of the claim of a host's address from one of the IPPools: `CLUSTER-AGENT`, with
 /// `-IPPOOL` where there are several.
-pub fn host_claim_name(cluster: &str, host: &str, ip_pools: &[&str], ip_pool: &str) -> String {
-    format!("{cluster}-{host}{}", pool_suffix(ip_pools, ip_pool))
+pub fn node_claim_name(cluster: &str, agent: &str, ip_pools: &[&str], ip_pool: &str) -> String {
+    format!("{cluster}-{agent}{}", pool_suffix(ip_pools, ip_pool))
 }
 
 /// What tells the claims of one cluster or host apart where they are for addresses of several

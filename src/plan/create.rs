@@ -211,11 +211,11 @@ fn prepare_parts(
     if let Some(message) = describe_taken_name(state, batch, &rendered) {
         return Err(Obstacle::NameTaken(message));
     }
-    let hosts = agents::pick::pick_hosts(state, pool, &rendered.document, tick)
+    let hosts = agents::pick::pick_agents(state, pool, &rendered.document, tick)
         .map_err(Obstacle::no_hosts)?;
     let picked = hosts.iter().filter_map(|agent_id| state.agents.get(*agent_id));
     let host_names: Vec<String> = picked.map(|agent| agent.metadata.name.clone()).collect();
-    cluster_addresses::choose_host_addresses(
+    cluster_addresses::choose_node_addresses(
         state,
         pool,
         name,
@@ -357,7 +357,7 @@ fn insert_cluster(
     if !hosts.is_empty() {
         let install_config = Key::new(name, format!("{name}-install-config"));
         state.templates.insert(install_config, template);
-        agents::pick::bind_picked_hosts(state, &hosts, &key, tick);
+        agents::pick::bind_picked_agents(state, &hosts, &key, tick);
     }
     if let Some(customization_id) = customization_id {
         write_customization_status(state, customization_id, &batch.key, tick);

@@ -65,13 +65,13 @@ pub fn keep_addresses(state: &mut State, cluster: &Cluster) {
 
 /// Gives back the addresses of a host that has left a cluster and does not run as its node any
 /// more.
-pub fn return_addresses_of_host(state: &mut State, agent: &Agent, cluster: &str) {
+pub fn return_addresses_of_agent(state: &mut State, agent: &Agent, cluster: &str) {
     let Key { namespace, name } = agent.metadata.key();
-    let leases_of_host = state
+    let leases_of_agent = state
         .ip_leases
         .iter()
-        .filter(|(_, lease)| lease.namespace == namespace && lease.is_of_host(cluster, &name));
-    let lease_ids: Vec<IpLeaseId> = leases_of_host.map(|(lease_id, _)| lease_id).collect();
+        .filter(|(_, lease)| lease.namespace == namespace && lease.is_of_agent(cluster, &name));
+    let lease_ids: Vec<IpLeaseId> = leases_of_agent.map(|(lease_id, _)| lease_id).collect();
     for lease_id in lease_ids {
         state.ip_leases.remove(lease_id);
     }

@@ -192,7 +192,7 @@ fn find_shortage(state: &mut State, cluster_id: ClusterId, tick: &Tick) -> Optio
         return shortage;
     }
     let hosts = agents::clusters::agents_of_cluster(state, &cluster);
-    let waiting = agents::joining::claim_host_addresses(state, &cluster, &hosts, tick);
+    let waiting = agents::joining::claim_node_addresses(state, &cluster, &hosts, tick);
     let agents = waiting.iter().filter_map(|agent_id| state.agents.get(*agent_id));
     let names: Vec<&str> = agents.map(Agent::hostname).collect();
     if names.is_empty() {

@@ -35,7 +35,7 @@ mod wiping;
 
 use std::rc::Rc;
 
-pub use cluster_addresses::host_claim_name;
+pub use cluster_addresses::node_claim_name;
 pub use deadline::{deadline, overdue_report};
 pub use due::{due_scopes, next_due_at};
 pub use expire::effective_lifetime;

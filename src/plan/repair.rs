@@ -13,7 +13,7 @@ use crate::model::state::{CustomizationId, State};
 use crate::model::tick::Tick;
 
 use super::customizations::{lease_named_customizations, write_customization_status};
-use super::{host_claim_name, leases, links, record_warning};
+use super::{leases, links, node_claim_name, record_warning};
 
 /// Completes the links between pools, clusters, claims, customizations and addresses. Needs the
 /// whole state: what is not in it does not exist.
@@ -33,12 +33,12 @@ pub fn repair_links(state: &mut State, tick: &Tick) {
 /// Exports of earlier versions do not say for which host of a cluster an address is. It follows
 /// from the hosts that are bound to the cluster and from how their claims are called.
 fn name_agents_of_leases(state: &mut State) {
-    for PoolHost { agent, cluster, pool: pool_key } in hosts_of_pools(state) {
+    for PoolAgent { agent, cluster, pool: pool_key } in agents_of_pools(state) {
         let Some(pool) = state.pools.by_key(&pool_key) else { continue };
         let ip_pools = pool.node_address_pools();
         let mut claims: Vec<String> = Vec::new();
         for ip_pool in &ip_pools {
-            claims.push(host_claim_name(&cluster, &agent, &ip_pools, ip_pool));
+            claims.push(node_claim_name(&cluster, &agent, &ip_pools, ip_pool));
         }
         for claim in claims {
             let key = Key::new(&*pool_key.namespace, claim);
@@ -55,14 +55,14 @@ fn name_agents_of_leases(state: &mut State) {
 }
 
 /// A host that a cluster of a pool has.
-struct PoolHost {
+struct PoolAgent {
     /// The name of its Agent.
     agent: String,
     cluster: String,
     pool: Rc<Key>,
 }
 
-fn hosts_of_pools(state: &State) -> Vec<PoolHost> {
+fn agents_of_pools(state: &State) -> Vec<PoolAgent> {
     let hosts = state.agents.rows().filter_map(|agent| {
         // Claims of this name are those of a cluster's API and ingress.
         if VIPS.contains(&agent.metadata.name.as_str()) {
@@ -70,7 +70,7 @@ fn hosts_of_pools(state: &State) -> Vec<PoolHost> {
         }
         let cluster = agent.bound_cluster()?.name;
         let pool = state.clusters.get(state.find_cluster(&cluster)?)?.pool.clone()?;
-        Some(PoolHost { agent: agent.metadata.name.clone(), cluster, pool })
+        Some(PoolAgent { agent: agent.metadata.name.clone(), cluster, pool })
     });
     hosts.collect()
 }

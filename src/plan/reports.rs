@@ -61,7 +61,7 @@ fn take_interim_report(
     match outcome {
         JobOutcome::Hosts(reports) => hosts::take_reports(state, job, reports, tick),
         JobOutcome::Boots(image) => {
-            agents::update_booting_hosts(state, job, image.as_deref(), tick);
+            agents::update_booting_agents(state, job, image.as_deref(), tick);
         }
         JobOutcome::Saved(installation) => {
             if let Some(cluster_id) = cluster_id {

@@ -230,7 +230,7 @@ impl Door<'_> {
     fn leases_of_agent(&self, cluster: &Cluster, agent: &Agent) -> Result<Vec<IpLease>, Refusal> {
         let Some(pool) = cluster.pool.as_deref() else { return Ok(Vec::new()) };
         let mut leases = self.store.list_leases_of_cluster(&pool.namespace, &cluster.name)?;
-        leases.retain(|lease| lease.is_of_host(&cluster.name, &agent.metadata.name));
+        leases.retain(|lease| lease.is_of_agent(&cluster.name, &agent.metadata.name));
         Ok(leases)
     }
 

@@ -87,7 +87,7 @@ impl<'a> ValidationContext<'a> {
 /// The validations of a host, by category and then in the order of their ids. A free host is
 /// validated as the worker that it could be. Left out is what only a cluster can say of a free
 /// host, and what nobody reports.
-pub fn validate_host(
+pub fn validate_agent(
     agent: &Agent,
     role: Role,
     cluster: Option<&ClusterContext<'_>>,
@@ -194,7 +194,7 @@ mod tests {
 
     /// The validations that are not met, each with its status.
     fn unmet(agent: &Agent, role: Role, cluster: Option<&ClusterContext<'_>>) -> Vec<String> {
-        let by_category = validate_host(agent, role, cluster, NOW);
+        let by_category = validate_agent(agent, role, cluster, NOW);
         let validations = by_category.values().flatten();
         validations
             .filter(|validation| !is_met(validation))
@@ -208,7 +208,7 @@ mod tests {
         cluster: Option<&ClusterContext<'_>>,
         id: &str,
     ) -> String {
-        let by_category = validate_host(agent, role, cluster, NOW);
+        let by_category = validate_agent(agent, role, cluster, NOW);
         let mut validations = by_category.values().flatten();
         validations.find(|validation| validation.id == id).unwrap().message.clone()
     }
@@ -275,7 +275,7 @@ mod tests {
         };
         let twin = good_host();
         let cluster = ClusterContext { needs: &needs, other_agents: &[&twin] };
-        let by_category = validate_host(&good_host(), Role::Worker, Some(&cluster), NOW);
+        let by_category = validate_agent(&good_host(), Role::Worker, Some(&cluster), NOW);
         for id in by_category.values().flatten().map(|validation| validation.id.as_str()) {
             let problem = ignored_problem(&format!("ntp-synced, {id}"));
             assert_eq!(problem.is_none(), is_ignorable(id), "{id}: {problem:?}");
@@ -300,7 +300,7 @@ mod tests {
             message(&host, Role::AutoAssign, Some(&alone), "has-cpu-cores-for-role"),
             "Require at least 8 CPU cores for master role, found only 4"
         );
-        let by_category = validate_host(&good_host(), Role::Master, Some(&alone), NOW);
+        let by_category = validate_agent(&good_host(), Role::Master, Some(&alone), NOW);
         assert!(!by_category.values().flatten().any(blocks_installation));
     }
 

@@ -79,12 +79,12 @@ pub fn load_agents_of_infra_env(
 }
 
 /// Loads the Agents of a machine. It has one in each InfraEnv that it was booted from.
-pub fn load_agents_of_host_id(
+pub fn load_agents_of_machine(
     conn: &Connection,
     state: &mut State,
-    host_id: &str,
+    machine_id: &str,
 ) -> Result<(), Refusal> {
-    load_agents(conn, state, "WHERE host = lower(?1)", [host_id])
+    load_agents(conn, state, "WHERE host = lower(?1)", [machine_id])
 }
 
 /// Loads the Agents of machines that have a MAC address, or another identity that Agents are known
@@ -158,14 +158,14 @@ impl Store {
     }
 
     /// The Agent of a machine in an InfraEnv, if it has registered there.
-    pub fn find_agent_of_host(
+    pub fn find_agent_of_machine(
         &self,
         infra_env: &Key,
-        host_id: &str,
+        machine_id: &str,
     ) -> Result<Option<Key>, Refusal> {
         let sql = "SELECT name FROM agent \
                    WHERE namespace = ?1 AND infra_env = ?2 AND host = lower(?3)";
-        let values = params![infra_env.namespace, infra_env.name, host_id];
+        let values = params![infra_env.namespace, infra_env.name, machine_id];
         let name: Option<String> =
             self.conn().prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()?;
         Ok(name.map(|name| Key::new(&*infra_env.namespace, name)))

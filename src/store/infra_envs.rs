@@ -11,7 +11,7 @@ use crate::model::state::State;
 use crate::model::table::Change;
 use crate::model::time::Time;
 
-use super::agents::{load_agents_of_host_id, load_agents_of_infra_env, load_cluster_with_agents};
+use super::agents::{load_agents_of_infra_env, load_agents_of_machine, load_cluster_with_agents};
 use super::clusters::load_cluster;
 use super::connection::Store;
 use super::documents::{load_document, select_documents, write_document};
@@ -91,17 +91,17 @@ impl StoredDocument for InfraEnv {
 }
 
 impl Store {
-    /// Loads an InfraEnv and the Agent that a host is in it, without its other Agents.
-    pub fn load_infra_env_with_host(
+    /// Loads an InfraEnv and the Agent of a machine in it, without its other Agents.
+    pub fn load_infra_env_with_machine(
         &self,
         state: &mut State,
         infra_env: &Key,
-        host_id: &str,
+        machine_id: &str,
     ) -> Result<(), Refusal> {
         load_infra_env(self.conn(), state, infra_env)?;
         // A machine has an Agent in every InfraEnv it was booted from, and another one may be
         // bound.
-        load_agents_of_host_id(self.conn(), state, host_id)
+        load_agents_of_machine(self.conn(), state, machine_id)
     }
 }
 

@@ -17,7 +17,7 @@ use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
 
 use super::agents::{
-    load_agents_of_host_id, load_agents_of_namespace, load_agents_that_left, load_agents_with_mac,
+    load_agents_of_machine, load_agents_of_namespace, load_agents_that_left, load_agents_with_mac,
     load_cluster_with_agents,
 };
 use super::clusters::load_cluster;
@@ -129,7 +129,7 @@ fn load_around_agents_and_clusters(conn: &Connection, state: &mut State) -> Resu
             .clusters
             .rows()
             .filter(|cluster| {
-                cluster.is_made_of_agents() || has_joining_hosts(state, &cluster.name)
+                cluster.is_made_of_agents() || has_joining_agents(state, &cluster.name)
             })
             .map(|cluster| cluster.name.clone())
             .collect();
@@ -145,7 +145,7 @@ fn load_around_agents_and_clusters(conn: &Connection, state: &mut State) -> Resu
 }
 
 /// Whether a live job adds hosts to a cluster. Its outcome changes the Agents of those hosts.
-fn has_joining_hosts(state: &State, cluster: &str) -> bool {
+fn has_joining_agents(state: &State, cluster: &str) -> bool {
     state.live_job(cluster).is_some_and(|(_, job)| job.verb == Verb::AddNodes)
 }
 
@@ -171,7 +171,7 @@ fn load_around_agent(conn: &Connection, state: &mut State, agent: &Agent) -> Res
     if let Some(key) = agent.host_key() {
         load_host(conn, state, &key)?;
     }
-    load_agents_of_host_id(conn, state, &agent.status.host_id)?;
+    load_agents_of_machine(conn, state, &agent.status.host_id)?;
     for mac in agent.identities() {
         load_agents_with_mac(conn, state, &mac)?;
         load_hosts_with_mac(conn, state, &mac)?;

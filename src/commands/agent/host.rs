@@ -215,9 +215,9 @@ pub fn register_host(
         [NeededObject { kind: Kind::Agent, key: Key::new(&*infra_env_key.namespace, &*host_id) }];
     let door = Door { store, world: &context.world, plans_changes: false };
     let registered = door.change(&scope, &needs, |state, tick| {
-        store.load_infra_env_with_host(state, infra_env_key, &host_id)?;
+        store.load_infra_env_with_machine(state, infra_env_key, &host_id)?;
         store.load_references(&scope, state)?;
-        let agent_key = store.find_agent_of_host(infra_env_key, &host_id)?;
+        let agent_key = store.find_agent_of_machine(infra_env_key, &host_id)?;
         let mut known_agent = agent_key.and_then(|key| state.agents.find(&key));
         if let Some(agent_id) = known_agent
             && state.agents.get(agent_id).is_some_and(|agent| agent.status.found)
@@ -234,7 +234,7 @@ pub fn register_host(
             Some(agent_id) => agent_id,
             None => add_agent(store, state, infra_env_key, &host_id, tick)?,
         };
-        agents::register_host(state, agent_id, tick).map_err(Refusal::conflict)?;
+        agents::register_agent(state, agent_id, tick).map_err(Refusal::conflict)?;
         state.agents.update(agent_id, |agent| agent.secret = Some(hash_secret(&secret)));
         let agent = state.agents.get(agent_id);
         Ok(agent.map(|agent| agent.metadata.name.clone()).unwrap_or_default())
@@ -259,7 +259,7 @@ fn record_refused_host(
     }
     let message = format!("Host {host_id}: not registered: {}", refusal.what);
     door.change(&Scope::Pools(Vec::new()), &[], |state, tick| {
-        door.store.load_infra_env_with_host(state, infra_env_key, host_id)?;
+        door.store.load_infra_env_with_machine(state, infra_env_key, host_id)?;
         if state.infra_envs.find(infra_env_key).is_none()
             || is_recorded_enough(door.store, infra_env_key, &message, tick)?
         {
@@ -267,7 +267,7 @@ fn record_refused_host(
         }
         let mut agent = None;
         if refusal.exit != Exit::Denied {
-            let agent_key = door.store.find_agent_of_host(infra_env_key, host_id)?;
+            let agent_key = door.store.find_agent_of_machine(infra_env_key, host_id)?;
             agent = agent_key.and_then(|key| state.agents.by_key(&key));
         }
         let event = match agent {

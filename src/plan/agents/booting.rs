@@ -11,8 +11,8 @@ use super::{INSTALLATION_IN_PROGRESS, enter_state};
 
 /// Updates the hosts of a job that has reported the image from which they are to be booted, or none
 /// once they have been booted.
-pub fn update_booting_hosts(state: &mut State, job: &Job, image: Option<&str>, tick: &Tick) {
-    for BootingHost { agent_id, host_state, is_driven } in find_hosts_to_boot(state, job) {
+pub fn update_booting_agents(state: &mut State, job: &Job, image: Option<&str>, tick: &Tick) {
+    for BootingAgent { agent_id, host_state, is_driven } in find_agents_to_boot(state, job) {
         match (host_state, image) {
             (HostState::PreparingForInstallation, Some(_)) if is_driven => {
                 enter_state(state, agent_id, HostState::Installing, INSTALLATION_IN_PROGRESS, tick);
@@ -46,7 +46,7 @@ pub fn update_booting_hosts(state: &mut State, job: &Job, image: Option<&str>, t
 }
 
 /// A host of a job's cluster that has not reported a stage yet.
-struct BootingHost {
+struct BootingAgent {
     agent_id: AgentId,
     host_state: HostState,
     /// Whether the job boots it by its controller, and not a person.
@@ -54,13 +54,13 @@ struct BootingHost {
 }
 
 /// The hosts of a job's cluster that have not reported a stage yet. One that has was booted before.
-fn find_hosts_to_boot(state: &State, job: &Job) -> Vec<BootingHost> {
+fn find_agents_to_boot(state: &State, job: &Job) -> Vec<BootingAgent> {
     let mut hosts = Vec::new();
     for (agent_id, agent) in state.agents.iter() {
         let is_of_cluster = agent.bound_cluster().is_some_and(|cluster| cluster.name == job.object);
         if is_of_cluster && agent.status.progress.current_stage.is_empty() {
             let is_driven = is_driven(agent, job);
-            hosts.push(BootingHost { agent_id, host_state: agent.state(), is_driven });
+            hosts.push(BootingAgent { agent_id, host_state: agent.state(), is_driven });
         }
     }
     hosts

@@ -11,7 +11,7 @@ use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 use crate::rules::validations::{
-    ClusterContext, GATES_UNBOUND, blocks_installation, is_met, validate_host,
+    ClusterContext, GATES_UNBOUND, blocks_installation, is_met, validate_agent,
 };
 
 use super::clusters::{agents_of_cluster, needs_of_cluster};
@@ -75,7 +75,7 @@ fn run_checks(
 ) -> BTreeMap<String, Vec<Validation>> {
     let cluster =
         agent.bound_cluster().and_then(|key| state.clusters.get(state.find_cluster(&key.name)?));
-    let Some(cluster) = cluster else { return validate_host(agent, Role::Worker, None, now) };
+    let Some(cluster) = cluster else { return validate_agent(agent, Role::Worker, None, now) };
     let needs = needs_of_cluster(state, cluster);
     let other_agents: Vec<&Agent> = agents_of_cluster(state, cluster)
         .into_iter()
@@ -83,7 +83,7 @@ fn run_checks(
         .filter_map(|other_id| state.agents.get(other_id))
         .collect();
     let role = role_to_check(agent, &needs);
-    validate_host(
+    validate_agent(
         agent,
         role,
         Some(&ClusterContext { needs: &needs, other_agents: &other_agents }),

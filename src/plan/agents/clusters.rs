@@ -197,7 +197,7 @@ fn assign_roles_of_cluster(
 ) {
     let agents: Vec<&Agent> =
         agent_ids.iter().filter_map(|agent_id| state.agents.get(*agent_id)).collect();
-    let assigned_roles = roles::assign(&agents, needs);
+    let assigned_roles = roles::assign_roles(&agents, needs);
     let masters = agents.iter().zip(&assigned_roles).filter(|(_, role)| **role == Role::Master);
     let first_master = masters
         .map(|(agent, _)| *agent)

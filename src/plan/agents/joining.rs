@@ -17,7 +17,7 @@ use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 use crate::plan::cluster_addresses::AddressRequest;
 use crate::plan::cluster_jobs::{JobPlan, start_planned_job};
-use crate::plan::{cluster_addresses, cluster_hosts, host_claim_name, leases, record_event};
+use crate::plan::{cluster_addresses, cluster_hosts, leases, node_claim_name, record_event};
 
 use super::clusters::{self, agents_of_cluster};
 use super::{INSTALLATION_IN_PROGRESS, READY_TO_INSTALL, conditions, enter_state};
@@ -85,7 +85,7 @@ fn begin_join(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
         return;
     }
     let cluster = cluster.clone();
-    let waiting_ids = claim_host_addresses(state, &cluster, &agent_ids, tick);
+    let waiting_ids = claim_node_addresses(state, &cluster, &agent_ids, tick);
     agent_ids.retain(|agent_id| !waiting_ids.contains(agent_id));
     let driven_hosts = find_driven_hosts(state, &cluster, &agent_ids);
     if agent_ids.is_empty() || cluster_hosts::are_hosts_busy(state, &driven_hosts) {
@@ -174,7 +174,7 @@ pub fn join_retries(state: &State) -> Vec<Time> {
 
 /// Claims the addresses that the pool of a cluster gives to hosts, for some hosts of the cluster.
 /// Returns the hosts that have not got all of theirs yet.
-pub fn claim_host_addresses(
+pub fn claim_node_addresses(
     state: &mut State,
     cluster: &Cluster,
     agent_ids: &[AgentId],
@@ -194,7 +194,7 @@ pub fn claim_host_addresses(
             let lease = find_lease(state, &pool, ip_pool, &cluster.name, &agent_name);
             let has_address = lease.is_some_and(|lease| lease.address.is_some());
             if lease.is_none() {
-                let claim = host_claim_name(&cluster.name, &agent_name, &ip_pools, ip_pool);
+                let claim = node_claim_name(&cluster.name, &agent_name, &ip_pools, ip_pool);
                 let agent = Some(agent_name.as_str());
                 let request = AddressRequest { cluster: &cluster.name, agent, claim };
                 claim_or_adopt_address(state, &pool, ip_pool, request, tick);
@@ -218,7 +218,7 @@ fn find_lease<'a>(
     state.ip_leases.rows().find(|lease| {
         lease.namespace == pool.metadata.namespace
             && lease.pool == ip_pool
-            && lease.is_of_host(cluster, agent)
+            && lease.is_of_agent(cluster, agent)
     })
 }
 

@@ -73,7 +73,7 @@ pub fn leave_cluster(state: &mut State, agent_id: AgentId, tick: &Tick) {
     });
     // A host that is still wanted in the cluster keeps its addresses until it is bound again.
     if !was_used && agent.requested_cluster().as_ref() != Some(&cluster) {
-        leases::return_addresses_of_host(state, &agent, &cluster.name);
+        leases::return_addresses_of_agent(state, &agent, &cluster.name);
     }
     returning::begin_return(state, agent_id, &agent, was_used, tick);
 }
@@ -103,7 +103,7 @@ pub fn release_agents_of_cluster(state: &mut State, cluster_id: ClusterId, tick:
             returning::release_machine(state, &agent, None, tick);
             state.agents.remove(agent_id);
         } else if cluster.preserve && cluster.started_at.is_some() {
-            returning::retire_host(state, agent_id, &cluster.name, tick);
+            returning::retire_agent(state, agent_id, &cluster.name, tick);
         } else {
             leave_cluster(state, agent_id, tick);
         }
@@ -140,7 +140,7 @@ pub fn remove_deleted_agent(state: &mut State, agent_id: AgentId, tick: &Tick) {
         returning::release_machine(state, &agent, None, tick);
     }
     if let Some(cluster) = agent.bound_cluster() {
-        leases::return_addresses_of_host(state, &agent, &cluster.name);
+        leases::return_addresses_of_agent(state, &agent, &cluster.name);
     }
     let message = format!("Host {}: deregistered", agent.hostname());
     record_agent_event(
@@ -157,7 +157,7 @@ pub fn remove_deleted_agent(state: &mut State, agent_id: AgentId, tick: &Tick) {
     if let Some(deprovision_info) = &agent.status.deprovision_info {
         let namespace = &agent.metadata.namespace;
         let cluster = &deprovision_info.cluster_name;
-        leases::return_addresses_of_host(state, &agent, cluster);
+        leases::return_addresses_of_agent(state, &agent, cluster);
         leases::return_addresses_of_gone_cluster(state, namespace, cluster);
     }
 }

@@ -12,7 +12,7 @@ use crate::model::pool::ClusterPool;
 use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 use crate::rules::validations::{
-    ClusterContext, blocks_installation, ignored_validations, missing_requirements, validate_host,
+    ClusterContext, blocks_installation, ignored_validations, missing_requirements, validate_agent,
 };
 
 use super::clusters::{architecture_of_install_config, needs_of_install_config};
@@ -23,7 +23,7 @@ const MAX_NAMED: usize = 3;
 
 /// The Agents that a new cluster gets, masters first; none for a pool that asks for none. `base` is
 /// the install-config of the cluster. The error says what is short and why other hosts do not do.
-pub fn pick_hosts(
+pub fn pick_agents(
     state: &State,
     pool: &ClusterPool,
     base: &Value,
@@ -135,7 +135,7 @@ struct RoleShortage {
     role: Role,
     needed: u64,
     picked: u64,
-    /// Of each host that was not good enough: its name, and why.
+    /// The name of each host that was not good enough, and why: `NAME: REASON`.
     problems: Vec<String>,
 }
 
@@ -203,7 +203,7 @@ impl Picker<'_> {
         let inventory = agent.status.inventory.as_ref()?;
         let other_agents: Vec<&Agent> = self.picked.iter().map(|(_, agent)| *agent).collect();
         let context = ClusterContext { needs: self.needs, other_agents: &other_agents };
-        let results = validate_host(agent, role, Some(&context), self.tick.now);
+        let results = validate_agent(agent, role, Some(&context), self.tick.now);
         let failures: Vec<&Validation> = results
             .values()
             .flatten()
@@ -221,8 +221,8 @@ impl Picker<'_> {
 }
 
 /// Binds the hosts that were picked to the cluster that they were picked for.
-pub fn bind_picked_hosts(state: &mut State, hosts: &[AgentId], cluster: &Key, tick: &Tick) {
-    for agent_id in hosts {
+pub fn bind_picked_agents(state: &mut State, agent_ids: &[AgentId], cluster: &Key, tick: &Tick) {
+    for agent_id in agent_ids {
         binding::bind_picked_agent(state, *agent_id, cluster, tick);
     }
 }

@@ -71,7 +71,7 @@ fn update_deprovision_info(state: &mut State, agent_id: AgentId) {
         Some(info) if !is_over => info.message = message,
         deprovision_info => *deprovision_info = None,
     });
-    leases::return_addresses_of_host(state, &agent, &cluster);
+    leases::return_addresses_of_agent(state, &agent, &cluster);
     leases::return_addresses_of_gone_cluster(state, &agent.metadata.namespace, &cluster);
 }
 

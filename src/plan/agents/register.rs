@@ -32,7 +32,7 @@ const CHECK_IN_INTERVAL_IF_DISCONNECTED: u64 = 120;
 
 /// Records that a host has booted the discovery image. The error says why that is not accepted in
 /// the state that the host is in.
-pub fn register_host(state: &mut State, agent_id: AgentId, tick: &Tick) -> Result<(), String> {
+pub fn register_agent(state: &mut State, agent_id: AgentId, tick: &Tick) -> Result<(), String> {
     let Some(agent) = state.agents.get(agent_id).cloned() else { return Ok(()) };
     let (next, info) = state_after_boot(&agent)?;
     state.agents.update(agent_id, |agent| {

@@ -238,7 +238,7 @@ pub fn await_boot_by_hand(state: &mut State, agent_id: AgentId, since: &str, tic
 
 /// Retires a host whose cluster is left running: no cluster gets it until somebody deletes its
 /// Agent.
-pub fn retire_host(state: &mut State, agent_id: AgentId, cluster: &str, tick: &Tick) {
+pub fn retire_agent(state: &mut State, agent_id: AgentId, cluster: &str, tick: &Tick) {
     let Some(agent) = state.agents.get(agent_id) else { return };
     let hostname = agent.hostname();
     let message = format!("Host {hostname}: retired, because it still runs in cluster {cluster}");

@@ -36,10 +36,10 @@ pub fn usage_order(agent: &Agent) -> (Option<Weight>, String, String) {
 /// The role of each host of a cluster, in the order of the hosts. Unless there is only one node or
 /// the hosts join the cluster later, roles are assigned when all hosts that have none have
 /// reported.
-pub fn assign(hosts: &[&Agent], needs: &HostNeeds) -> Vec<Role> {
-    let mut roles: Vec<Role> = hosts.iter().map(|host| host.spec.role).collect();
+pub fn assign_roles(agents: &[&Agent], needs: &HostNeeds) -> Vec<Role> {
+    let mut roles: Vec<Role> = agents.iter().map(|agent| agent.spec.role).collect();
     let is_any_unknown =
-        hosts.iter().any(|host| is_auto_assigned(host) && valid_inventory(host).is_none());
+        agents.iter().any(|agent| is_auto_assigned(agent) && valid_inventory(agent).is_none());
     if is_any_unknown && !needs.day2 && !needs.is_single_node() {
         return roles;
     }
@@ -47,9 +47,9 @@ pub fn assign(hosts: &[&Agent], needs: &HostNeeds) -> Vec<Role> {
     let wanted = if needs.day2 { 0 } else { needs.masters.unwrap_or(DEFAULT_MASTERS) };
     let missing = usize::try_from(wanted).unwrap_or(usize::MAX).saturating_sub(masters.count());
     let mut candidates = Vec::new();
-    for (index, host) in hosts.iter().enumerate() {
-        if is_auto_assigned(host) && can_be_master(host, needs) {
-            candidates.push((usage_order(host), index));
+    for (index, agent) in agents.iter().enumerate() {
+        if is_auto_assigned(agent) && can_be_master(agent, needs) {
+            candidates.push((usage_order(agent), index));
         }
     }
     candidates.sort_unstable();
@@ -145,7 +145,7 @@ mod tests {
     /// The first letters of the roles of all hosts.
     fn roles(hosts: &[Agent], needs: &HostNeeds) -> String {
         let hosts: Vec<&Agent> = hosts.iter().collect();
-        let roles = assign(&hosts, needs);
+        let roles = assign_roles(&hosts, needs);
         roles.iter().filter_map(|role| role.name().chars().next()).collect()
     }
 

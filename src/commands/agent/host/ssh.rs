@@ -227,7 +227,7 @@ fn take_message(
     request: &str,
 ) -> Result<Value, Refusal> {
     let agent_key = store
-        .find_agent_of_host(infra_env_key, &message.host_id)?
+        .find_agent_of_machine(infra_env_key, &message.host_id)?
         .ok_or_else(|| refuse_proof(WRONG_SECRET))?;
     let secret = message.secret.ok_or_else(|| refuse_proof(WRONG_SECRET))?;
     let hash = hash_secret(&secret);
