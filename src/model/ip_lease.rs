@@ -17,7 +17,7 @@ pub const VIPS: [&str; 2] = ["api", "ingress"];
 /// A claim of an address, and the address once it has one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct IpLease {
-    /// Of the claim and of its pool.
+    /// The namespace of the claim and of its pool.
     pub namespace: String,
     /// Name of the IPClaim.
     pub claim: String,

@@ -43,7 +43,8 @@ pub struct JobOrder {
     pub strict_patches: bool,
     /// The annotations of the cluster.
     pub annotations: BTreeMap<String, String>,
-    /// Of a job that asks for health: whether the machines were told to stop, and not to start.
+    /// Whether the machines were told to stop, and not to start. Only a job that asks for health
+    /// looks at it.
     pub stopping: bool,
     /// Seconds after which the job has failed.
     pub limit: u64,
