@@ -34,7 +34,7 @@ pub struct ScheduleLine {
     /// 0 is Sunday.
     weekdays: BTreeSet<i8>,
     /// Whether one of day and weekday is enough, as in cron when neither field begins with `*`.
-    either: bool,
+    is_day_or_weekday_enough: bool,
     text: String,
     pub size: Option<u32>,
     pub running_count: Option<u32>,
@@ -42,7 +42,7 @@ pub struct ScheduleLine {
 
 /// An instant at which a line is due, after it the time that the local clock is meant to show then.
 /// The two differ when the clock skips that time: the second one keeps the order of the lines.
-type Tick = (Time, DateTime);
+type LineTick = (Time, DateTime);
 
 impl FromStr for Schedule {
     type Err = String;
@@ -104,7 +104,7 @@ impl FromStr for ScheduleLine {
             days: DAY.parse(fields[2])?,
             months: MONTH.parse(fields[3])?,
             weekdays,
-            either: !fields[2].starts_with('*') && !fields[4].starts_with('*'),
+            is_day_or_weekday_enough: !fields[2].starts_with('*') && !fields[4].starts_with('*'),
             text: line.into(),
             size,
             running_count,
@@ -175,12 +175,13 @@ impl ScheduleLine {
     fn is_due_on(&self, date: Date) -> bool {
         let by_day = self.days.contains(&date.day());
         let by_weekday = self.weekdays.contains(&date.weekday().to_sunday_zero_offset());
-        let by_date = if self.either { by_day || by_weekday } else { by_day && by_weekday };
+        let by_date =
+            if self.is_day_or_weekday_enough { by_day || by_weekday } else { by_day && by_weekday };
         by_date && self.months.contains(&date.month())
     }
 
     /// All ticks of a day, in no particular order.
-    fn ticks_on(&self, date: Date, zone: &TimeZone) -> Vec<Tick> {
+    fn ticks_on(&self, date: Date, zone: &TimeZone) -> Vec<LineTick> {
         let mut ticks = Vec::new();
         for hour in &self.hours {
             for minute in &self.minutes {
@@ -217,6 +218,17 @@ fn to_time(timestamp: Timestamp) -> Time {
     Time(timestamp.as_microsecond())
 }
 
+/// What the ticks of a time have set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DueCounts {
+    /// When the last line was due.
+    pub last_tick: Time,
+    /// The last size that was set, if any line sets it.
+    pub size: Option<u32>,
+    /// The last runningCount that was set, if any line sets it.
+    pub running_count: Option<u32>,
+}
+
 impl Schedule {
     /// Refuses a line that is never due, such as one for 31 February.
     pub fn check(&self) -> Result<(), String> {
@@ -228,10 +240,10 @@ impl Schedule {
         Ok(())
     }
 
-    /// What was due after `then`, until `now`: the time of the last tick, and the last size and the
-    /// last runningCount that were set. Of two lines that are due at the same time the later counts.
-    pub fn due_since(&self, then: Time, now: Time) -> Option<(Time, Option<u32>, Option<u32>)> {
-        let mut last_ticks: Vec<(Tick, &ScheduleLine)> = Vec::new();
+    /// What was due after `then`, until `now`. Of two lines that are due at the same time the later
+    /// counts.
+    pub fn due_since(&self, then: Time, now: Time) -> Option<DueCounts> {
+        let mut last_ticks: Vec<(LineTick, &ScheduleLine)> = Vec::new();
         for line in &self.lines {
             if let Some(tick) = self.last_tick_since(line, then, now) {
                 last_ticks.push((tick, line));
@@ -242,10 +254,10 @@ impl Schedule {
         let ((last_time, _), _) = *last_ticks.last()?;
         let size = last_ticks.iter().rev().find_map(|(_, line)| line.size);
         let running_count = last_ticks.iter().rev().find_map(|(_, line)| line.running_count);
-        Some((last_time, size, running_count))
+        Some(DueCounts { last_tick: last_time, size, running_count })
     }
 
-    fn last_tick_since(&self, line: &ScheduleLine, then: Time, now: Time) -> Option<Tick> {
+    fn last_tick_since(&self, line: &ScheduleLine, then: Time, now: Time) -> Option<LineTick> {
         // A day more on each side, because local days begin at other times than those of UTC.
         let days = (now.0.saturating_sub(then.0) / Span::hours(24).0).saturating_add(2);
         let days = i32::try_from(days).unwrap_or(HORIZON).min(HORIZON);
@@ -276,7 +288,7 @@ impl Schedule {
         line: &'a ScheduleLine,
         now: Time,
         days: i32,
-    ) -> impl Iterator<Item = Vec<Tick>> + 'a {
+    ) -> impl Iterator<Item = Vec<LineTick>> + 'a {
         let dates = self.local_dates(now, days).filter(|date| line.is_due_on(*date));
         dates.map(|date| line.ticks_on(date, &self.zone))
     }
@@ -346,7 +358,7 @@ mod tests {
         ] {
             let schedule: Schedule = lines.parse().unwrap();
             let never = Time(i64::MIN);
-            let (last_tick, ..) = schedule.due_since(never, at(now)).unwrap();
+            let last_tick = schedule.due_since(never, at(now)).unwrap().last_tick;
             let (next_tick, _) = schedule.next_tick(at(now)).unwrap();
             assert_eq!((last_tick, next_tick), (at(last), at(next)), "{lines} at {now}");
         }
@@ -359,14 +371,16 @@ mod tests {
         let then = at("2026-03-02T05:00:00Z");
         let now = at("2026-03-02T06:05:00Z");
         let last = at("2026-03-02T06:01:00Z");
-        assert_eq!(both.due_since(then, now), Some((last, Some(10), Some(6))));
+        let due = DueCounts { last_tick: last, size: Some(10), running_count: Some(6) };
+        assert_eq!(both.due_since(then, now), Some(due));
         assert_eq!(both.due_since(last, now), None);
         // On the day without 02:30 the later line holds as on any other.
         let morning = "TZ=Europe/Berlin\n0 3 * * * size=5\n30 2 * * * size=1";
         let morning: Schedule = morning.parse().unwrap();
         let then = at("2026-03-29T00:00:00Z");
         let now = at("2026-03-29T01:00:00Z");
-        assert_eq!(morning.due_since(then, now), Some((now, Some(5), None)));
+        let due = DueCounts { last_tick: now, size: Some(5), running_count: None };
+        assert_eq!(morning.due_since(then, now), Some(due));
     }
 
     #[test]

@@ -50,21 +50,19 @@ pub fn apply_schedule(state: &mut State, pool_id: PoolId, tick: &Tick) {
     if tick.clock_jumped {
         return;
     }
-    let Some((time, new_size, new_running_count)) = schedule.due_since(applied.last, tick.now)
-    else {
-        return;
-    };
+    let Some(due) = schedule.due_since(applied.last, tick.now) else { return };
     let key = pool.key();
     let counts_before = (pool.spec.size, pool.spec.running_count);
-    let size = new_size.unwrap_or(pool.spec.size);
-    let running_count = new_running_count.unwrap_or(pool.spec.running_count);
+    let size = due.size.unwrap_or(pool.spec.size);
+    let running_count = due.running_count.unwrap_or(pool.spec.running_count);
     let is_changed = counts_before != (size, running_count);
     state.pools.update(pool_id, |pool| {
-        pool.status.schedule = Some(ScheduleStatus { lines, last: time });
+        pool.status.schedule = Some(ScheduleStatus { lines, last: due.last_tick });
         pool.spec.size = size;
         pool.spec.running_count = running_count;
         pool.metadata.generation += i64::from(is_changed);
     });
-    let message = format!("Scheduled for {time}: size {size}, runningCount {running_count}");
+    let message =
+        format!("Scheduled for {}: size {size}, runningCount {running_count}", due.last_tick);
     record_event(state, tick, Kind::ClusterPool, key, EventReason::Scheduled, message);
 }

@@ -6,7 +6,7 @@ mod networks;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::data_template::metadata::MetaData;
+use crate::model::data_template::metadata::{MetaData, SourceObject};
 use crate::model::data_template::{Metal3DataTemplate, PoolSource, SOURCE_OBJECTS};
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
@@ -92,7 +92,7 @@ fn check_meta_data(data: &MetaData, problems: &mut Vec<String>) {
             check_required_text(&path, &pool.name, problems);
         }
     }
-    for (list, index, name) in data.source_objects() {
+    for SourceObject { list, index, object: name } in data.source_objects() {
         check_object_type(&format!("spec.metaData.{list}[{index}].object"), name, problems);
     }
     for (index, entry) in data.from_labels.iter().enumerate() {

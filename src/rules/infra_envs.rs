@@ -33,6 +33,14 @@ const SSH_KEY_TYPES: [&str; 7] = [
     "sk-ecdsa-sha2-nistp256@openssh.com",
 ];
 
+/// Says what is wrong with a field of the spec that is empty or one of these words.
+fn find_wrong_word(field: &str, value: &str, allowed: &[&str]) -> Option<String> {
+    if value.is_empty() || allowed.contains(&value) {
+        return None;
+    }
+    Some(format!("spec.{field} `{value}` is none of {}", allowed.join(", ")))
+}
+
 /// Every problem of an InfraEnv.
 pub fn check(infra_env: &InfraEnv) -> Vec<String> {
     let spec = &infra_env.spec;
@@ -42,16 +50,9 @@ pub fn check(infra_env: &InfraEnv) -> Vec<String> {
             "spec.pullSecretRef.name is missing; it names a Secret of the same namespace".into(),
         );
     }
-    let words: [(&str, &str, &[&str]); 3] = [
-        ("cpuArchitecture", &spec.cpu_architecture, &ARCHITECTURES),
-        ("imageType", &spec.image_type, &IMAGE_TYPES),
-        ("ipxeScriptType", &spec.ipxe_script_type, &IPXE_SCRIPT_TYPES),
-    ];
-    for (field, value, allowed) in words {
-        if !value.is_empty() && !allowed.contains(&value) {
-            problems.push(format!("spec.{field} `{value}` is none of {}", allowed.join(", ")));
-        }
-    }
+    problems.extend(find_wrong_word("cpuArchitecture", &spec.cpu_architecture, &ARCHITECTURES));
+    problems.extend(find_wrong_word("imageType", &spec.image_type, &IMAGE_TYPES));
+    problems.extend(find_wrong_word("ipxeScriptType", &spec.ipxe_script_type, &IPXE_SCRIPT_TYPES));
     problems.extend(annotations::check(Kind::InfraEnv, &infra_env.metadata.annotations).err());
     problems.extend(spec.cluster_ref.iter().flat_map(check_cluster_reference));
     problems.extend(spec.proxy.iter().flat_map(check_proxy));

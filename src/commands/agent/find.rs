@@ -226,7 +226,7 @@ impl Verb for Match {
         }
         let (mut fitting, unfit): (Vec<Candidate>, Vec<Candidate>) =
             candidates.into_iter().partition(|candidate| candidate.why.is_empty());
-        fitting.sort_by_cached_key(|candidate| agents::roles::usage_order(&candidate.agent));
+        fitting.sort_by_cached_key(|candidate| agents::roles::usage_rank(&candidate.agent));
         for candidate in fitting.iter_mut().take(self.count.max(1)) {
             candidate.picked = true;
         }

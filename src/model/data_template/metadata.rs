@@ -197,21 +197,31 @@ impl MetaData {
         lists
     }
 
-    /// Every object that a value is read from: the field of the list that says so, the index of the
-    /// entry in it, and the object.
-    pub fn source_objects(&self) -> Vec<(&'static str, usize, &str)> {
-        let mut objects: Vec<(&'static str, usize, &str)> = Vec::new();
+    /// Every object that a value is read from, by list.
+    pub fn source_objects(&self) -> Vec<SourceObject<'_>> {
+        let mut objects = Vec::new();
         for (index, entry) in self.object_names.iter().enumerate() {
-            objects.push(("objectNames", index, &entry.object));
+            objects.push(SourceObject { list: "objectNames", index, object: &entry.object });
         }
         for (index, entry) in self.from_labels.iter().enumerate() {
-            objects.push(("fromLabels", index, &entry.object));
+            objects.push(SourceObject { list: "fromLabels", index, object: &entry.object });
         }
         for (index, entry) in self.from_annotations.iter().enumerate() {
-            objects.push(("fromAnnotations", index, &entry.object));
+            objects.push(SourceObject { list: "fromAnnotations", index, object: &entry.object });
         }
         objects
     }
+}
+
+/// An object that an entry reads its value from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SourceObject<'a> {
+    /// The field of the list that has the entry.
+    pub list: &'static str,
+    /// The index of the entry in it.
+    pub index: usize,
+    /// The word for the object: machine, metal3machine or baremetalhost.
+    pub object: &'a str,
 }
 
 /// An entry of one of the lists, which sets a key.

@@ -14,9 +14,16 @@ use crate::model::time::Time;
 
 use super::record_agent_event;
 
-/// Whether an Agent is bound, whether it is approved and heard of, and when it registered; of
-/// Agents that have these in common, the first by name counts.
-type Rank = (bool, bool, Option<Time>, Reverse<Option<Key>>);
+/// How good an Agent is, among those that are one machine: the greatest counts.
+#[derive(Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    is_bound: bool,
+    /// Whether it is approved and heard of.
+    is_trusted: bool,
+    registered_at: Option<Time>,
+    /// Of Agents that have all this in common, the first by name counts.
+    key: Reverse<Option<Key>>,
+}
 
 /// Writes into each Agent whose duplicate it is, and records it when that changes. Of several
 /// Agents that are one machine, one counts: that which is bound, else one that somebody has
@@ -72,7 +79,12 @@ fn rank(state: &State, agent_id: AgentId, now: Time) -> Rank {
     // A machine can claim to be another one, so it does not replace an approved Agent that is
     // there.
     let is_trusted = agent.spec.approved && !agent.is_silent(now);
-    (is_bound, is_trusted, agent.status.registered_at, Reverse(Some(agent.key())))
+    Rank {
+        is_bound,
+        is_trusted,
+        registered_at: agent.status.registered_at,
+        key: Reverse(Some(agent.key())),
+    }
 }
 
 fn set_duplicate_of(state: &mut State, agent_id: AgentId, original: String, tick: &Tick) {

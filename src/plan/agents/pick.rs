@@ -69,7 +69,7 @@ fn list_agents<'a>(
     }
     // Hosts that can have one role only come first, so that the others are left for either role.
     free.sort_by_cached_key(|(_, agent)| {
-        (agent.spec.role == Role::AutoAssign, roles::usage_order(agent))
+        (agent.spec.role == Role::AutoAssign, roles::usage_rank(agent))
     });
     (free, taken)
 }

@@ -13,24 +13,44 @@ use crate::rules::validations::{eligible_disks, missing_requirements};
 const DEFAULT_MASTERS: u64 = 3;
 const GIB: i128 = 1 << 30;
 
-/// Whether a machine has accelerators, and its weight. Machines are used up in this order: those
-/// with accelerators last, and weak ones first.
-pub type Weight = (bool, i128);
+/// How much a machine is worth. Machines are used up in the order of their weights: those with
+/// accelerators last, and weak ones first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Weight {
+    has_accelerators: bool,
+    /// Thousandths of a core more than the least that a master needs.
+    strength: i128,
+}
+
+/// The place of a host in the order in which machines are used up: by weight, then by name. Hosts
+/// without an inventory come first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UsageRank {
+    weight: Option<Weight>,
+    hostname: String,
+    name: String,
+}
 
 /// The weight of a machine. A core counts as much as 10 GiB of memory, or 250 GiB of disks; the
 /// least that a master needs counts as nothing.
-fn weight(inventory: &Inventory) -> Weight {
+fn weigh(inventory: &Inventory) -> Weight {
     let disks = eligible_disks(inventory, None).into_iter();
     let disk_bytes: i128 = disks.map(|disk| i128::from(disk.size_bytes)).sum();
     let cores = (i128::from(inventory.cpu.count) - 4) * 1000;
     let memory = i128::from(inventory.memory.physical_bytes) * 100 / GIB - 1600;
-    (!inventory.gpus.is_empty(), cores + memory + disk_bytes * 4 / GIB - 400)
+    Weight {
+        has_accelerators: !inventory.gpus.is_empty(),
+        strength: cores + memory + disk_bytes * 4 / GIB - 400,
+    }
 }
 
-/// Where a host stands in the order in which machines are used up: by weight, then by name.
-pub fn usage_order(agent: &Agent) -> (Option<Weight>, String, String) {
-    let weight = valid_inventory(agent).map(weight);
-    (weight, agent.hostname().to_owned(), agent.metadata.name.clone())
+/// Where a host stands in the order in which machines are used up.
+pub fn usage_rank(agent: &Agent) -> UsageRank {
+    UsageRank {
+        weight: valid_inventory(agent).map(weigh),
+        hostname: agent.hostname().to_owned(),
+        name: agent.metadata.name.clone(),
+    }
 }
 
 /// The role of each host of a cluster, in the order of the hosts. Unless there is only one node or
@@ -49,7 +69,7 @@ pub fn assign_roles(agents: &[&Agent], needs: &HostNeeds) -> Vec<Role> {
     let mut candidates = Vec::new();
     for (index, agent) in agents.iter().enumerate() {
         if is_auto_assigned(agent) && can_be_master(agent, needs) {
-            candidates.push((usage_order(agent), index));
+            candidates.push((usage_rank(agent), index));
         }
     }
     candidates.sort_unstable();
@@ -96,16 +116,33 @@ pub fn installation_disk(agent: &Agent, node: NodeRole) -> Option<String> {
     } else if let Some(disk) = disks.iter().find(|disk| disk.id == *previous_id) {
         Some(*disk)
     } else {
-        disks.into_iter().min_by(|first, second| preference(first).cmp(&preference(second)))
+        disks.into_iter().min_by(|first, second| rank_disk(first).cmp(&rank_disk(second)))
     };
     disk.map(|disk| disk.id.clone())
 }
 
-/// The order of disks, the best first: bootable, not NVMe, HDD before SSD, small, and by its place.
-fn preference(disk: &Disk) -> (bool, bool, &str, u64, Vec<u64>, &str) {
-    let is_nvme = disk.name.starts_with("nvme") || disk.drive_type.eq_ignore_ascii_case("nvme");
-    let place = disk.hctl.split(':').filter_map(|part| part.parse().ok()).collect();
-    (!disk.bootable, is_nvme, &disk.drive_type, disk.size_bytes, place, &disk.id)
+/// The place of a disk in the order in which disks are chosen: the least is the best.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct DiskRank<'a> {
+    is_not_bootable: bool,
+    is_nvme: bool,
+    /// HDD sorts before SSD.
+    drive_type: &'a str,
+    size_bytes: u64,
+    /// Host, channel, target and LUN of a SCSI disk.
+    place: Vec<u64>,
+    id: &'a str,
+}
+
+fn rank_disk(disk: &Disk) -> DiskRank<'_> {
+    DiskRank {
+        is_not_bootable: !disk.bootable,
+        is_nvme: disk.name.starts_with("nvme") || disk.drive_type.eq_ignore_ascii_case("nvme"),
+        drive_type: &disk.drive_type,
+        size_bytes: disk.size_bytes,
+        place: disk.hctl.split(':').filter_map(|part| part.parse().ok()).collect(),
+        id: &disk.id,
+    }
 }
 
 #[cfg(test)]
@@ -176,8 +213,9 @@ mod tests {
         let small = machine(4, 16);
         let big = machine(8, 16);
         let with_gpu = Inventory { gpus: vec![Gpu::default()], ..machine(2, 8) };
-        assert!(weight(&small) < weight(&big) && weight(&big) < weight(&with_gpu));
-        assert_eq!(weight(&Inventory::default()), (false, -6000));
+        assert!(weigh(&small) < weigh(&big) && weigh(&big) < weigh(&with_gpu));
+        let nothing = Weight { has_accelerators: false, strength: -6000 };
+        assert_eq!(weigh(&Inventory::default()), nothing);
     }
 
     fn worker_disk(agent: &Agent) -> Option<String> {

@@ -159,6 +159,14 @@ fn find_clock_problem(seconds_ahead: i64) -> Option<&'static str> {
     (seconds_ahead < -MAX_SECONDS_BEHIND).then_some(SLOW)
 }
 
+/// A network that a host has an address in. Networks sort by family, then by their first address.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct HostNetwork {
+    is_v4: bool,
+    range: IpRange,
+    prefix_length: u8,
+}
+
 /// Finds two networks of which one is part of the other. The same network twice does not count, nor
 /// do networks of a single address.
 fn find_overlapping_subnets(inventory: &Inventory) -> Option<String> {
@@ -166,19 +174,24 @@ fn find_overlapping_subnets(inventory: &Inventory) -> Option<String> {
     let subnets = written.filter_map(|address| address.parse::<Subnet>().ok());
     // An agent may send very many. Once they are sorted, a network that overlaps any other one also
     // overlaps its neighbour.
-    let mut ranges: Vec<(bool, IpRange, u8)> = subnets
+    let mut networks: Vec<HostNetwork> = subnets
         .filter(|subnet| !subnet.is_single())
-        .map(|subnet| (subnet.written_address().is_v4(), subnet.to_range(), subnet.prefix_length()))
+        .map(|subnet| HostNetwork {
+            is_v4: subnet.written_address().is_v4(),
+            range: subnet.to_range(),
+            prefix_length: subnet.prefix_length(),
+        })
         .collect();
-    ranges.sort_unstable();
-    ranges.dedup();
-    for (first, second) in ranges.iter().zip(ranges.iter().skip(1)) {
-        let (_, range, length) = first;
-        let (_, next_range, next_length) = second;
-        if range.overlaps(*next_range) {
+    networks.sort_unstable();
+    networks.dedup();
+    for (network, next_network) in networks.iter().zip(networks.iter().skip(1)) {
+        if network.range.overlaps(next_network.range) {
             return Some(format!(
-                "Address networks are overlapping: {}/{length}, {}/{next_length}",
-                range.start, next_range.start
+                "Address networks are overlapping: {}/{}, {}/{}",
+                network.range.start,
+                network.prefix_length,
+                next_network.range.start,
+                next_network.prefix_length
             ));
         }
     }
