@@ -14,7 +14,8 @@ use serde_json::Value;
 
 use self::metadata::MetaData;
 use self::network::NetworkData;
-pub use self::pools::{AnyNetwork, NetworkList, PoolSource};
+pub use self::network::{AnyNetwork, NetworkList};
+pub use self::pools::PoolSource;
 use super::meta::{Key, Meta, is_zero};
 use super::time::Time;
 

@@ -3,11 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Metal3DataTemplate;
-use super::network::{
-    Bond, DynamicNetwork, Ethernet, Gateway, Link, Links, Networks, ObjectAnnotation, PoolRef,
-    Route, Services, StaticNetwork, Vlan,
-};
-use crate::model::address::IpFamily;
+use super::network::{Gateway, ObjectAnnotation, PoolRef, Services, StaticNetwork};
 
 const KIND: &str = "IPPool";
 const GROUP: &str = "ipam.metal3.io";
@@ -90,115 +86,6 @@ impl Services {
     /// The pool whose DNS servers are added.
     pub fn source(&self) -> Option<PoolSource<'_>> {
         PoolSource::from_ip_pool_name(&self.dns_from_ip_pool)
-    }
-}
-
-impl Links {
-    /// Every link with its index in its own list: bonds, ethernets, then vlans.
-    pub fn list_links(&self) -> Vec<(usize, Link<'_>)> {
-        let bonds = self.bonds.iter().map(Bond::link).enumerate();
-        let ethernets = self.ethernets.iter().map(Ethernet::link).enumerate();
-        let vlans = self.vlans.iter().map(Vlan::link).enumerate();
-        bonds.chain(ethernets).chain(vlans).collect()
-    }
-}
-
-/// A field of `networks`: how the machines of a network get their addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum NetworkList {
-    Ipv4,
-    Ipv6,
-    Ipv4Dhcp,
-    Ipv6Dhcp,
-    Ipv6Slaac,
-}
-
-impl NetworkList {
-    /// The name of the field.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ipv4 => "ipv4",
-            Self::Ipv6 => "ipv6",
-            Self::Ipv4Dhcp => "ipv4DHCP",
-            Self::Ipv6Dhcp => "ipv6DHCP",
-            Self::Ipv6Slaac => "ipv6SLAAC",
-        }
-    }
-
-    pub fn family(self) -> IpFamily {
-        match self {
-            Self::Ipv4 | Self::Ipv4Dhcp => IpFamily::V4,
-            Self::Ipv6 | Self::Ipv6Dhcp | Self::Ipv6Slaac => IpFamily::V6,
-        }
-    }
-}
-
-/// What networks of every type have.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AnyNetwork<'a> {
-    /// The field of `networks` that has it.
-    pub list: NetworkList,
-    /// Its index in that list.
-    pub index: usize,
-    pub id: &'a str,
-    /// The id of the link that it is on.
-    pub link: &'a str,
-    pub routes: &'a [Route],
-    /// The network as it is written, if its address is leased from a pool.
-    pub leased: Option<&'a StaticNetwork>,
-}
-
-impl AnyNetwork<'_> {
-    pub fn family(&self) -> IpFamily {
-        self.list.family()
-    }
-}
-
-impl StaticNetwork {
-    fn in_list(&self, list: NetworkList, index: usize) -> AnyNetwork<'_> {
-        AnyNetwork {
-            list,
-            index,
-            id: &self.id,
-            link: &self.link,
-            routes: &self.routes,
-            leased: Some(self),
-        }
-    }
-}
-
-impl DynamicNetwork {
-    fn in_list(&self, list: NetworkList, index: usize) -> AnyNetwork<'_> {
-        AnyNetwork {
-            list,
-            index,
-            id: &self.id,
-            link: &self.link,
-            routes: &self.routes,
-            leased: None,
-        }
-    }
-}
-
-impl Networks {
-    /// Every network: ipv4, ipv6, ipv4DHCP, ipv6DHCP, then ipv6SLAAC.
-    pub fn list_networks(&self) -> Vec<AnyNetwork<'_>> {
-        let mut networks = Vec::new();
-        for (list, static_networks) in
-            [(NetworkList::Ipv4, &self.ipv4), (NetworkList::Ipv6, &self.ipv6)]
-        {
-            let listed = static_networks.iter().enumerate();
-            networks.extend(listed.map(|(index, network)| network.in_list(list, index)));
-        }
-        for (list, dynamic_networks) in [
-            (NetworkList::Ipv4Dhcp, &self.ipv4_dhcp),
-            (NetworkList::Ipv6Dhcp, &self.ipv6_dhcp),
-            (NetworkList::Ipv6Slaac, &self.ipv6_slaac),
-        ] {
-            let listed = dynamic_networks.iter().enumerate();
-            networks.extend(listed.map(|(index, network)| network.in_list(list, index)));
-        }
-        networks
     }
 }
 

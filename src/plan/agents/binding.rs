@@ -29,21 +29,28 @@ const BINDING: &str = "Host is waiting to be bound to the cluster";
 const MISSING_INFRA_ENV: &str =
     "Missing InfraEnv: the InfraEnv that its label names does not exist";
 
+/// What keeps the spec of an Agent from being followed, in assisted-service's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpecErrorKind {
+    /// The spec itself is wrong.
+    Input,
+    /// Time may help.
+    Backend,
+}
+
 /// Why the spec of an Agent is not followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecError {
-    /// Time may help, which assisted-service calls a backend error. Otherwise the spec itself is
-    /// wrong, an input error.
-    pub is_temporary: bool,
+    pub kind: SpecErrorKind,
     pub why: String,
 }
 
 fn input_error(why: impl Into<String>) -> SpecError {
-    SpecError { is_temporary: false, why: why.into() }
+    SpecError { kind: SpecErrorKind::Input, why: why.into() }
 }
 
 fn backend_error(why: impl Into<String>) -> SpecError {
-    SpecError { is_temporary: true, why: why.into() }
+    SpecError { kind: SpecErrorKind::Backend, why: why.into() }
 }
 
 /// Binds a host, unbinds it or removes it, as its spec says, and writes SpecSynced.
@@ -57,10 +64,9 @@ pub fn sync_spec(state: &mut State, agent_id: AgentId, tick: &Tick) {
             Some(_) => Ok(()),
             None => Err(backend_error(MISSING_INFRA_ENV)),
         },
-        (None, Some(wanted)) => bind_agent(state, agent_id, &wanted, tick),
         (Some(_), None) => unbind_agent(state, agent_id, tick),
         (Some(bound), Some(wanted)) if bound == wanted => Ok(()),
-        (Some(_), Some(wanted)) => move_to_cluster(state, agent_id, &wanted, tick),
+        (_, Some(wanted)) => send_to_cluster(state, agent_id, &wanted, tick),
     };
     let Some(agent) = state.agents.get(agent_id) else { return };
     let outcome = binding.and_then(|()| match find_spec_problem(agent) {
@@ -72,13 +78,12 @@ pub fn sync_spec(state: &mut State, agent_id: AgentId, tick: &Tick) {
             let message = "The Spec has been successfully applied";
             Condition::new(SPEC_SYNCED, "True", ConditionReason::SyncOk, message)
         }
-        Err(SpecError { is_temporary, why }) => {
-            let (reason, kind) = if is_temporary {
-                (ConditionReason::BackendError, "a backend")
-            } else {
-                (ConditionReason::InputError, "an input")
+        Err(SpecError { kind, why }) => {
+            let (reason, kind_name) = match kind {
+                SpecErrorKind::Input => (ConditionReason::InputError, "an input"),
+                SpecErrorKind::Backend => (ConditionReason::BackendError, "a backend"),
             };
-            let message = format!("The Spec could not be synced due to {kind} error: {why}");
+            let message = format!("The Spec could not be synced due to {kind_name} error: {why}");
             Condition::new(SPEC_SYNCED, "False", reason, message)
         }
     };
@@ -223,10 +228,12 @@ pub fn bind_picked_agent(state: &mut State, agent_id: AgentId, cluster: &Key, ti
         agent.spec.cluster_deployment_name = Some(ClusterReference::from_key(cluster));
     });
     // No refusal is lost: only hosts that can be bound are picked.
-    drop(bind_agent(state, agent_id, cluster, tick));
+    drop(send_to_cluster(state, agent_id, cluster, tick));
 }
 
-fn bind_agent(
+/// Binds a host to a cluster, or takes it out of its own cluster first. A host that the cluster
+/// would not take stays where it is.
+fn send_to_cluster(
     state: &mut State,
     agent_id: AgentId,
     wanted: &Key,
@@ -236,6 +243,18 @@ fn bind_agent(
     if let Some(refusal) = bind_refusal(state, agent, wanted) {
         return Err(refusal);
     }
+    if agent.bound_cluster().is_some() {
+        // It is bound to the other cluster once it has come back.
+        leave_cluster(state, agent_id, tick);
+    } else {
+        bind_agent(state, agent_id, wanted, tick);
+    }
+    Ok(())
+}
+
+/// Binds a free host to a cluster that takes it.
+fn bind_agent(state: &mut State, agent_id: AgentId, wanted: &Key, tick: &Tick) {
+    let Some(agent) = state.agents.get(agent_id) else { return };
     let is_installed = clusters::find_cluster(state, wanted).is_some_and(Cluster::is_installed);
     let is_found_by_controller = agent.status.found;
     leases::grant_agent(state, agent_id, wanted);
@@ -249,7 +268,7 @@ fn bind_agent(
             status.inventory = None;
         }
     });
-    let Some(agent) = state.agents.get(agent_id) else { return Ok(()) };
+    let Some(agent) = state.agents.get(agent_id) else { return };
     let hostname = agent.hostname();
     let message = format!("Host {hostname}: Successfully bound to cluster {}", wanted.name);
     enter_state(state, agent_id, HostState::Binding, BINDING, tick);
@@ -266,7 +285,6 @@ fn bind_agent(
         // still known.
         enter_state(state, agent_id, HostState::Discovering, WAITING_FOR_INVENTORY, tick);
     }
-    Ok(())
 }
 
 /// Why a host that is wanted cannot be bound yet, and what it waits for.
@@ -294,23 +312,6 @@ fn unbind_agent(state: &mut State, agent_id: AgentId, tick: &Tick) -> Result<(),
     if let Some(refusal) = unbind_refusal(state, agent) {
         return Err(input_error(refusal));
     }
-    leave_cluster(state, agent_id, tick);
-    Ok(())
-}
-
-/// Takes a host out of its cluster for another one. A host that the other cluster would not take
-/// stays where it is.
-fn move_to_cluster(
-    state: &mut State,
-    agent_id: AgentId,
-    wanted: &Key,
-    tick: &Tick,
-) -> Result<(), SpecError> {
-    let Some(agent) = state.agents.get(agent_id) else { return Ok(()) };
-    if let Some(refusal) = bind_refusal(state, agent, wanted) {
-        return Err(refusal);
-    }
-    // It is bound to the other cluster once it has come back.
     leave_cluster(state, agent_id, tick);
     Ok(())
 }
