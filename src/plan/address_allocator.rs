@@ -108,6 +108,7 @@ impl<'a> AddressAllocator<'a> {
         Ok(address)
     }
 
+    /// Remembers that an address was given, so that no later claim of this pass gets it.
     fn mark_taken(&mut self, address: Addr) {
         self.taken.insert(address);
         let Some(ranges) = &mut self.counted_ranges else { return };
@@ -117,6 +118,8 @@ impl<'a> AddressAllocator<'a> {
         }
     }
 
+    /// Gives out the address that the pool keeps for the name of this claim. It may be reserved,
+    /// but must lie in a range of the pool. The error is for people.
     fn allocate_pre_allocated(&mut self, address: Addr) -> Result<Addr, String> {
         if self.pool.range_index_of(address).is_none() {
             return Err("Pre-allocated IP out of bounds".into());
@@ -127,6 +130,8 @@ impl<'a> AddressAllocator<'a> {
         self.refuse_resting(address)
     }
 
+    /// Gives out the address that a claim asks for by its annotation. It must be one that anybody
+    /// may be given. The error is for people.
     fn allocate_wanted(&mut self, address: Addr) -> Result<Addr, String> {
         if !self.pool.ranges().any(|(_, range)| range.contains(address)) {
             return Err(format!("requested IP {address} is outside the pool"));
@@ -167,6 +172,9 @@ impl<'a> AddressAllocator<'a> {
         (until > self.tick.now).then_some(until)
     }
 
+    /// Chooses an address by the strategy of the pool; one that was given back in this pass only if
+    /// no other is left. The error is for people: when the next address has rested, or that there
+    /// is none.
     fn allocate_any(&mut self, lease: &IpLease) -> Result<Addr, String> {
         let address = match self.pool.strategy() {
             AllocationStrategy::Random => self.draw(lease),
@@ -191,6 +199,8 @@ impl<'a> AddressAllocator<'a> {
         *self.first_resting.get_or_init(|| self.find_first_resting(delay))
     }
 
+    /// Looks through all released addresses for the one whose rest of `delay` ends first; of two at
+    /// the same time the lower address counts.
     fn find_first_resting(&self, delay: Span) -> Option<(Time, Addr)> {
         let mut released = self.released_before(Time(i64::MAX));
         released.extend(self.freed.iter().map(|address| (*address, self.tick.now)));
@@ -300,6 +310,7 @@ impl<'a> AddressAllocator<'a> {
         Time(self.tick.now.0.saturating_sub(self.pool.reuse_delay().0))
     }
 
+    /// Reads from the book all addresses that were released up to a time, part by part.
     fn released_before(&self, before: Time) -> Vec<(Addr, Time)> {
         let mut released: Vec<(Addr, Time)> = Vec::new();
         loop {

@@ -59,6 +59,8 @@ impl SortedPool {
         self.unknown.iter().chain(&self.mismatched).copied()
     }
 
+    /// Puts a cluster in the one list that says what the pool can do with it. A claimed cluster is
+    /// also in `claimed`, whatever else it is.
     fn put(
         &mut self,
         cluster_id: ClusterId,

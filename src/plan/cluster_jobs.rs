@@ -28,6 +28,8 @@ pub fn start_job(state: &mut State, cluster_id: ClusterId, verb: Verb, tick: &Ti
     start_planned_job(state, cluster_id, plan, tick);
 }
 
+/// Says which attempt a job of a cluster is, which hosts it works on, by `NAMESPACE/NAME`, and
+/// which driver does it.
 fn plan_job(state: &State, cluster: &Cluster, verb: Verb) -> JobPlan {
     let attempt = match verb {
         Verb::Provision => cluster.restarts + 1,

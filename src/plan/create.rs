@@ -134,6 +134,7 @@ fn create_from_inventory(
     created
 }
 
+/// Creates so many clusters, and returns how many were created.
 fn create_without_inventory(
     state: &mut State,
     batch: &mut Batch<'_>,
@@ -316,6 +317,8 @@ fn draw_name(state: &State, batch: &mut Batch<'_>, tick: &Tick) -> String {
     }
 }
 
+/// Adds a new cluster to the state with all that belongs to it: its addresses, its Secrets, its
+/// customization and its hosts.
 fn insert_cluster(
     state: &mut State,
     batch: &Batch<'_>,

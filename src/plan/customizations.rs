@@ -158,6 +158,7 @@ fn is_status_current(state: &State, customization: &Customization) -> bool {
     })
 }
 
+/// Whether a condition has this status and this reason; its message does not count.
 fn has_condition(
     customization: &Customization,
     kind: ConditionType,
@@ -168,6 +169,7 @@ fn has_condition(
     condition.is_some_and(|condition| condition.status == status && condition.reason == reason)
 }
 
+/// The condition Available, in Hive's words.
 fn available_condition(holder: Option<&ClusterHolder>) -> Condition {
     let Some(ClusterHolder { cluster, pool, .. }) = holder else {
         return Condition::new(

@@ -19,6 +19,7 @@ pub fn missing_dependencies(state: &State, pool: &ClusterPool) -> Vec<String> {
     missing
 }
 
+/// Says that the pool's ClusterImageSet is not there, in the words of the API server, as Hive does.
 fn missing_image_set(state: &State, pool: &ClusterPool) -> Option<String> {
     let name = &pool.spec.image_set_ref.name;
     if state.image_sets.find(&Key::new("", name)).is_some() {
@@ -28,6 +29,7 @@ fn missing_image_set(state: &State, pool: &ClusterPool) -> Option<String> {
     Some(format!("cluster image set: {kind} \"{name}\" not found"))
 }
 
+/// Says which Secrets of the pool are not there, or lack the key that their purpose needs.
 fn missing_secrets(state: &State, pool: &ClusterPool) -> Vec<String> {
     let spec = &pool.spec;
     let secrets = [
@@ -53,6 +55,7 @@ fn missing_secrets(state: &State, pool: &ClusterPool) -> Vec<String> {
     missing
 }
 
+/// Says that the customization that all clusters of the pool use is not there.
 fn missing_customization(state: &State, pool: &ClusterPool) -> Option<String> {
     let name = referenced_name(pool.spec.customization_ref.as_ref())?;
     let key = Key::new(&*pool.metadata.namespace, name);
@@ -75,6 +78,7 @@ fn template_problem(state: &State, pool: &ClusterPool) -> Option<String> {
     Some(format!("install config template secret: {problem}"))
 }
 
+/// Says why no driver can install clusters of the pool, and what to set.
 fn driver_problem(pool: &ClusterPool) -> Option<String> {
     let platform = pool.spec.platform.name();
     match pool.driver() {

@@ -50,6 +50,7 @@ pub fn advance_hosts(state: &mut State, tick: &Tick) {
     }
 }
 
+/// Ends the jobs of hosts whose objects were deleted. Nobody would read what they report.
 fn cancel_jobs_of_removed_hosts(state: &mut State, tick: &Tick) {
     let mut orphaned: Vec<JobId> = Vec::new();
     for (job_id, job) in state.jobs.iter() {
@@ -66,6 +67,7 @@ fn cancel_jobs_of_removed_hosts(state: &mut State, tick: &Tick) {
     }
 }
 
+/// The query of a host that is due although nothing is to be done to the host.
 fn due_probe(
     state: &State,
     host: &BareMetalHost,
@@ -83,6 +85,8 @@ pub fn due_instants(state: &State) -> Vec<Time> {
     hosts.filter_map(|host| host_due_at(state, host, &probes)).collect()
 }
 
+/// When something is due for a host: another attempt at what has failed, or a probe. None for a
+/// host that nothing has to be done to.
 fn host_due_at(state: &State, host: &BareMetalHost, probes: &probes::Probes) -> Option<Time> {
     let mut due_at = None;
     if let Some(retry_at) = host.next_attempt_at()
@@ -196,6 +200,8 @@ fn credentials_problem(state: &State, host: &BareMetalHost) -> Option<(ErrorReas
     Some((ErrorReason::CredentialsUnusable, format!("secret {name} has no {missing}")))
 }
 
+/// Starts a job on one host. The credentials that it tries are remembered, so that a failure is put
+/// down to them and not to newer ones.
 fn start_host_job(state: &mut State, host_id: HostId, verb: Verb, tick: &Tick) {
     let Some(host) = state.hosts.get(host_id) else { return };
     let key = host.key();
@@ -250,6 +256,8 @@ pub fn take_reports(state: &mut State, job: &Job, reports: Vec<HostReport>, tick
     }
 }
 
+/// Takes what a controller said into the status of a host. A report without an error proves that
+/// the credentials work.
 fn take_report(host: &mut BareMetalHost, report: HostReport, tick: &Tick) {
     host.status.last_updated = Some(tick.now);
     if report.error.is_empty() {
@@ -315,6 +323,8 @@ pub fn finish_host_job(
     }
 }
 
+/// Clears the error of a host and records what the job has done, in metal3's words where metal3 has
+/// an event for it.
 fn note_success(state: &mut State, host_id: HostId, verb: Verb, tick: &Tick) {
     let Some(host) = state.hosts.get(host_id) else { return };
     let key = host.key();

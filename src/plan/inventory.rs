@@ -77,6 +77,8 @@ fn find_customization<'a>(state: &'a State, pool: &Key, name: &str) -> Option<&'
     state.customizations.by_key(&Key::new(&*pool.namespace, name))
 }
 
+/// The entry of a customization that is listed and not there. It keeps its attempts, should the
+/// customization come back.
 fn missing_entry(before: Option<&InventoryStatus>) -> InventoryStatus {
     InventoryStatus {
         status: EntryStatus::Missing,
@@ -167,6 +169,7 @@ fn pool_verdict(
     Some((EntryStatus::BrokenByConfiguration, failure))
 }
 
+/// Says which cluster has a customization, for people.
 fn describe_holder(holder: &ClusterHolder) -> String {
     let cluster = match &holder.pool {
         Some(pool) => format!("{} of pool {}", holder.cluster, pool.name),

@@ -30,6 +30,8 @@ pub fn give_unique_names(state: &mut State, book: &dyn AddressBook) {
     state.ip_leases.act_for(&None);
 }
 
+/// Finds the leases whose IPAddress would get the name of another one in this pass, over all pools
+/// that have a similar pool beside them.
 fn find_renamings(state: &State, book: &dyn AddressBook) -> Vec<Renaming> {
     let mut renamings = Vec::new();
     for pool in state.ip_pools.rows() {
@@ -99,6 +101,8 @@ fn find_similar_pools<'a>(state: &'a State, pool: &IpPool) -> Vec<&'a IpPool> {
     neighbours.filter(|neighbour| may_share_names(pool, neighbour)).collect()
 }
 
+/// Whether addresses of two pools could have the same name. Names are made of a prefix and the
+/// address, so this needs two families, or prefixes of which one begins like the other.
 fn may_share_names(pool: &IpPool, neighbour: &IpPool) -> bool {
     if neighbour.metadata.name == pool.metadata.name {
         return has_both_families(pool);

@@ -93,6 +93,8 @@ pub fn round(state: &mut State, tick: &Tick, names: &dyn Books) {
     lease_names::give_unique_names(state, names);
 }
 
+/// Plans one pool, in the order in which its steps need the results of one another. Events are
+/// recorded on behalf of the pool, so that they are undone with it.
 fn plan_pool(state: &mut State, pool_id: PoolId, tick: &Tick, names: &dyn Books) {
     let Some(pool) = state.pools.get(pool_id) else { return };
     let key = Rc::new(pool.key());
@@ -170,6 +172,7 @@ fn record_warning(
     state.record_event(Event { event_type: EventType::Warning, ..event });
 }
 
+/// Makes an event of the pass. The caller records it.
 fn make_event(tick: &Tick, kind: Kind, object: Key, reason: EventReason, message: String) -> Event {
     Event {
         time: tick.now,

@@ -62,6 +62,7 @@ struct PoolAgent {
     pool: Rc<Key>,
 }
 
+/// Lists the Agents that are bound to clusters of pools.
 fn agents_of_pools(state: &State) -> Vec<PoolAgent> {
     let hosts = state.agents.rows().filter_map(|agent| {
         // Claims of this name are those of a cluster's API and ingress.

@@ -78,6 +78,7 @@ fn take_interim_report(
     None
 }
 
+/// Ends a job, and tells what came of it to the host and to the cluster that it worked on.
 fn finish_job(state: &mut State, job_id: JobId, job: &Job, outcome: JobOutcome, tick: &Tick) {
     let cluster_id = state.find_cluster(&job.object);
     if let Some(cluster_id) = cluster_id {
@@ -297,6 +298,8 @@ fn note_failure(
     }
 }
 
+/// Notes a failed installation with its cluster. The failure counts as an attempt only if something
+/// was made. If nobody has limited the attempts, repeated failures leave a warning.
 fn note_failed_installation(
     state: &mut State,
     cluster_id: ClusterId,
@@ -361,6 +364,7 @@ fn keep_secrets(state: &mut State, cluster_id: ClusterId, installation: &Install
     }
 }
 
+/// Adds values to a Secret, which is made if it is not there.
 fn keep_secret(state: &mut State, key: Key, values: BTreeMap<String, StoredValue>, now: Time) {
     if let Some(secret_id) = state.secrets.find(&key) {
         state.secrets.update(secret_id, |secret| secret.values.extend(values));

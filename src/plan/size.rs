@@ -20,12 +20,37 @@ use super::{create, pause, record_event};
 pub const BROKEN_CLUSTER: EventReason = EventReason::ClusterBroken;
 /// The reason of the event when a stale cluster goes.
 pub const STALE_CLUSTER: EventReason = EventReason::ClusterStale;
-const DELETING: EventReason = EventReason::ClusterDeleting;
 
-/// Why clusters are deleted: the reason of the event, and the end of its sentence.
-type DeletionCause = (EventReason, &'static str);
+/// Why clusters are deleted.
+#[derive(Clone, Copy)]
+enum DeletionCause {
+    Marked,
+    TooMany,
+    Broken,
+    Stale,
+    PoolDeleted,
+}
 
-const TOO_MANY: DeletionCause = (DELETING, "the pool has more clusters than its size");
+impl DeletionCause {
+    fn event_reason(self) -> EventReason {
+        match self {
+            Self::Marked | Self::TooMany | Self::PoolDeleted => EventReason::ClusterDeleting,
+            Self::Broken => BROKEN_CLUSTER,
+            Self::Stale => STALE_CLUSTER,
+        }
+    }
+
+    /// A clause for people.
+    fn describe(self) -> &'static str {
+        match self {
+            Self::Marked => "it is marked to be removed from its pool",
+            Self::TooMany => "the pool has more clusters than its size",
+            Self::Broken => "it is broken",
+            Self::Stale => "it is of an older version of its pool or customization",
+            Self::PoolDeleted => "its pool is being deleted",
+        }
+    }
+}
 
 /// Makes clusters, or deletes those that are marked, broken, too many or stale. A pool that is
 /// being deleted loses its clusters, and goes itself once none is left.
@@ -40,11 +65,11 @@ pub fn choose_size(state: &mut State, pool_id: PoolId, tick: &Tick, names: &dyn 
     let is_paused = pause::is_paused(pool);
     let max_size = pool.max_size().unwrap_or(usize::MAX);
     let (marked, budget) = choose_marked_clusters(state, pool, &sorted);
-    delete_clusters(state, &marked, tick, (DELETING, "it is marked to be removed from its pool"));
+    delete_clusters(state, &marked, tick, DeletionCause::Marked);
     if budget == 0 && marked.is_empty() {
         let excess = unclaimed.saturating_sub(wanted);
         let failing = choose_failing_clusters(state, pool_id, &sorted, excess);
-        return delete_clusters(state, &failing, tick, TOO_MANY);
+        return delete_clusters(state, &failing, tick, DeletionCause::TooMany);
     }
     if budget == 0 {
         return;
@@ -63,13 +88,13 @@ pub fn choose_size(state: &mut State, pool_id: PoolId, tick: &Tick, names: &dyn 
     if !sorted.broken.is_empty() {
         let broken: Vec<ClusterId> = sorted.broken.iter().copied().take(budget).collect();
         learn_from_broken(state, pool_id, &broken);
-        return delete_clusters(state, &broken, tick, (BROKEN_CLUSTER, "it is broken"));
+        return delete_clusters(state, &broken, tick, DeletionCause::Broken);
     }
     if unclaimed > wanted {
         let order = sorted.installing.iter().chain(&sorted.standby).chain(&sorted.ready);
         let excess: Vec<ClusterId> =
             order.copied().take((unclaimed - wanted).min(budget)).collect();
-        return delete_clusters(state, &excess, tick, TOO_MANY);
+        return delete_clusters(state, &excess, tick, DeletionCause::TooMany);
     }
     replace_stale_clusters(state, pool_id, &sorted, budget, tick);
 }
@@ -190,15 +215,11 @@ fn is_steady(state: &State, pool: &ClusterPool, sorted: &SortedPool) -> bool {
         && sorted.usable() >= reachable_size(state, pool, sorted)
 }
 
+/// Deletes clusters that are older than the spec of the pool, and counts them in its history.
 fn delete_stale_clusters(state: &mut State, pool_id: PoolId, stale: &[ClusterId], tick: &Tick) {
     let number = u32::try_from(stale.len()).unwrap_or(u32::MAX);
     state.pools.update(pool_id, |pool| pool.status.history.stale_deleted += number);
-    delete_clusters(
-        state,
-        stale,
-        tick,
-        (STALE_CLUSTER, "it is of an older version of its pool or customization"),
-    );
+    delete_clusters(state, stale, tick, DeletionCause::Stale);
 }
 
 /// Unclaimed clusters the pool can have at most now: its size, the room under maxSize that the
@@ -223,12 +244,8 @@ fn count_held_customizations(state: &State, sorted: &SortedPool) -> usize {
     clusters.filter(|cluster| cluster.customization.is_some()).count()
 }
 
-fn delete_clusters(
-    state: &mut State,
-    clusters: &[ClusterId],
-    tick: &Tick,
-    (reason, why): DeletionCause,
-) {
+/// Requests the deletion of clusters, and records why.
+fn delete_clusters(state: &mut State, clusters: &[ClusterId], tick: &Tick, cause: DeletionCause) {
     for cluster_id in clusters {
         let Some(key) = state.clusters.get(*cluster_id).map(Cluster::key) else { continue };
         state.clusters.update(*cluster_id, |cluster| cluster.deleting = Some(tick.now));
@@ -237,8 +254,8 @@ fn delete_clusters(
             tick,
             Kind::ClusterDeployment,
             key,
-            reason,
-            format!("Deprovisioning: {why}"),
+            cause.event_reason(),
+            format!("Deprovisioning: {}", cause.describe()),
         );
     }
 }
@@ -265,5 +282,5 @@ fn wind_down_pool(state: &mut State, pool_id: PoolId, sorted: &SortedPool, tick:
     if chosen.is_empty() {
         chosen = choose_failing_clusters(state, pool_id, sorted, usize::MAX);
     }
-    delete_clusters(state, &chosen, tick, (DELETING, "its pool is being deleted"));
+    delete_clusters(state, &chosen, tick, DeletionCause::PoolDeleted);
 }

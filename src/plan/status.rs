@@ -81,6 +81,8 @@ fn record_change(
     }
 }
 
+/// Counts the clusters of a pool by what the pool can do with them. A cluster may be in several
+/// counts.
 fn write_counts(state: &State, pool: &ClusterPool, sorted: &SortedPool, status: &mut PoolStatus) {
     status.size = as_count(sorted.unclaimed());
     status.standby = as_count(sorted.standby.len());
@@ -108,6 +110,7 @@ fn initial_condition(kind: ConditionType) -> Condition {
     Condition::new(kind, "Unknown", ConditionReason::Initialized, "Condition Initialized")
 }
 
+/// The conditions of a pool. One that is being deleted only says what it waits for.
 fn pool_conditions(state: &State, pool: &ClusterPool, sorted: &SortedPool) -> Vec<Condition> {
     if pool.metadata.deletion_timestamp.is_some() {
         return vec![deletion_condition(state, pool)];
@@ -123,6 +126,7 @@ fn pool_conditions(state: &State, pool: &ClusterPool, sorted: &SortedPool) -> Ve
     conditions
 }
 
+/// MissingDependencies, in Hive's words: True means that something is missing.
 fn dependencies_condition(state: &State, pool: &ClusterPool) -> Condition {
     let missing = missing_dependencies(state, pool);
     if missing.is_empty() {
@@ -159,6 +163,8 @@ fn lost_inventory_condition(pool: &ClusterPool) -> Option<Condition> {
     Some(initial_condition(ConditionType::InventoryValid))
 }
 
+/// CapacityAvailable. The maximum of the pool counts before a shortage that was met while making
+/// clusters.
 fn capacity_condition(state: &State, pool: &ClusterPool, sorted: &SortedPool) -> Condition {
     let kind = ConditionType::CapacityAvailable;
     if let Some(most) = pool.max_size().filter(|most| sorted.total >= *most) {
@@ -192,6 +198,7 @@ fn currency_condition(state: &State, sorted: &SortedPool) -> Condition {
     }
 }
 
+/// DeletionPossible, which names the clusters that a deleted pool still waits for.
 fn deletion_condition(state: &State, pool: &ClusterPool) -> Condition {
     let names = join_names(state, &state.members(&pool.key()).clusters);
     if names.is_empty() {

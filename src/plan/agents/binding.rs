@@ -307,6 +307,8 @@ pub fn why_not_known(agent: &Agent) -> String {
     }
 }
 
+/// Takes a host out of its cluster, because its spec names none any more. Only a host that is in no
+/// installation may leave.
 fn unbind_agent(state: &mut State, agent_id: AgentId, tick: &Tick) -> Result<(), SpecError> {
     let Some(agent) = state.agents.get(agent_id) else { return Ok(()) };
     if let Some(refusal) = unbind_refusal(state, agent) {

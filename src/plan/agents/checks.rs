@@ -67,6 +67,8 @@ pub fn check_agent(state: &mut State, agent_id: AgentId, tick: &Tick) {
     }
 }
 
+/// Validates a host as it would be validated in its cluster, with the role that it has or is meant
+/// to have there. A free host is validated as a worker of no cluster.
 fn run_checks(
     state: &State,
     agent_id: AgentId,

@@ -189,6 +189,8 @@ pub fn assign_roles(state: &mut State, tick: &Tick) {
     }
 }
 
+/// Writes into each Agent of a cluster the role that its host gets, and which of the masters is the
+/// bootstrap. A changed role is recorded in an event.
 fn assign_roles_of_cluster(
     state: &mut State,
     agent_ids: &[AgentId],

@@ -138,6 +138,8 @@ fn describe_connection(state: HostState) -> ConditionText {
     }
 }
 
+/// What Bound says in each state. A host that must be booted by hand says so; other hosts on their
+/// way back are just unbinding.
 fn describe_binding(state: HostState) -> ConditionText {
     match state {
         HostState::Binding => BINDING,
@@ -158,6 +160,8 @@ fn describe_transit(state: HostState) -> Option<ConditionText> {
     }
 }
 
+/// Whether the host may be installed: its checks pass, it is approved, and it is no duplicate. Once
+/// its installation has begun the question is settled.
 fn requirements_met(agent: &Agent) -> Condition {
     let kind = ConditionType::RequirementsMet;
     let state = agent.state();
@@ -194,6 +198,8 @@ fn has_stopped(state: HostState) -> bool {
     state.has_ended_installation() || state == HostState::PreparingFailed
 }
 
+/// Whether the checks of the host pass. The states that follow from checks say it themselves; for
+/// the others the last results count.
 fn validated(agent: &Agent) -> Condition {
     let kind = ConditionType::Validated;
     let state = agent.state();
@@ -245,6 +251,8 @@ fn is_failing(agent: &Agent) -> bool {
     })
 }
 
+/// How far the installation of the host is. The message ends with the info of its state, which says
+/// what is going on or what went wrong.
 fn installed(agent: &Agent) -> Condition {
     let kind = ConditionType::Installed;
     let state = agent.state();

@@ -40,6 +40,8 @@ pub fn update_inventory(state: &mut State, agent_id: AgentId) {
     });
 }
 
+/// Makes the inventory that an agent would report from what the controller of a host says. Fields
+/// that no controller knows stay empty.
 fn to_inventory(hardware: &Hardware, host: &BareMetalHost) -> Inventory {
     let hostname =
         if hardware.hostname.is_empty() { &host.metadata.name } else { &hardware.hostname };
@@ -87,6 +89,8 @@ fn to_interfaces(nics: &[Nic], boot_mac_address: &str) -> Vec<Interface> {
     interfaces
 }
 
+/// A speed of -1 is how an agent reports that it does not know the speed. The link is taken to be
+/// up, because controllers seldom say.
 fn to_interface(nic: &Nic) -> Interface {
     Interface {
         name: nic.name.clone(),
@@ -98,6 +102,8 @@ fn to_interface(nic: &Nic) -> Interface {
     }
 }
 
+/// A controller does not say whether a disk is eligible or bootable, so each is taken to be both. The
+/// validations still judge it by its size and type.
 fn to_disk(disk: &hardware::Disk) -> Disk {
     // An agent calls NVMe disks solid state disks, too.
     let drive_type = if disk.kind == "NVME" { "SSD" } else { &disk.kind };

@@ -37,6 +37,8 @@ fn describe_identity(node: &Node<'_>) -> Value {
     json!({"name": node.agent.hostname(), "addresses": addresses})
 }
 
+/// Puts beside each host its role and its network. The error is for people: NMStateConfigs that
+/// contradict each other or do not fit the host.
 fn make_nodes<'a>(
     hosts: &'a [(Agent, Vec<IpLease>)],
     configs: &[NMStateConfig],

@@ -71,6 +71,7 @@ fn find_originals(state: &State, now: Time) -> BTreeMap<AgentId, AgentId> {
     originals
 }
 
+/// How good an Agent is among those that are the same machine.
 fn rank(state: &State, agent_id: AgentId, now: Time) -> Rank {
     let Some(agent) = state.agents.get(agent_id) else { return Rank::default() };
     // A retired host goes on in a cluster that was left running.
@@ -87,6 +88,8 @@ fn rank(state: &State, agent_id: AgentId, now: Time) -> Rank {
     }
 }
 
+/// Marks an Agent as the duplicate of another one, or as no duplicate any more if `original` is
+/// empty, and records which.
 fn set_duplicate_of(state: &mut State, agent_id: AgentId, original: String, tick: &Tick) {
     let Some(agent) = state.agents.get(agent_id) else { return };
     let hostname = agent.hostname();

@@ -13,6 +13,8 @@ pub fn find_disk<'a>(inventory: &'a Inventory, hints: &Value) -> Option<&'a Disk
         .find(|disk| named_hints.iter().all(|(name, value)| fits(disk, name, value)))
 }
 
+/// Whether a disk fits one hint of metal3, by the name of the hint. Sizes are in units of 10^9
+/// bytes.
 fn fits(disk: &Disk, name: &str, value: &Value) -> bool {
     let wanted = value.as_str().unwrap_or_default();
     match name {

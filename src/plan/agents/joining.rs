@@ -299,6 +299,7 @@ pub fn finish_join(state: &mut State, cluster_id: ClusterId, outcome: &JobOutcom
     }
 }
 
+/// Marks the hosts that were joining a cluster as its nodes, and forgets their earlier failures.
 fn complete_join(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     let Some(cluster) = state.clusters.get(cluster_id) else { return };
     for agent_id in find_joining(state, cluster) {

@@ -121,6 +121,8 @@ fn is_silent(state: &State, agent: &Agent, tick: &Tick) -> bool {
     host.is_none_or(|host| host.status.error_count > 0)
 }
 
+/// Moves a free host to the state that follows from its silence and from its inventory. A host that
+/// was just unbound first has time to register again.
 fn advance_unbound(state: &mut State, agent_id: AgentId, tick: &Tick) {
     let Some(agent) = state.agents.get(agent_id) else { return };
     let host_state = agent.state();
@@ -155,6 +157,8 @@ fn advance_unbound(state: &mut State, agent_id: AgentId, tick: &Tick) {
     enter_state(state, agent_id, next, &info, tick);
 }
 
+/// Moves a bound host to the state that follows from the stage of its cluster. The order of the
+/// arms matters: a host whose installation has begun is looked at before one that still waits.
 fn advance_bound(state: &mut State, agent_id: AgentId, tick: &Tick) {
     let Some(agent) = state.agents.get(agent_id) else { return };
     let Some(cluster_key) = agent.bound_cluster() else { return };

@@ -178,6 +178,8 @@ pub fn new_agent(
     Ok(agent)
 }
 
+/// Refuses a new host if the cluster of its InfraEnv is past the point where hosts can be added.
+/// The words are assisted-service's.
 fn check_takes_new_hosts(state: &State, infra_env: &InfraEnv) -> Result<(), String> {
     if infra_env.spec.image_type == "disconnected-iso" {
         return Err("Cannot register a host to an InfraEnv with disconnected-iso type".into());
@@ -273,6 +275,8 @@ fn check_inventory_is_accepted(
     Ok(())
 }
 
+/// Takes a report into the status of an Agent. A part that was not reported leaves what is known;
+/// only the boot media counts as connected again.
 fn record_report(agent: &mut Agent, report: AgentReport, tick: &Tick) {
     agent.status.last_contact_time = Some(tick.now);
     agent.status.media_disconnected = report.media == Some(BootMedia::Disconnected);
