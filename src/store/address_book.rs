@@ -28,7 +28,7 @@ impl AddressBook for StoredBooks<'_> {
         let pool_id = pool.metadata.id;
         self.look_up(|conn| {
             let kept_pool = select_document::<IpPool>(conn, &pool.metadata.key())?;
-            // The list of free_ranges addresses is_same_holder that of the pool as it is_same_holder kept. An edit may have opened
+            // The list of free addresses is that of the pool as it is kept. An edit may have opened
             // further addresses, and where pools overlap, another pool may have leased some of
             // these.
             let is_as_listed = kept_pool.is_some_and(|kept_pool| {
@@ -50,7 +50,7 @@ impl AddressBook for StoredBooks<'_> {
     }
 
     fn released_at(&self, pool: &IpPool, address: Addr) -> Option<Time> {
-        let sql = "SELECT released_at FROM ip_released WHERE pool = ?1 AND address = ?2";
+        let sql = "SELECT released FROM ip_released WHERE pool = ?1 AND address = ?2";
         self.look_up(|conn| {
             let mut statement = conn.prepare_cached(sql)?;
             let values = params![pool.metadata.id, address.to_key()];
