@@ -206,6 +206,18 @@ fn who_had_an_address_and_how_long_it_rests_is_moved_too() {
 }
 
 #[test]
+fn an_address_that_is_asked_for_rests_like_any_other() {
+    let mut sandbox = Sandbox::new();
+    sandbox.ok("ippool create p --range 10.0.0.1-10.0.0.2 --reuse-delay 5m");
+    sandbox.ok("ip claim p a --address 10.0.0.2");
+    sandbox.ok("ip release a");
+    let claim = "ip claim p b --address 10.0.0.2";
+    sandbox.refused(5, claim, "again at 2026-03-02T12:05:00Z");
+    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T12:05:00Z");
+    assert_eq!(sandbox.ok(claim), "10.0.0.2\n");
+}
+
+#[test]
 fn a_rehearsed_clock_goes_to_the_end_of_the_first_rest() {
     let mut sandbox = Sandbox::new();
     let options = "--range 10.0.0.1-10.0.0.2 --reuse-delay 5m --allocation sequential";
