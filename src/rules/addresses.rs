@@ -69,6 +69,8 @@ impl ParsedRange {
     }
 }
 
+/// Checks one entry of `spec.pools` at a path such as `spec.pools[0]`, in upstream's words where
+/// upstream says it, too.
 fn check_range(problems: &mut Vec<String>, path: &str, range: &Range, pool: &IpPool) {
     check_optional_address(problems, &format!("{path}.gateway"), range.gateway.as_deref());
     check_dns_servers(problems, path, &range.dns_servers);
@@ -124,6 +126,7 @@ fn parse_range(problems: &mut Vec<String>, path: &str, range: &Range) -> Option<
     (problems.len() == problems_before).then_some(ParsedRange { start, end, subnet })
 }
 
+/// Parses the start or the end of an entry. One that is not given is no problem.
 fn parse_bound(
     problems: &mut Vec<String>,
     path: &str,
@@ -176,6 +179,8 @@ fn gateway_of(range: &Range, pool: &IpPool) -> Option<Addr> {
     range.gateway.as_ref().or(pool.spec.gateway.as_ref())?.parse().ok()
 }
 
+/// Refuses entries of one pool that have addresses in common: such an address would be counted
+/// twice.
 fn check_overlaps_within(problems: &mut Vec<String>, pool: &IpPool) {
     let ranges: Vec<(usize, IpRange)> = pool.ranges().collect();
     for (place, (index, range)) in ranges.iter().enumerate() {
@@ -189,6 +194,8 @@ fn check_overlaps_within(problems: &mut Vec<String>, pool: &IpPool) {
     }
 }
 
+/// Checks that each pre-allocated address is one of the pool, that it can be used by a machine, and
+/// that no two claims have the same.
 fn check_pre_allocations(problems: &mut Vec<String>, pool: &IpPool) {
     let never_leased = pool.unusable_addresses();
     let mut claims = BTreeMap::new();
@@ -213,6 +220,8 @@ fn check_pre_allocations(problems: &mut Vec<String>, pool: &IpPool) {
     }
 }
 
+/// Checks the annotations of a pool against their declarations and against the spec: the strategy
+/// may be given in both, but not differently.
 fn check_annotations(problems: &mut Vec<String>, pool: &IpPool) {
     let in_spec = pool.spec.allocation_strategy.as_deref().unwrap_or_default();
     if let Some(annotated) = pool.metadata.annotation(ALLOCATION)
@@ -375,6 +384,8 @@ fn check_has_no_leases(state: &State, deleted: &IpPool) -> Result<(), Refusal> {
     Err(refusal.advise("release them first: poolctl ip release CLAIM"))
 }
 
+/// Refuses a change after which leased addresses would lie outside of the ranges. The store has
+/// found them, because it alone has all leases.
 fn check_leases_fit(state: &State, pool: &IpPool) -> Result<(), Refusal> {
     let offenders = state.ip_offenders.get(&pool.metadata.key()).into_iter().flatten();
     let mut refusal =
@@ -421,6 +432,7 @@ fn check_leases_differ(state: &State) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Refuses changes of fields that leases were made by.
 fn check_fixed_fields(before: &IpPool, after: &IpPool) -> Result<(), Refusal> {
     let name = &after.metadata.name;
     // Any address does: if the names of one differ, so do the prefixes.
@@ -460,6 +472,7 @@ fn check_apart(pool: &IpPool, other_pool: &IpPool) -> Result<(), Refusal> {
     Err(Refusal::conflict(format!("IPPool `{name}`: {why}")).advise(next))
 }
 
+/// The first two ranges of two pools that have an address in common.
 fn find_overlap(pool: &IpPool, other_pool: &IpPool) -> Option<(IpRange, IpRange)> {
     for (_, range) in pool.ranges() {
         for (_, other_range) in other_pool.ranges() {

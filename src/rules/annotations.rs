@@ -116,6 +116,8 @@ fn describe_mismatch(kind: Kind, value: &str, expected: AnnotationValue) -> Stri
     }
 }
 
+/// What is wrong with a list of JSON pointers, as the end of a sentence that begins with the
+/// annotation.
 fn find_pointers_problem(value: &str) -> Option<String> {
     for path in split_pointers(value) {
         if !path.starts_with('/') || path == "/" {

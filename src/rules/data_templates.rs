@@ -60,6 +60,7 @@ pub fn check_deletions(state: &State) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Checks metaData: its keys, then what the entries of each list need.
 fn check_meta_data(data: &MetaData, problems: &mut Vec<String>) {
     for (list, keys) in data.keys_by_list() {
         let list = format!("spec.metaData.{list}");

@@ -54,6 +54,7 @@ pub fn check_single_holders(objects: &[Object]) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// The names of the clusters among some objects.
 fn names_of_clusters(objects: &[Object]) -> HashSet<&String> {
     let mut names = HashSet::new();
     for object in objects {

@@ -226,6 +226,7 @@ pub fn check_networks_differ(state: &State) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// The refusal of a second NMStateConfig for one interface, by the address of the interface.
 fn refuse_networks(first: &Key, second: &Key, mac: &str) -> Refusal {
     let Key { namespace, name } = first;
     let second_name = &second.name;
@@ -248,6 +249,7 @@ fn check_cluster_reference(reference: &ClusterReference) -> Vec<String> {
     problems
 }
 
+/// Checks the URLs of a proxy, and the list of what is reached without it.
 fn check_proxy(proxy: &Proxy) -> Vec<String> {
     let mut problems = Vec::new();
     if proxy.http_proxy.is_empty() && proxy.https_proxy.is_empty() {

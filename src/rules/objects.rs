@@ -25,6 +25,7 @@ const LARGEST_POOL: u32 = 100_000;
 const PASSWORD: &str =
     "spec.platform contains a password; put it into the Secret of credentialsSecretRef";
 
+/// Refuses labels that Kubernetes would refuse, so that every object can be exported to a hub.
 fn check_labels(object: &Object) -> Result<(), Refusal> {
     let own_labels = object.meta().map(|meta| &meta.labels);
     // The clusters of a pool get these.
@@ -79,6 +80,7 @@ pub fn check_object(object: &Object) -> Result<(), Refusal> {
     refuse_problems(kind, &key.name, problems)
 }
 
+/// Refuses a claim that could never have a cluster, or would lose it at once.
 fn check_claim(claim: &Claim) -> Result<(), String> {
     if claim.lifetime.is_some_and(|span| span.0 == 0) {
         return Err("spec.lifetime is zero".into());
@@ -105,6 +107,7 @@ fn check_cluster(cluster: &Cluster) -> Result<(), String> {
     annotations::check(Kind::ClusterDeployment, &body.metadata.annotations)
 }
 
+/// Every problem of the Settings.
 fn check_settings(settings: &Settings) -> Vec<String> {
     let spec = &settings.spec;
     let mut problems = Vec::new();
@@ -160,6 +163,7 @@ fn refuse_pool(pool: &ClusterPool, why: &str) -> Refusal {
     refuse(Kind::ClusterPool, &pool.metadata.name, why)
 }
 
+/// Checks that a pool has exactly one platform, with what every cluster of that platform needs.
 fn check_pool_platform(pool: &ClusterPool) -> Result<(), String> {
     for (annotation, ip_pools) in
         [(VIPS_FROM, pool.vip_pools()), (NODES_FROM, pool.node_address_pools())]
@@ -190,6 +194,7 @@ fn are_different_names(names: &[&str]) -> bool {
         && names.iter().all(|name| check_dns_label("an IPPool", name).is_ok())
 }
 
+/// Checks the fields of a pool that its clusters get.
 fn check_pool_spec(pool: &ClusterPool) -> Result<(), String> {
     let spec = &pool.spec;
     if spec.size > LARGEST_POOL {
@@ -207,6 +212,8 @@ fn check_pool_spec(pool: &ClusterPool) -> Result<(), String> {
     Ok(())
 }
 
+/// Checks the entries of an inventory. Whether their customizations exist is not checked: they may
+/// come later.
 fn check_pool_inventory(pool: &ClusterPool) -> Result<(), Refusal> {
     let Some(inventory) = &pool.spec.inventory else { return Ok(()) };
     if inventory.is_empty() {
@@ -252,6 +259,7 @@ pub fn object_warnings(object: &Object) -> Vec<String> {
     warnings
 }
 
+/// What of a pool has no effect, or another one than it seems.
 fn pool_warnings(pool: &ClusterPool) -> Vec<String> {
     let mut warnings = Vec::new();
     if pool.spec.install_attempts_limit == Some(0) {

@@ -21,6 +21,7 @@ pub fn check(customization: &Customization) -> Result<(), String> {
     Ok(())
 }
 
+/// Checks one operation by itself, without the document that it will be applied to.
 fn check_patch(patch: &Patch) -> Result<(), String> {
     for pointer in std::iter::once(patch.path.as_str()).chain(patch.from.as_deref()) {
         let mut escapes = pointer.split('~').skip(1);
@@ -66,6 +67,8 @@ pub fn warnings(customization: &Customization) -> Vec<String> {
         .collect()
 }
 
+/// What of an operation works otherwise than it seems, or touches what all clusters of the pool
+/// share.
 fn patch_warnings(patch: &Patch) -> Vec<String> {
     let target = patch.path.as_str();
     let from = patch.from.as_deref();

@@ -24,6 +24,7 @@ pub fn check(path: &str, selector: &LabelSelector) -> Vec<String> {
     problems
 }
 
+/// Checks one entry of matchExpressions. Operators are those of Kubernetes' label selectors.
 fn check_requirement(path: &str, requirement: &LabelRequirement) -> Vec<String> {
     let LabelRequirement { key, operator, values } = requirement;
     let mut problems = Vec::new();

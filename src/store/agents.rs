@@ -69,6 +69,7 @@ pub fn load_agents_of_namespace(
     load_agents(conn, state, "WHERE namespace = ?1", [namespace])
 }
 
+/// Loads all Agents of an InfraEnv, bound or free.
 pub fn load_agents_of_infra_env(
     conn: &Connection,
     state: &mut State,

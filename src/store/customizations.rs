@@ -110,6 +110,8 @@ pub fn write_changed_customizations(
     Ok(())
 }
 
+/// Writes a customization and its lease. A lease that passes to another cluster is deleted first: a
+/// customization has one row of a lease at most.
 fn write_change(conn: &Connection, change: &Change<'_, Customization>) -> Result<(), Refusal> {
     let holder_before = change.before.and_then(|before| before.holder.as_ref());
     let holder_after = change.after.and_then(|after| after.holder.as_ref());
@@ -128,6 +130,8 @@ fn write_change(conn: &Connection, change: &Change<'_, Customization>) -> Result
     }
 }
 
+/// Writes the lease of a customization. That of a cluster that was left running points to no row of
+/// a cluster; that of any other refers to the row of its cluster, and is refused if there is none.
 fn insert_lease(
     conn: &Connection,
     customization: i64,

@@ -162,6 +162,7 @@ pub fn select_rested_by_address(
     Ok(Vec::new())
 }
 
+/// Reads rows of `RESTED`: addresses, each with the time of its release.
 fn read_released_addresses(rows: &mut Rows<'_>) -> Result<Vec<(Addr, Time)>, Refusal> {
     let mut addresses = Vec::new();
     while let Some(row) = rows.next()? {
@@ -219,6 +220,7 @@ fn select_range_before(
     Ok(Some(IpRange { start: read_address(&start)?, end: read_address(&end)? }))
 }
 
+/// Deletes the row of a free range, which is found by its entry and its first address.
 fn delete_range(
     conn: &Connection,
     pool_id: i64,
@@ -234,6 +236,7 @@ fn delete_range(
     Ok(())
 }
 
+/// Inserts a free range. The caller has merged it with its neighbours.
 fn insert_range(
     conn: &Connection,
     pool_id: i64,

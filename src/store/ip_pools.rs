@@ -305,6 +305,7 @@ struct TouchedPools<'a> {
 }
 
 impl TouchedPools<'_> {
+    /// The pool of a lease and the id of its row. Each pool is read once.
     fn find_pool(&mut self, lease: &IpLease) -> Result<(i64, IpPool), Refusal> {
         let key = lease.pool_key();
         let id_and_pool = self.pools.iter().find(|(_, pool)| pool.metadata.key() == key);
@@ -322,6 +323,9 @@ impl TouchedPools<'_> {
     }
 }
 
+/// Deletes a lease, and records all that follows from that: who had the address until now, the
+/// count of leases, and that the address is free. An address that has to rest is listed as free
+/// only when it has rested.
 fn remove_lease(
     touched_pools: &mut TouchedPools<'_>,
     lease: &IpLease,
@@ -352,6 +356,8 @@ fn remove_lease(
     Ok(())
 }
 
+/// Writes a lease. One with the same address as before only changes its notes; a new address is
+/// also counted, and taken from what is free or rests.
 fn write_lease(
     touched_pools: &mut TouchedPools<'_>,
     before: Option<&IpLease>,
@@ -390,6 +396,7 @@ fn write_lease(
     take_from_free_list(conn, pool_id, &pool, address)
 }
 
+/// Writes a claim that has no address yet.
 fn write_waiting_claim(
     conn: &Connection,
     before: Option<&IpLease>,

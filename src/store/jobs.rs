@@ -121,6 +121,7 @@ pub fn write_changed_jobs(
     Ok(())
 }
 
+/// Writes a job and the hosts that it works on. The database refuses a second live job on a host.
 fn write_job(conn: &Connection, before: Option<&Job>, job: &Job) -> rusqlite::Result<()> {
     write_facts(conn, before, job)?;
     let sql = "INSERT INTO job_host (job, host, live) VALUES (?1, ?2, ?3) \

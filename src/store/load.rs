@@ -89,6 +89,8 @@ fn load_named_pools_and_references(
     load_references(conn, scope, state)
 }
 
+/// Loads the whole state, without the documents of clusters and claims. Of jobs only those that are
+/// live count in a plan.
 fn load_everything(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     state.is_whole = true;
     for pool in select_documents(conn, None)? {

@@ -246,6 +246,8 @@ fn create_state(path: &Path) -> Result<(), Refusal> {
     }
 }
 
+/// The refusal of a state that cannot be created, with the exit code that says whether the user
+/// lacks rights.
 fn uncreatable_state(path: &Path, error: &io::Error) -> Refusal {
     let is_denied = error.kind() == ErrorKind::PermissionDenied;
     let exit = if is_denied { Exit::Denied } else { Exit::State };

@@ -67,6 +67,7 @@ pub fn load_references(conn: &Connection, scope: &Scope, state: &mut State) -> R
     load_named_customizations(conn, state, named.customizations)
 }
 
+/// Loads customizations by their names. From some number on it is faster to read whole namespaces.
 fn load_named_customizations(
     conn: &Connection,
     state: &mut State,

@@ -16,6 +16,7 @@ use super::ip_leases::{find_or_insert_scope, read_address, select_lease_of_addre
 const PAST: &str = "h.address, h.pool, h.claim, h.since, h.until FROM ip_history h \
     JOIN ip_scope s ON s.id = h.scope";
 
+/// Reads a row of `PAST`, which is of this namespace.
 fn read_past_tenant(row: &Row<'_>, namespace: &str) -> Result<Tenant, Refusal> {
     let key: Vec<u8> = row.get(0)?;
     Ok(Tenant {

@@ -61,6 +61,7 @@ fn check_links(links: &Links, problems: &mut Vec<String>) {
     }
 }
 
+/// Checks the parameters of bonds, and that each of their links is one of the template.
 fn check_bonds(links: &Links, problems: &mut Vec<String>) {
     for (index, bond) in links.bonds.iter().enumerate() {
         let path = format!("spec.networkData.links.bonds[{index}]");
@@ -72,6 +73,7 @@ fn check_bonds(links: &Links, problems: &mut Vec<String>) {
     }
 }
 
+/// Checks the numbers of VLANs, and that each is on another link of the template.
 fn check_vlans(links: &Links, problems: &mut Vec<String>) {
     for (index, vlan) in links.vlans.iter().enumerate() {
         let path = format!("spec.networkData.links.vlans[{index}]");
@@ -135,6 +137,7 @@ fn check_annotation(path: &str, annotation: &ObjectAnnotation, problems: &mut Ve
     check_required_text(&format!("{path}.annotation"), &annotation.annotation, problems);
 }
 
+/// Checks networks and their routes. An id has to be unique in its list only.
 fn check_networks(data: &NetworkData, problems: &mut Vec<String>) {
     let mut seen = BTreeSet::new();
     for network in data.networks.list_networks() {
@@ -159,6 +162,7 @@ fn check_networks(data: &NetworkData, problems: &mut Vec<String>) {
     }
 }
 
+/// Checks that a route is of the family of its network.
 fn check_route(path: &str, route: &Route, network: &AnyNetwork<'_>, problems: &mut Vec<String>) {
     let family = network.family();
     let longest_prefix = family.bits();

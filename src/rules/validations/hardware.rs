@@ -72,6 +72,7 @@ pub(super) fn validate(context: &ValidationContext<'_>) -> Vec<Validation> {
     validations
 }
 
+/// Whether nothing was cut from the inventory by a truncation of this kind.
 fn validate_truncation(inventory: Option<&Inventory>, id: &str, kind: &str) -> Validation {
     let Some(inventory) = inventory else {
         return validation(id, PENDING, MISSING_INVENTORY);
@@ -83,6 +84,8 @@ fn validate_truncation(inventory: Option<&Inventory>, id: &str, kind: &str) -> V
     fail_if(id, problem.as_deref(), "Inventory is not truncated")
 }
 
+/// The validations that follow from an inventory, in assisted-service's words. Some ids have no
+/// check behind them here, but programs that read Agents expect them.
 fn validate_inventory(context: &ValidationContext<'_>, inventory: &Inventory) -> Vec<Validation> {
     let bound_role = context.bound_role();
     let no_disks = eligible_disks(inventory, bound_role).is_empty().then_some(NO_DISKS);
@@ -161,6 +164,8 @@ fn validate_for_cluster(
     validations
 }
 
+/// Why a machine cannot be of a cluster on a platform: virtual machines must be of the hypervisor
+/// that the platform names.
 fn incompatible_platform(inventory: &Inventory, platform: &str) -> Option<String> {
     let manufacturer = &inventory.system_vendor.manufacturer;
     let is_compatible = match platform {
@@ -187,6 +192,7 @@ fn display_role(node: NodeRole) -> &'static str {
     }
 }
 
+/// Why a machine has too few cores, whatever its role will be.
 fn missing_cores_for_any_role(inventory: &Inventory) -> Option<String> {
     let needed = MINIMUM_OF_ANY_ROLE.cores;
     let cores = inventory.cpu.count;
@@ -198,6 +204,7 @@ fn missing_cores_for_any_role(inventory: &Inventory) -> Option<String> {
     })
 }
 
+/// Why a machine has too little memory, whatever its role will be.
 fn missing_memory_for_any_role(inventory: &Inventory) -> Option<String> {
     let needed_mib = MINIMUM_OF_ANY_ROLE.memory_mib;
     if has_memory(&inventory.memory, needed_mib) {
@@ -215,6 +222,7 @@ fn missing_memory_for_any_role(inventory: &Inventory) -> Option<String> {
 const SMALL_SINGLE_NODE_VERSION: (u64, u64) = (4, 22);
 const SMALL_SINGLE_NODE_CORES: u64 = 4;
 
+/// Why a host has too few cores for its role in its cluster.
 fn missing_cores(context: &ValidationContext<'_>, inventory: &Inventory) -> Option<String> {
     let node = context.node_role();
     let version = context.cluster.and_then(|cluster| cluster.needs.version);
@@ -231,6 +239,7 @@ fn missing_cores(context: &ValidationContext<'_>, inventory: &Inventory) -> Opti
         .then(|| format!("Require at least {needed} CPU cores for {role} role, found only {cores}"))
 }
 
+/// Why a host has too little memory for its role in its cluster.
 fn missing_memory(inventory: &Inventory, node: NodeRole) -> Option<String> {
     let needed_mib = Minimum::of_role(node).memory_mib;
     if has_memory(&inventory.memory, needed_mib) {

@@ -123,6 +123,7 @@ fn validate_reports(context: &ValidationContext<'_>) -> Vec<Validation> {
     validations
 }
 
+/// Whether the host could pull the images that its installation needs, as it reports.
 fn validate_images(reports: &[ImageReport]) -> Validation {
     let id = "container-images-available";
     if reports.is_empty() {
@@ -308,6 +309,8 @@ fn report_about<'a>(agent: &'a Agent, peer: &Agent) -> Option<&'a PeerReport> {
     agent.status.peers.iter().find(|report| report.agent == peer.metadata.name)
 }
 
+/// Whether a host reaches more than half of the hosts of its cluster, itself included. It passes as
+/// soon as that is certain, also while measurements are missing.
 fn validate_majority(agent: &Agent, other_agents: &[&Agent], needs: &HostNeeds) -> Validation {
     let reports: Vec<&PeerReport> =
         other_agents.iter().filter_map(|peer| report_about(agent, peer)).collect();
@@ -370,6 +373,8 @@ fn limits_of_role(role: Role) -> [Limit; 2] {
 }
 
 impl Limit {
+    /// Compares what this host has measured to each peer of a like role with the maximum. While a
+    /// peer was not measured the result is pending, unless another peer fails already.
     fn validate(&self, context: &ValidationContext<'_>, other_agents: &[&Agent]) -> Validation {
         let Self { id, quantity, unit, maximum, measure } = self;
         let mut is_any_unknown = false;
