@@ -35,6 +35,9 @@ pub fn run(task: &mut Task) -> Result<JobEnding, Stopped> {
     }
 }
 
+/// Installs a cluster by the agent-based installer: makes the image, boots the hosts from it, and
+/// waits until the cluster is installed. metadata.json is saved before any host is booted, so that
+/// whatever was begun can be taken back.
 fn provision(task: &mut Task) -> Result<JobEnding, Stopped> {
     let work = task.job_folder.file_path("work");
     if let Err(error) = write_documents(task, &work) {

@@ -96,6 +96,8 @@ impl UnconfiguredIgnition<'_> {
         })
     }
 
+    /// Makes the private folder with the manifests that the program reads. It is removed when the
+    /// value is dropped.
     fn prepare_folder(&self) -> io::Result<TempDir> {
         let folder = private_folder().tempdir()?;
         let manifests = folder.path().join("cluster-manifests");

@@ -140,6 +140,8 @@ impl HttpClient {
         Ok(url[url::Position::BeforePath..url::Position::AfterQuery].to_owned())
     }
 
+    /// Sends one request and follows nothing. `etag` is sent as If-Match: the change is refused if
+    /// the resource is no longer the one that was read.
     fn send_once(
         &self,
         method: &Method,
@@ -174,6 +176,8 @@ impl HttpClient {
         self.read_reply(result.map_err(|error| self.explain_error(&error))?, path)
     }
 
+    /// Reads an answer with its body, which must be JSON where there is one. An error, a redirect
+    /// or an accepted task may come with something else, which is left out.
     fn read_reply(
         &self,
         mut response: Response<Body>,
@@ -216,6 +220,8 @@ impl HttpClient {
         message.into()
     }
 
+    /// Says why a connection failed. A certificate that was not accepted is shown by its
+    /// fingerprint, which can be pinned.
     fn explain_io_error(&self, error: &std::io::Error) -> ControllerError {
         let origin = &self.origin;
         let tls_error = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
@@ -263,6 +269,7 @@ struct TlsStream {
 impl<In: Transport> Connector<In> for TlsConnector {
     type Out = Either<In, TlsStream>;
 
+    /// Adds TLS to a connection if its URL asks for that.
     fn connect(
         &self,
         details: &ConnectionDetails,

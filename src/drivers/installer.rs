@@ -56,6 +56,9 @@ impl Installer {
     }
 }
 
+/// Installs a cluster by openshift-install, step by step. What the steps before `create cluster`
+/// make lies in the job's folder only; the metadata is saved before anything is created outside of
+/// it.
 fn provision(task: &mut Task) -> Result<JobEnding, Stopped> {
     let work = task.job_folder.file_path("work");
     if let Err(error) = write_install_config(task, &work) {

@@ -136,6 +136,8 @@ impl Ipmi {
         }
     }
 
+    /// Runs ipmitool with a cipher suite. The password is in the environment, where other users do
+    /// not see it.
     fn run_with_suite(&self, suite: u8, words: &[&str]) -> Result<CommandOutput, String> {
         let port = self.target.port.to_string();
         let suite_number = suite.to_string();
@@ -155,6 +157,7 @@ impl Ipmi {
         self.run_to_end(&program).map_err(|error| format!("ipmitool: {error}"))
     }
 
+    /// Runs a program to its end, or ends it when its time is over.
     fn run_to_end(&self, program: &BackgroundProgram<'_>) -> io::Result<CommandOutput> {
         let stdout_path = self.folder.join("out");
         let stderr_path = self.folder.join("err");

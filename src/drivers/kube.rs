@@ -49,6 +49,7 @@ impl ClusterClient {
         task.ask_program(&self.program, &arguments, &BTreeMap::new())
     }
 
+    /// Approves a certificate request. If that fails, the request is still there the next time.
     fn approve_request(&self, task: &mut Task, name: &str) -> Result<(), Stopped> {
         if self.is_oc {
             self.run_command(task, &["adm", "certificate", "approve", name])?;
@@ -89,6 +90,8 @@ pub fn check_health(task: &mut Task) -> Result<JobEnding, Stopped> {
     Ok(JobEnding { health: Some(report), ..JobEnding::success() })
 }
 
+/// Asks the cluster how far it is. While it stops, its machines are what counts; while it starts,
+/// its nodes and operators. Certificates that its nodes ask for are approved on the way.
 fn read_health(task: &mut Task, client: &ClusterClient) -> Result<HealthReport, Stopped> {
     let answer = client.get_resources(task, "nodes")?;
     if task.order.stopping {

@@ -75,6 +75,7 @@ impl Log {
         self.length += bytes.len() as u64;
     }
 
+    /// Appends bytes to the file that is being written, or to the next one if that is full.
     fn write_to_part(&mut self, bytes: &[u8]) -> io::Result<()> {
         let added_bytes = bytes.len() as u64;
         let (mut file, length) = match self.part.take() {
@@ -129,6 +130,8 @@ pub fn read_pieces(folder: &Path, mut position: u64) -> impl Iterator<Item = Log
     })
 }
 
+/// Reads the next piece of a log after a position, at most to the end of a file. None if there is
+/// no more.
 fn read_piece_after(folder: &Path, position: u64) -> Option<LogPiece> {
     for part in list_parts(folder) {
         if part.end_position() <= position {

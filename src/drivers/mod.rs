@@ -98,6 +98,7 @@ pub fn has_started(work: &LiveJob<'_>) -> bool {
     work.job.driver.is_supervised() && work.job_folder().file_path("started").exists()
 }
 
+/// Reads from the folder of a job what its supervisor has left there.
 fn collect_supervised_reports(work: &LiveJob<'_>) -> Vec<JobReport> {
     let job_folder = work.job_folder();
     let mut host_reports = None;
@@ -178,6 +179,8 @@ fn progress_outcomes(job_folder: &JobFolder, job: &Job) -> Vec<JobOutcome> {
     outcomes
 }
 
+/// Translates how the driver ended. A success brings what the job was for: the installation, or the
+/// health of the cluster.
 fn outcome_of_ending(job_folder: &JobFolder, verb: Verb, ending: &JobEnding) -> JobOutcome {
     let message = ending.message.clone();
     match ending.verdict {

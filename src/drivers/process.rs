@@ -153,6 +153,8 @@ pub fn start_drain(word: &str, folder: &Path, pipe: PipeReader) -> io::Result<()
     start_ourselves(word, folder, pipe.into())
 }
 
+/// Starts this program by the file that runs now, even if another version has replaced it on disk.
+/// It gets no environment and no open file but its standard input.
 #[expect(clippy::disallowed_methods, reason = "the one place that starts programs")]
 fn start_ourselves(word: &str, folder: &Path, stdin: Stdio) -> io::Result<()> {
     // Our caller may have left files open to us, a lock perhaps: the job must not hold them as long

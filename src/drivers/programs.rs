@@ -78,6 +78,7 @@ pub fn read_version(path: &Path, arguments: &[&str]) -> Option<String> {
     output_text.lines().next().map(str::to_owned)
 }
 
+/// Says why a path that the Settings name is not a program that can be started.
 fn check_program(path: &Path) -> Result<(), String> {
     let name = path.display();
     if !path.is_absolute() {

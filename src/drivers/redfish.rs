@@ -42,6 +42,8 @@ impl Redfish {
         Ok(Self { service, given_path: system.into(), system_path: None, uefi })
     }
 
+    /// The path of the system: the one that the address names, else the only one that the
+    /// controller has. It is looked up once.
     fn find_system(&mut self) -> Result<String, ControllerError> {
         if let Some(path) = &self.system_path {
             return Ok(path.clone());
@@ -55,6 +57,8 @@ impl Redfish {
         Ok(path)
     }
 
+    /// The path of the only system of the controller. A blade enclosure or a multi-node controller
+    /// has several, and the address must name one.
     fn find_only_system(&self) -> Result<String, ControllerError> {
         let root = self.service.get_resource(ROOT)?.body;
         let members = self.service.list_members(&root["Systems"]);

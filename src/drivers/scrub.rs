@@ -50,6 +50,8 @@ impl Secrets {
     }
 }
 
+/// The forms in which programs print a secret: as it is, as JSON, in a URL, in Base64, and line by
+/// line if it has long lines.
 fn forms_of_secret(value: &str) -> Vec<String> {
     let quoted = serde_json::to_string(value).unwrap_or_default();
     let json = quoted.trim_matches('"').to_owned();

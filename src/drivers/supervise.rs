@@ -71,6 +71,7 @@ fn our_pid() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
 
+/// Runs the driver once earlier jobs have ended, and says how the job ended in any case.
 fn run_task(task: &mut Task) -> JobEnding {
     match end_earlier_jobs(task).and_then(|()| dispatch::run_driver(task)) {
         Ok(ending) => ending,

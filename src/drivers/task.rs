@@ -117,6 +117,8 @@ impl Task {
         Ok((code, self.journal.take_answer()))
     }
 
+    /// Runs a program to its end and returns its exit code. If the job is cancelled or late, the
+    /// program's process group is ended first.
     fn run_to_end(
         &mut self,
         program: &Path,
@@ -159,6 +161,9 @@ impl Task {
         )?))
     }
 
+    /// Starts a program in a folder, with the environment that is given and the variables that all
+    /// programs of a job get. It inherits the job's lock, so that the job counts as running as long
+    /// as it does.
     fn start_program(
         &self,
         program: &Path,

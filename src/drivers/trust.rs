@@ -68,6 +68,7 @@ impl Trust {
         Ok((Arc::new(config), seen_certificate))
     }
 
+    /// Reads the certificates of ca.crt, none if it is not given.
     fn read_own_certificates(&self) -> Result<Vec<CertificateDer<'static>>, String> {
         let Some(pem) = &self.authority else { return Ok(Vec::new()) };
         let mut certificates = Vec::new();

@@ -68,6 +68,8 @@ pub fn insert_image(
     Err(format!("{} accepted the image, but has none", shorten(&drive.path)).into())
 }
 
+/// Inserts an image into an empty drive, by the drive's action or, where there is none, by a PATCH.
+/// A controller that misses fields is asked again with the fields that it names.
 fn insert_into(service: &Service, drive: &Drive, url: &str) -> Result<(), ControllerError> {
     let Some(target) = drive.action_target("InsertMedia") else {
         let body = json!({"Image": url, "Inserted": true, "WriteProtected": true});
@@ -120,6 +122,8 @@ pub fn eject_image(service: &Service, system: &Value) -> Result<(), ControllerEr
     eject_from(service, &drive)
 }
 
+/// Empties a drive. It counts as done when the drive says that it is empty, whatever the controller
+/// has answered.
 fn eject_from(service: &Service, drive: &Drive) -> Result<(), ControllerError> {
     let reply = match drive.action_target("EjectMedia") {
         Some(target) => {
@@ -184,6 +188,7 @@ fn find_drive(service: &Service, system: &Value) -> Result<Drive, ControllerErro
     Err("it has no virtual drive for discs".into())
 }
 
+/// The first drive for discs in a collection.
 fn find_drive_in(service: &Service, collection: &Value) -> Result<Option<Drive>, ControllerError> {
     for member in service.list_members(collection) {
         let Some(path) = member["@odata.id"].as_str() else { continue };
