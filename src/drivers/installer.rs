@@ -184,6 +184,8 @@ fn destroy_cluster(task: &mut Task) -> Result<JobEnding, Stopped> {
     let json = match fs::read_to_string(task.job_folder.input_path("metadata.json")) {
         Ok(json) => json,
         Err(error) => {
+            // A cluster with an infraID was begun, so its metadata must not be missing: whoever
+            // forgot it would leave machines behind.
             let was_given = task.order.inputs.iter().any(|name| name == "metadata.json");
             let is_missing = error.kind() == io::ErrorKind::NotFound;
             if was_given || !is_missing || !task.order.infra_id.is_empty() {

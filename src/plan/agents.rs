@@ -75,12 +75,14 @@ pub fn advance_agents(state: &mut State, tick: &Tick) {
     }
 }
 
-/// Moves a host to a state, or changes the state info of the one that it is in.
+/// Moves a host to a state, or changes the state info of the one that it is in. Only a new state is
+/// recorded in an event; it is a warning if the host needs a person now.
 fn enter_state(state: &mut State, agent_id: AgentId, next: HostState, info: &str, tick: &Tick) {
     let Some(agent) = state.agents.get(agent_id) else { return };
     let previous = agent.state();
     let mut info = info.to_owned();
     if info.len() > MAX_STATE_INFO {
+        // A text cannot be cut within a character.
         let mut ends = (0..=MAX_STATE_INFO).rev();
         let end = ends.find(|end| info.is_char_boundary(*end)).unwrap_or_default();
         info.truncate(end);

@@ -123,6 +123,7 @@ pub fn sort_pool(state: &State, pool: &ClusterPool, now: Time) -> SortedPool {
         sorted.total += 1;
         let is_unlisted = is_unlisted(listed.as_ref(), cluster);
         sorted.put(cluster_id, cluster, is_unlisted, is_broken(pool, cluster, now));
+        // Clusters that go, or that have a user, are never replaced for being stale.
         if cluster.deleting.is_some() || cluster.marked || cluster.claim.is_some() {
             continue;
         }

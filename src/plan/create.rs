@@ -247,6 +247,7 @@ fn note_obstacle(
 ) {
     let (status, message) = match obstacle {
         Obstacle::Shortage(shortage) => {
+            // The next customization would meet the same shortage, so it is the pool's.
             batch.shortage = Some(shortage);
             return;
         }

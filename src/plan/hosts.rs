@@ -122,7 +122,9 @@ fn is_reachable(state: &State, host: &BareMetalHost) -> bool {
     !is_off_limits && credentials_problem(state, host).is_none()
 }
 
-/// The job that a host needs next, if it needs any.
+/// The job that a host needs next, if it needs any. The order counts: nothing is asked of a
+/// controller before it has accepted the credentials, no disk is kept that is to be wiped, and the
+/// image comes before the power, so that a host which is switched on boots what it should.
 fn next_job(state: &State, host: &BareMetalHost) -> Option<Verb> {
     if !is_reachable(state, host) {
         return None;

@@ -136,6 +136,8 @@ fn install(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     if is_early || is_to_be_removed || is_pool_crowded(state, cluster) {
         return;
     }
+    // What an attempt has left is cleaned up also while the pool is paused: only a new attempt would
+    // fail like the last ones.
     if cluster.interrupted {
         return deprovision(state, cluster_id, tick);
     }
@@ -145,6 +147,7 @@ fn install(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     if cluster.driver == Driver::Agent {
         let name = cluster.name.clone();
         let hosts = cluster_hosts::controlled_hosts(state, &name);
+        // No two jobs work on one host: its own job ends first.
         if cluster_hosts::are_hosts_busy(state, &hosts) {
             return;
         }

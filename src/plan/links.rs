@@ -81,6 +81,7 @@ fn release_cluster(state: &mut State, claim_id: ClaimId, tick: &Tick) {
                 );
             }
         }
+        // A finalizer of another program keeps the claim.
         _ if claim.held => {}
         _ => {
             state.claims.remove(claim_id);
@@ -148,7 +149,8 @@ fn check_cluster_of_claim(state: &mut State, claim_id: ClaimId, tick: &Tick) {
     }
 }
 
-/// Writes how each claim of a pool stands, in Hive's conditions.
+/// Writes how each claim of a pool stands, in Hive's conditions. A claim that has just got its
+/// running cluster, or lost its cluster, leaves an event; other changes are seen in the conditions.
 pub fn write_claim_conditions(state: &mut State, pool: &Key, tick: &Tick) {
     for claim_id in state.members(pool).claims {
         let Some(claim) = state.claims.get(claim_id) else { continue };

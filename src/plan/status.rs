@@ -35,6 +35,7 @@ pub fn write_pool_status(state: &mut State, pool_id: PoolId, tick: &Tick) {
     let mut status = pool.status.clone();
     status.provisions += state.begun_provisions.get(&pool_id).copied().unwrap_or(0);
     write_counts(state, pool, &sorted, &mut status);
+    // As in Hive, a pool has all its conditions from the beginning, with the status Unknown.
     for kind in CONDITIONS {
         if condition::find_condition(&status.conditions, kind).is_none() {
             condition::set_condition(&mut status.conditions, initial_condition(kind), tick.now);

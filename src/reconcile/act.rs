@@ -207,8 +207,9 @@ impl Door<'_> {
         copies::folder_beside(self.store.path(), "jobs")
     }
 
-    /// Starts the jobs that nobody works on, as far as the limits let it. Returns what went wrong,
-    /// as sentences.
+    /// Starts the jobs that nobody works on, as far as the limits let it. Jobs on single hosts are
+    /// short and have a limit of their own, so that they do not wait for installations. Returns what
+    /// went wrong, as sentences.
     fn start_jobs(&self) -> Result<Vec<String>, Refusal> {
         let mut live_jobs = self.store.live_jobs()?;
         live_jobs.retain(|job| job.driver.is_supervised());

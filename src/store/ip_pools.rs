@@ -254,6 +254,7 @@ pub fn write_changed_ip_pools(
             write_lease(&mut touched_pools, change.before, after)?;
         }
     }
+    // A changed pool may have other ranges, so what is derived from its leases is made anew.
     for (pool_id, pool) in &changed_pools {
         if !pool.remembers_releases() {
             conn.prepare_cached("DELETE FROM ip_released WHERE pool = ?1")?.execute([pool_id])?;

@@ -232,7 +232,9 @@ fn assign_roles_of_cluster(
     }
 }
 
-/// Which hosts a cluster still needs before its installation can begin; none: it has all.
+/// Which hosts a cluster still needs before its installation can begin; none: it has all. Words and
+/// order are those of assisted-service: first the number of ready hosts, then their specs, then
+/// their approval.
 pub fn find_shortage(state: &State, cluster: &Cluster) -> Option<Shortage> {
     let agent_ids = agents_of_cluster(state, cluster);
     let agents: Vec<&Agent> =

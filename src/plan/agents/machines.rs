@@ -26,7 +26,8 @@ const REFERENCE: ConditionType = ConditionType::ClusterReference;
 /// The installation disk of a host none of whose disks fits the root device hints.
 const NO_DISK: &str = "/dev/not-found-by-hints";
 
-/// Brings an Agent up to date with its machine, its InfraEnv and its `BareMetalHost`.
+/// Brings an Agent up to date with its machine, its InfraEnv and its `BareMetalHost`, in this order:
+/// what a person has written on the host wins over what was found.
 pub fn recognize_machine(state: &mut State, agent_id: AgentId, tick: &Tick) {
     controller_inventory::update_inventory(state, agent_id);
     link_to_host(state, agent_id);
