@@ -148,7 +148,7 @@ fn rack() -> [Agent; 4] {
         vec![interface("NIC.Integrated.1-1-1", "physical", "02:00:00:00:00:A1", &[])],
         Disk { id: "Disk 0".into(), serial: "S-1".into(), size_bytes: 1, ..Disk::default() },
     );
-    discovered.status.found = true;
+    discovered.status.found_by_controller = true;
     let reported = host(
         "n2",
         vec![

@@ -78,7 +78,7 @@ fn agent(found: bool) -> Agent {
     agent.spec.role = Role::Master;
     let status = &mut agent.status;
     status.bound_to = Some(ClusterReference::from_key(&Key::new(NAMESPACE, CLUSTER)));
-    status.found = found;
+    status.found_by_controller = found;
     status.host_id = "h1".into();
     status.inventory = Some(serde_json::from_str(INVENTORY).unwrap());
     status.last_contact_time = Some(noon().now);

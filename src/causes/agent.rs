@@ -119,7 +119,9 @@ fn find_command(evidence: &Evidence, agent: &Agent) -> String {
                 None => format!("poolctl agent unbind {name}{option}"),
             }
         }
-        (HostState::DisconnectedUnbound | HostState::Disconnected, _, _) if agent.status.found => {
+        (HostState::DisconnectedUnbound | HostState::Disconnected, _, _)
+            if agent.status.found_by_controller =>
+        {
             command_to_explain_host(agent, option)
         }
         (

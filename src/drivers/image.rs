@@ -54,16 +54,23 @@ pub fn publish_image(
                        are put and how controllers fetch them";
         return Err(message.into());
     };
-    let describe = |error: io::Error| format!("{}: {error}", folder.display());
-    let image = find_image(work, kind).map_err(describe)?.ok_or("there is no image")?;
+    let image = find_image(work, kind)
+        .map_err(|error| describe_error(folder, &error))?
+        .ok_or("there is no image")?;
     let job_folder = folder.join(&task.order.job);
-    image_folder::create_image_folder(&job_folder).map_err(describe)?;
+    image_folder::create_image_folder(&job_folder)
+        .map_err(|error| describe_error(folder, &error))?;
     let name = format!("{kind}.iso");
     let published = PublishedImage {
         url: format!("{}/{}/{name}", url.trim_end_matches('/'), task.order.job),
         folder: job_folder.clone(),
     };
-    fs::copy(image, job_folder.join(&name)).map_err(describe)?;
-    image_folder::open_to_group(&job_folder.join(name)).map_err(describe)?;
+    fs::copy(image, job_folder.join(&name)).map_err(|error| describe_error(folder, &error))?;
+    image_folder::open_to_group(&job_folder.join(name))
+        .map_err(|error| describe_error(folder, &error))?;
     Ok(Some(published))
+}
+
+fn describe_error(folder: &Path, error: &io::Error) -> String {
+    format!("{}: {error}", folder.display())
 }

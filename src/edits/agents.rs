@@ -113,7 +113,7 @@ pub fn approval_event(agent: &Agent, tick: &Tick) -> Event {
 /// else as that of a free host. An Agent that has reported itself keeps its own status.
 fn restore_status(agent: &mut Agent, tick: &Tick) {
     let Agent { metadata, spec, status, .. } = agent;
-    if !status.host_id.is_empty() || status.found {
+    if !status.host_id.is_empty() || status.found_by_controller {
         return;
     }
     let mut former_state: Option<HostState> =

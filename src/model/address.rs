@@ -308,16 +308,19 @@ impl FromStr for Subnet {
     type Err = String;
 
     fn from_str(subnet: &str) -> Result<Self, String> {
-        let invalid_subnet = || format!("invalid Subnet \"{subnet}\": it is not ADDRESS/LENGTH");
-        let (address, length) = subnet.split_once('/').ok_or_else(invalid_subnet)?;
-        let address: Addr = address.parse().map_err(|_| invalid_subnet())?;
-        // The parser of numbers would take `+8` and `024`, too.
-        if length.starts_with(['+', '0']) && length != "0" {
-            return Err(invalid_subnet());
-        }
-        let prefix_length: u8 = length.parse().map_err(|_| invalid_subnet())?;
-        Self::containing(address, prefix_length).ok_or_else(invalid_subnet)
+        parse_subnet(subnet)
+            .ok_or_else(|| format!("invalid Subnet \"{subnet}\": it is not ADDRESS/LENGTH"))
     }
+}
+
+/// Parses ADDRESS/LENGTH.
+fn parse_subnet(subnet: &str) -> Option<Subnet> {
+    let (address, length) = subnet.split_once('/')?;
+    // The parser of numbers would take `+8` and `024`, too.
+    if length.starts_with(['+', '0']) && length != "0" {
+        return None;
+    }
+    Subnet::containing(address.parse().ok()?, length.parse().ok()?)
 }
 
 #[cfg(test)]

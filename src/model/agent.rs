@@ -285,7 +285,7 @@ impl Agent {
         status.installation_disk_id.clear();
         status.images.clear();
         status.peers.clear();
-        if !status.found {
+        if !status.found_by_controller {
             status.inventory = None;
         }
     }

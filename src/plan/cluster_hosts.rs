@@ -86,7 +86,8 @@ pub fn cluster_that_may_run<'a>(state: &State, agent: &'a Agent) -> Option<&'a s
     let cluster = &agent.status.deprovision_info.as_ref()?.cluster_name;
     let host = agent.host_key().and_then(|key| state.hosts.by_key(&key));
     let is_off = host.is_none_or(|host| host.power() == HostPower::Off);
-    let may_run = if agent.status.found { !is_off } else { agent.state().is_returning() };
+    let may_run =
+        if agent.status.found_by_controller { !is_off } else { agent.state().is_returning() };
     may_run.then_some(cluster)
 }
 

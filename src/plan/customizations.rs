@@ -116,8 +116,8 @@ pub fn write_customization_status(
     let cluster = cluster_id.and_then(|id| state.clusters.get(id));
     let mut status = customization.status.clone();
     status.set_condition(available_condition(holder), tick.now);
-    if let Some(text) = cluster.and_then(describe_use) {
-        status.set_condition(text.to_condition(ConditionType::ApplySucceeded), tick.now);
+    if let Some(outcome) = cluster.and_then(describe_use) {
+        status.set_condition(outcome.to_condition(ConditionType::ApplySucceeded), tick.now);
     }
     status.cluster_deployment_ref = holder.map(|holder| LocalRef::to_name(&*holder.cluster));
     let pool_of_holder = holder.and_then(|holder| holder.pool.as_ref());
@@ -152,9 +152,9 @@ fn is_status_current(state: &State, customization: &Customization) -> bool {
         return false;
     }
     let cluster = state.find_cluster(&holder.cluster).and_then(|id| state.clusters.get(id));
-    cluster.and_then(describe_use).is_none_or(|text| {
+    cluster.and_then(describe_use).is_none_or(|outcome| {
         let kind = ConditionType::ApplySucceeded;
-        has_condition(customization, kind, text.status, text.reason)
+        has_condition(customization, kind, outcome.status, outcome.reason)
     })
 }
 

@@ -20,7 +20,7 @@ pub fn hosts_to_probe(state: &State) -> Probes {
     let mut probes = Probes::new();
     for agent in state.agents.rows() {
         if let Some(host) = agent.host_key() {
-            probes.insert(host, agent.status.found && agent.state().is_free());
+            probes.insert(host, agent.status.found_by_controller && agent.state().is_free());
         }
     }
     probes

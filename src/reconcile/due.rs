@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::model::clock::PassExtent;
 use crate::model::due::{Due, DueChanges, DueNow};
 use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;

@@ -311,7 +311,7 @@ mod tests {
             inventory.interfaces[0].ipv4_addresses.clear();
             inventory.disks[0].drive_type.clear();
         });
-        host.status.found = true;
+        host.status.found_by_controller = true;
         assert!(unmet(&host, Role::Worker, None).is_empty());
         // Once it is bound, nobody asks it anything.
         host.status.last_contact_time = None;

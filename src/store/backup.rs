@@ -90,18 +90,16 @@ pub fn read_backup(from: &Path) -> Result<BackupCopy, Refusal> {
         // A backup has no log, so further names of it do no harm.
         Header::Ours { plain: true } => {}
     }
-    let unreadable = |error: io::Error| {
-        Refusal::invalid(format!("`{}` cannot be read", from.display())).because(error.to_string())
-    };
-    let folder = tempfile::tempdir().map_err(unreadable)?;
+    let folder = tempfile::tempdir().map_err(|error| unreadable_backup(from, &error))?;
     let copy = folder.path().join("state.db");
     // Nobody may fold the log of a state that is in use between the copy of its file and that of
     // its log.
     let is_in_use = path_beside(from, ".lock").exists() && path_beside(from, "-wal").exists();
     let _lock = if is_in_use { Some(Lock::to_write(from)?) } else { None };
-    fs::copy(from, &copy).map_err(unreadable)?;
+    fs::copy(from, &copy).map_err(|error| unreadable_backup(from, &error))?;
     if path_beside(from, "-wal").exists() {
-        fs::copy(path_beside(from, "-wal"), path_beside(&copy, "-wal")).map_err(unreadable)?;
+        fs::copy(path_beside(from, "-wal"), path_beside(&copy, "-wal"))
+            .map_err(|error| unreadable_backup(from, &error))?;
     }
     let store = Store::connect(&copy)?;
     let finding: String =
@@ -112,6 +110,10 @@ pub fn read_backup(from: &Path) -> Result<BackupCopy, Refusal> {
         );
     }
     Ok(BackupCopy { store, _folder: folder })
+}
+
+fn unreadable_backup(from: &Path, error: &io::Error) -> Refusal {
+    Refusal::invalid(format!("`{}` cannot be read", from.display())).because(error.to_string())
 }
 
 impl BackupCopy {

@@ -19,17 +19,20 @@ use super::documents::to_body;
 
 impl FactRow for Row<'_> {
     fn value(&self, column: usize) -> Result<FactValue<'_>, UnreadableFact> {
-        let unreadable = |why: String| UnreadableFact { column, why };
-        match self.get_ref(column).map_err(|error| unreadable(error.to_string()))? {
-            ValueRef::Null => Ok(FactValue::Null),
-            ValueRef::Integer(number) => Ok(FactValue::Integer(number)),
-            ValueRef::Text(bytes) => {
-                let string =
-                    std::str::from_utf8(bytes).map_err(|error| unreadable(error.to_string()))?;
-                Ok(FactValue::Text(Cow::Borrowed(string)))
-            }
-            value => Err(unreadable(format!("a {}, not a text or a number", value.data_type()))),
+        read_fact(self, column).map_err(|why| UnreadableFact { column, why })
+    }
+}
+
+/// Reads a column of a row. The error says what is there instead of a fact.
+fn read_fact<'a>(row: &'a Row<'_>, column: usize) -> Result<FactValue<'a>, String> {
+    match row.get_ref(column).map_err(|error| error.to_string())? {
+        ValueRef::Null => Ok(FactValue::Null),
+        ValueRef::Integer(number) => Ok(FactValue::Integer(number)),
+        ValueRef::Text(bytes) => {
+            let string = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
+            Ok(FactValue::Text(Cow::Borrowed(string)))
         }
+        value => Err(format!("a {}, not a text or a number", value.data_type())),
     }
 }
 

@@ -2,6 +2,7 @@
 //! what is in it.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::Path;
 
 use rusqlite::Connection;
@@ -13,20 +14,24 @@ use super::copies::{find_abandoned_files, parent_folder, temporary_prefix};
 
 /// Writes a copy of a database to a file, whole or not at all, in place of a file that is there.
 pub fn write_snapshot(from: &Connection, to: &Path) -> Result<(), Refusal> {
-    let unwritable = |error: std::io::Error| Refusal::unwritable(to, &error);
     remove_abandoned_files(to);
     let file = tempfile::Builder::new()
         .prefix(&temporary_prefix(to))
         .tempfile_in(parent_folder(to))
-        .map_err(unwritable)?;
+        .map_err(|error| Refusal::unwritable(to, &error))?;
     let mut copy = Connection::open(file.path())?;
     transfer(from, &mut copy)?;
     // Without a write-ahead log the copy is one file, which can be read anywhere.
     copy.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()))?;
     copy.close().map_err(|(_, error)| Refusal::from(error))?;
-    file.as_file().sync_all().map_err(unwritable)?;
-    file.persist(to).map_err(|error| unwritable(error.error))?;
-    File::open(parent_folder(to)).and_then(|folder| folder.sync_all()).map_err(unwritable)
+    put_in_place(file, to).map_err(|error| Refusal::unwritable(to, &error))
+}
+
+/// Gives a temporary file its name. Both are on the disk when this returns.
+fn put_in_place(file: tempfile::NamedTempFile, to: &Path) -> io::Result<()> {
+    file.as_file().sync_all()?;
+    file.persist(to).map_err(|error| error.error)?;
+    File::open(parent_folder(to))?.sync_all()
 }
 
 /// Removes the temporary files of commands that were killed while they wrote a copy to this path.

@@ -131,7 +131,7 @@ fn discover_host(
     // It is the UUID of the board, which only the inspection of the host tells.
     agent.status.host_id.clear();
     initialize_metadata(&mut agent.metadata, Kind::Agent, tick);
-    agent.status.found = true;
+    agent.status.found_by_controller = true;
     agent.status.state_since = Some(tick.now);
     agent.status.registered_at = Some(tick.now);
     let message = format!("Host {}: found by its management controller", host_key.name);

@@ -220,7 +220,7 @@ pub fn register_host(
         let agent_key = store.find_agent_of_machine(infra_env_key, &host_id)?;
         let mut known_agent = agent_key.and_then(|key| state.agents.find(&key));
         if let Some(agent_id) = known_agent
-            && state.agents.get(agent_id).is_some_and(|agent| agent.status.found)
+            && state.agents.get(agent_id).is_some_and(|agent| agent.status.found_by_controller)
         {
             // A controller has described this host. Whoever reports under its id may be another
             // one, and becomes an agent of its own.

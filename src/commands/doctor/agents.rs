@@ -63,7 +63,7 @@ fn find_missing_owners(
     if let Some(host) = agent.host_key()
         && state.hosts.by_key(&host).is_none()
     {
-        let next = if agent.status.found {
+        let next = if agent.status.found_by_controller {
             format!("poolctl delete agent {name}{namespace_option}")
         } else {
             format!("poolctl label agent {name} {HOST_LABEL}-{namespace_option}")

@@ -65,7 +65,9 @@ fn is_without_proof(object: &Object) -> bool {
         Object::InfraEnv(infra_env) => {
             infra_env.status.created_time.is_some() && infra_env.status.tokens.is_empty()
         }
-        Object::Agent(agent) => agent.status.secret_hash.is_none() && !agent.status.found,
+        Object::Agent(agent) => {
+            agent.status.secret_hash.is_none() && !agent.status.found_by_controller
+        }
         _ => false,
     }
 }

@@ -67,8 +67,8 @@ pub struct AgentStatus {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub media_disconnected: bool,
     /// Whether the host was discovered by its management controller; no agent reports then.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub found: bool,
+    #[serde(rename = "found", skip_serializing_if = "std::ops::Not::not")]
+    pub found_by_controller: bool,
     /// How many seconds the clock of the host is ahead of the clock of poolctl's machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_offset_seconds: Option<i64>,

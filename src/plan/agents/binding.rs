@@ -256,7 +256,7 @@ fn send_to_cluster(
 fn bind_agent(state: &mut State, agent_id: AgentId, wanted: &Key, tick: &Tick) {
     let Some(agent) = state.agents.get(agent_id) else { return };
     let is_installed = clusters::find_cluster(state, wanted).is_some_and(Cluster::is_installed);
-    let is_found_by_controller = agent.status.found;
+    let is_found_by_controller = agent.status.found_by_controller;
     leases::grant_agent(state, agent_id, wanted);
     state.agents.update(agent_id, |agent| {
         agent.prepare_to_join(is_installed);

@@ -259,7 +259,7 @@ fn installed(agent: &Agent) -> Condition {
     if let Some(transit) = describe_transit(state) {
         return transit.to_condition(kind);
     }
-    let text = match state {
+    let condition_text = match state {
         HostState::Installed | HostState::AddedToExistingCluster => COMPLETED,
         HostState::Error | HostState::PreparingFailed => FAILED,
         HostState::Cancelled => CANCELLED,
@@ -269,9 +269,10 @@ fn installed(agent: &Agent) -> Condition {
     };
     let info = &agent.status.debug_info.state_info;
     if info.is_empty() {
-        return text.to_condition(kind);
+        return condition_text.to_condition(kind);
     }
-    Condition::new(kind, text.status, text.reason, format!("{}: {info}", text.message))
+    let message = format!("{}: {info}", condition_text.message);
+    Condition::new(kind, condition_text.status, condition_text.reason, message)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::model::state::{AgentId, State};
 /// the machine, and with the time when the controller last answered.
 pub fn update_inventory(state: &mut State, agent_id: AgentId) {
     let Some(agent) = state.agents.get(agent_id) else { return };
-    if !agent.status.found {
+    if !agent.status.found_by_controller {
         return;
     }
     let Some(host) = agent.host_key().and_then(|key| state.hosts.by_key(&key)) else { return };
@@ -154,7 +154,7 @@ mod tests {
         let mut agent = Agent { metadata: meta("n1"), ..Agent::default() };
         agent.metadata.labels.insert(INFRA_ENV_LABEL.into(), "rack".into());
         agent.metadata.labels.insert(HOST_LABEL.into(), "n1".into());
-        agent.status.found = true;
+        agent.status.found_by_controller = true;
         let agent_id = state.agents.load(agent);
         let tick = Tick::default();
         advance_agents(&mut state, &tick);

@@ -114,7 +114,7 @@ fn why_disconnected(state: &State, agent: &Agent, tick: &Tick) -> Option<&'stati
 /// Whether nobody hears of a host: neither the host itself nor, of a host that was found by its
 /// management controller, the controller.
 fn is_silent(state: &State, agent: &Agent, tick: &Tick) -> bool {
-    if !agent.status.found {
+    if !agent.status.found_by_controller {
         return !tick.clock_jumped && agent.is_silent(tick.now);
     }
     let host = agent.host_key().and_then(|key| state.hosts.by_key(&key));

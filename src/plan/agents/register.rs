@@ -39,7 +39,7 @@ pub fn register_agent(state: &mut State, agent_id: AgentId, tick: &Tick) -> Resu
         agent.status.registered_at = Some(tick.now);
         agent.status.last_contact_time = Some(tick.now);
         agent.status.media_disconnected = false;
-        agent.status.found = false;
+        agent.status.found_by_controller = false;
         if matches!(next, HostState::DiscoveringUnbound | HostState::Discovering) {
             forget_reports(agent);
         }
@@ -282,7 +282,7 @@ fn record_report(agent: &mut Agent, report: AgentReport, tick: &Tick) {
     agent.status.media_disconnected = report.media == Some(BootMedia::Disconnected);
     if let Some(mut inventory) = report.inventory {
         inventory.report_time = Some(tick.now);
-        agent.status.found = false;
+        agent.status.found_by_controller = false;
         let host_id = agent.status.host_id.clone();
         agent.set_inventory(inventory, &host_id);
     }

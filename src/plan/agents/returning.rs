@@ -34,7 +34,7 @@ pub fn begin_return(
 ) {
     let boot_image = if was_used { boot_image_url(state, agent) } else { None };
     release_machine(state, agent, boot_image.as_deref(), tick);
-    if agent.status.found {
+    if agent.status.found_by_controller {
         enter_state(state, agent_id, HostState::DiscoveringUnbound, WAITING_FOR_INVENTORY, tick);
     } else if boot_image.is_some() {
         let host = agent.host_key().and_then(|key| state.hosts.by_key(&key));
@@ -51,7 +51,7 @@ pub fn begin_return(
 /// image, if the host has no controller that can do it, or if no agent runs on the host.
 fn boot_image_url(state: &State, agent: &Agent) -> Option<String> {
     let host = agent.host_key().and_then(|key| state.hosts.by_key(&key))?;
-    if agent.status.found || !can_boot(host) {
+    if agent.status.found_by_controller || !can_boot(host) {
         return None;
     }
     let infra_env = agent.infra_env_key().and_then(|key| state.infra_envs.by_key(&key))?;

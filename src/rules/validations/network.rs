@@ -43,13 +43,13 @@ pub(super) fn validate(context: &ValidationContext<'_>) -> Vec<Validation> {
     let mut validations =
         vec![fail_if("media-connected", media_problem, "Media device is connected")];
     // Nobody asks a found host anything once it is bound.
-    if !status.found || context.cluster.is_none() {
+    if !status.found_by_controller || context.cluster.is_none() {
         let is_silent = context.agent.is_silent(context.now);
         let problem = is_silent.then_some("Host is disconnected");
         validations.push(fail_if("connected", problem, "Host is connected"));
     }
     validations.extend(validate_platform(context));
-    if !status.found {
+    if !status.found_by_controller {
         validations.extend(validate_reports(context));
     }
     if let Some(cluster) = context.cluster {
@@ -225,7 +225,7 @@ fn validate_for_cluster(
     let problem = is_undefined.then_some(UNDEFINED);
     let mut validations =
         vec![fail_if("machine-cidr-defined", problem, "Machine Network CIDR is defined")];
-    if context.agent.status.found {
+    if context.agent.status.found_by_controller {
         return validations;
     }
     if may_be_anywhere || !networks.is_empty() {
@@ -283,8 +283,12 @@ fn validate_connectivity(
         let why = "Not enough hosts in cluster to calculate connectivity groups";
         return connectivity_validations(PENDING, why);
     }
-    let other_agents: Vec<&Agent> =
-        cluster.other_agents.iter().copied().filter(|agent| !agent.status.found).collect();
+    let other_agents: Vec<&Agent> = cluster
+        .other_agents
+        .iter()
+        .copied()
+        .filter(|agent| !agent.status.found_by_controller)
+        .collect();
     if other_agents.is_empty() {
         return Vec::new();
     }
