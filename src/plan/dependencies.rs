@@ -29,27 +29,41 @@ fn missing_image_set(state: &State, pool: &ClusterPool) -> Option<String> {
     Some(format!("cluster image set: {kind} \"{name}\" not found"))
 }
 
+/// A Secret that a pool may name.
+struct SecretUse<'a> {
+    /// What it is for, in Hive's words.
+    purpose: &'static str,
+    /// Its name; none if the pool names none.
+    secret: Option<&'a str>,
+    /// The key that it must have; none if any will do.
+    key: Option<&'static str>,
+}
+
 /// Says which Secrets of the pool are not there, or lack the key that their purpose needs.
 fn missing_secrets(state: &State, pool: &ClusterPool) -> Vec<String> {
     let spec = &pool.spec;
-    let secrets = [
-        ("pull secret", referenced_name(spec.pull_secret_ref.as_ref()), Some(".dockerconfigjson")),
-        (
-            "install config template secret",
-            referenced_name(spec.install_config_secret_template_ref.as_ref()),
-            Some("install-config.yaml"),
-        ),
-        ("credentials secret", pool.credentials_secret(), None),
+    let uses = [
+        SecretUse {
+            purpose: "pull secret",
+            secret: referenced_name(spec.pull_secret_ref.as_ref()),
+            key: Some(".dockerconfigjson"),
+        },
+        SecretUse {
+            purpose: "install config template secret",
+            secret: referenced_name(spec.install_config_secret_template_ref.as_ref()),
+            key: Some("install-config.yaml"),
+        },
+        SecretUse { purpose: "credentials secret", secret: pool.credentials_secret(), key: None },
     ];
     let mut missing = Vec::new();
-    for (purpose, name, value) in secrets {
-        let Some(name) = name else { continue };
+    for SecretUse { purpose, secret, key } in uses {
+        let Some(name) = secret else { continue };
         let Some(secret) = state.secrets.by_key(&Key::new(&*pool.metadata.namespace, name)) else {
             missing.push(format!("{purpose}: secrets \"{name}\" not found"));
             continue;
         };
-        if let Some(value) = value.filter(|value| !secret.values.contains_key(*value)) {
-            missing.push(format!("{purpose}: secrets \"{name}\" has no key \"{value}\""));
+        if let Some(key) = key.filter(|key| !secret.values.contains_key(*key)) {
+            missing.push(format!("{purpose}: secrets \"{name}\" has no key \"{key}\""));
         }
     }
     missing

@@ -12,15 +12,26 @@ use crate::model::time::{Span, Time};
 /// How often a controller is asked for a host that nobody else speaks for.
 const EVERY: Span = Span::minutes(3);
 
-/// Hosts that are Agents, and whether only their controllers say that they are free.
-pub type Probes = HashMap<Key, bool>;
+/// When a host is asked how it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum ProbeRhythm {
+    /// Every few minutes: only its controller says that it is there and free.
+    Regular,
+    /// When its last attempt failed. Otherwise the host speaks for itself, or its cluster does.
+    AfterFailure,
+}
+
+/// The hosts that are Agents, and when each is asked.
+pub type Probes = HashMap<Key, ProbeRhythm>;
 
 /// The hosts that are asked from time to time.
 pub fn hosts_to_probe(state: &State) -> Probes {
     let mut probes = Probes::new();
     for agent in state.agents.rows() {
         if let Some(host) = agent.host_key() {
-            probes.insert(host, agent.status.found_by_controller && agent.state().is_free());
+            let is_silent = agent.status.found_by_controller && agent.state().is_free();
+            let rhythm = if is_silent { ProbeRhythm::Regular } else { ProbeRhythm::AfterFailure };
+            probes.insert(host, rhythm);
         }
     }
     probes
@@ -29,8 +40,8 @@ pub fn hosts_to_probe(state: &State) -> Probes {
 /// When a host is asked next: a free one some minutes after it was last seen, any other one when
 /// its last attempt failed and is due again. None if it is no Agent.
 pub fn next_probe_at(host: &BareMetalHost, probes: &Probes) -> Option<Time> {
-    let is_free = *probes.get(&host.key())?;
-    if is_free
+    let rhythm = *probes.get(&host.key())?;
+    if rhythm == ProbeRhythm::Regular
         && host.status.error_count == 0
         && let Some(last_seen) = host.status.last_updated
     {

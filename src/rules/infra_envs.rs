@@ -104,34 +104,28 @@ fn check_kernel_arguments(arguments: &[KernelArgument]) -> Vec<String> {
 /// Warns of fields that have an effect upstream, and none here.
 pub fn warnings(infra_env: &InfraEnv) -> Vec<String> {
     let spec = &infra_env.spec;
-    let fields = [
-        (
-            spec.image_type == "minimal-iso",
-            "imageType minimal-iso",
-            "the image is always as large as the one of --base",
-        ),
-        (
-            !spec.os_image_version.is_empty(),
-            "osImageVersion",
-            "hosts boot the image that `poolctl infraenv iso --base` names",
-        ),
-        (
-            spec.ipxe_script_type == "BootOrderControl",
-            "ipxeScriptType BootOrderControl",
-            "poolctl makes no iPXE script; hosts boot from an image",
-        ),
-        (
-            spec.mirror_registry_ref.is_some(),
-            "mirrorRegistryRef",
-            "use ignitionConfigOverride to add a registries.conf",
-        ),
-    ];
-    let name = &infra_env.metadata.name;
-    fields
-        .into_iter()
-        .filter(|(is_set, ..)| *is_set)
-        .map(|(_, field, why)| format!("`{name}`: spec.{field} has no effect here: {why}"))
-        .collect()
+    let mut warnings = Vec::new();
+    if spec.image_type == "minimal-iso" {
+        let why = "the image is always as large as the one of --base";
+        warnings.push(warn_of_no_effect(infra_env, "imageType minimal-iso", why));
+    }
+    if !spec.os_image_version.is_empty() {
+        let why = "hosts boot the image that `poolctl infraenv iso --base` names";
+        warnings.push(warn_of_no_effect(infra_env, "osImageVersion", why));
+    }
+    if spec.ipxe_script_type == "BootOrderControl" {
+        let why = "poolctl makes no iPXE script; hosts boot from an image";
+        warnings.push(warn_of_no_effect(infra_env, "ipxeScriptType BootOrderControl", why));
+    }
+    if spec.mirror_registry_ref.is_some() {
+        let why = "use ignitionConfigOverride to add a registries.conf";
+        warnings.push(warn_of_no_effect(infra_env, "mirrorRegistryRef", why));
+    }
+    warnings
+}
+
+fn warn_of_no_effect(infra_env: &InfraEnv, field: &str, why: &str) -> String {
+    format!("`{}`: spec.{field} has no effect here: {why}", infra_env.metadata.name)
 }
 
 /// Checks a new InfraEnv: it names either a cluster or a version, not both.

@@ -15,7 +15,7 @@ use crate::rules::validations::{
 };
 
 use super::clusters::{agents_of_cluster, needs_of_cluster};
-use super::record_agent_event;
+use super::{PASS_ACTOR, agent_event};
 
 /// The checks of what is in a host, whatever it is for.
 const HARDWARE: [&str; 5] = [
@@ -41,29 +41,32 @@ pub fn check_agent(state: &mut State, agent_id: AgentId, tick: &Tick) {
     if is_settled || agent.status.validations_info == results {
         return;
     }
-    let hostname = agent.hostname().to_owned();
-    let mut changes = Vec::new();
+    let hostname = agent.hostname();
+    let mut events = Vec::new();
     for result in results.values().flatten() {
         let Some(previous) = agent.validations().find(|previous| previous.id == result.id) else {
             continue;
         };
         match (previous.status.as_str(), result.status.as_str()) {
-            ("success", "failure") => changes.push((
-                EventReason::HostValidationFailed,
-                EventType::Warning,
-                format!("Host {hostname}: validation '{}' {}", result.id, result.message),
-            )),
-            ("failure", "success") => changes.push((
-                EventReason::HostValidationFixed,
-                EventType::Normal,
-                format!("Host {hostname}: validation '{}' is now fixed", result.id),
-            )),
+            ("success", "failure") => {
+                let reason = EventReason::HostValidationFailed;
+                let message =
+                    format!("Host {hostname}: validation '{}' {}", result.id, result.message);
+                let warning = EventType::Warning;
+                events.push(agent_event(agent, reason, warning, message, PASS_ACTOR, tick));
+            }
+            ("failure", "success") => {
+                let reason = EventReason::HostValidationFixed;
+                let message = format!("Host {hostname}: validation '{}' is now fixed", result.id);
+                let normal = EventType::Normal;
+                events.push(agent_event(agent, reason, normal, message, PASS_ACTOR, tick));
+            }
             _ => {}
         }
     }
     state.agents.update(agent_id, |agent| agent.status.validations_info = results);
-    for (reason, event_type, message) in changes {
-        record_agent_event(state, agent_id, reason, event_type, message, tick);
+    for event in events {
+        state.record_event(event);
     }
 }
 
