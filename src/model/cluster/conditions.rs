@@ -2,7 +2,7 @@
 //! stored.
 
 use super::{Cluster, Phase, Power};
-use crate::model::condition::{Condition, ConditionReason, ConditionType, Shortage};
+use crate::model::condition::{Condition, ConditionReason, ConditionText, ConditionType, Shortage};
 use crate::model::driver::Driver;
 use crate::model::pool::RECONCILE_PAUSE;
 use crate::model::power::{conditions_before_installation, conditions_of_deleted_cluster};
@@ -93,30 +93,35 @@ impl Cluster {
             let message = format!("Cluster is being provisioned: {progress}");
             return Condition::new(kind, "False", ConditionReason::Provisioning, message);
         }
-        let (status, reason, message) = match self.phase() {
-            Phase::Deprovisioning => {
-                let (reason, message) = self.deprovisioning();
-                ("False", reason, message)
+        let condition_text = match self.phase() {
+            Phase::Deprovisioning => self.deprovisioning(),
+            Phase::Installed => {
+                ConditionText::new("True", ConditionReason::Provisioned, "Cluster is provisioned")
             }
-            Phase::Installed => ("True", ConditionReason::Provisioned, "Cluster is provisioned"),
-            Phase::Broken => {
-                ("False", ConditionReason::ProvisionStopped, "Provisioning failed terminally")
-            }
-            Phase::Installing | Phase::Retrying if self.driver == Driver::Missing => (
+            Phase::Broken => ConditionText::new(
                 "False",
-                ConditionReason::DriverMissing,
-                "No driver of this build serves the platform",
+                ConditionReason::ProvisionStopped,
+                "Provisioning failed terminally",
             ),
-            Phase::Installing | Phase::Retrying => {
-                ("False", ConditionReason::Provisioning, "Cluster is being provisioned")
+            Phase::Installing | Phase::Retrying if self.driver == Driver::Missing => {
+                ConditionText::new(
+                    "False",
+                    ConditionReason::DriverMissing,
+                    "No driver of this build serves the platform",
+                )
             }
+            Phase::Installing | Phase::Retrying => ConditionText::new(
+                "False",
+                ConditionReason::Provisioning,
+                "Cluster is being provisioned",
+            ),
         };
-        Condition::new(kind, status, reason, message)
+        condition_text.to_condition(kind)
     }
 
     /// Why a cluster whose deletion was asked for is still there.
-    fn deprovisioning(&self) -> (ConditionReason, &'static str) {
-        if self.protected {
+    fn deprovisioning(&self) -> ConditionText {
+        let (reason, message) = if self.protected {
             (
                 ConditionReason::DeletionBlocked,
                 "Annotation hive.openshift.io/protected-delete holds the cluster",
@@ -127,7 +132,8 @@ impl Cluster {
             (ConditionReason::DeletionBlocked, "A finalizer of another program holds the object")
         } else {
             (ConditionReason::Deprovisioning, "Cluster is being destroyed")
-        }
+        };
+        ConditionText::new("False", reason, message)
     }
 
     fn provision_failed(&self) -> Condition {
@@ -137,17 +143,25 @@ impl Cluster {
     }
 
     fn provision_stopped(&self) -> Condition {
-        let (status, reason, message) = if self.stopped && self.once {
-            (
+        let condition_text = if self.stopped && self.once {
+            ConditionText::new(
                 "True",
                 ConditionReason::InstallOnlyOnceSet,
                 "Deployment is set to try install only once",
             )
         } else if self.stopped {
-            ("True", ConditionReason::InstallAttemptsLimitReached, "Install attempts limit reached")
+            ConditionText::new(
+                "True",
+                ConditionReason::InstallAttemptsLimitReached,
+                "Install attempts limit reached",
+            )
         } else {
-            ("False", ConditionReason::ProvisionNotStopped, "Provision is not stopped")
+            ConditionText::new(
+                "False",
+                ConditionReason::ProvisionNotStopped,
+                "Provision is not stopped",
+            )
         };
-        Condition::new(ConditionType::ProvisionStopped, status, reason, message)
+        condition_text.to_condition(ConditionType::ProvisionStopped)
     }
 }
