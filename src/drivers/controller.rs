@@ -41,7 +41,7 @@ pub enum BootSource {
 }
 
 impl BootSource {
-    /// By its name in an order: cdrom, pxe or disk.
+    /// The source that an order names: cdrom, pxe or disk.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "cdrom" => Some(Self::Cdrom),

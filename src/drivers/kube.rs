@@ -115,7 +115,7 @@ fn read_health(task: &mut Task, client: &ClusterClient) -> Result<HealthReport, 
     Ok(HealthReport { machines: Vec::new(), nodes_ready, operators_ready })
 }
 
-/// By Hive's rule for clusters that are waking.
+/// Whether an operator has settled, by Hive's rule for clusters that are waking.
 fn is_operator_settled(operator: &Value) -> bool {
     condition_status(operator, "Disabled") == Some("True")
         || (condition_status(operator, "Available") != Some("False")

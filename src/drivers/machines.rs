@@ -55,8 +55,8 @@ pub fn run_verb(task: &mut Task, verb: Verb) -> Result<JobEnding, Stopped> {
     Ok(JobEnding { hosts: reports, ..ending })
 }
 
-/// The machines, by their indexes in the order, in groups of which each is begun when the one
-/// before it is done.
+/// Sorts the machines into two groups. The second group is begun when the first is done. Machines
+/// are given by their indexes in the order.
 fn stages(machines: &[Machine], verb: Verb) -> [Vec<usize>; 2] {
     let (masters, workers): (Vec<usize>, Vec<usize>) =
         (0..machines.len()).partition(|index| machines[*index].master);

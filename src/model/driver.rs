@@ -175,14 +175,15 @@ pub enum JobRunner {
 /// How the clusters of a driver are started and stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PowerControl {
-    /// In the simulation, unless the annotation poolctl.dev/fake-health says that it cannot.
+    /// They are simulated, and can be stopped unless the annotation poolctl.dev/fake-health says no.
     Simulation,
-    /// By the program that the annotation poolctl.dev/power names; without it by the management
+    /// The program that the annotation poolctl.dev/power names stops them; without it the management
     /// controllers of the hosts that the cluster uses.
     ProgramOrHosts,
-    /// By the management controllers of the hosts that the cluster uses, once it is installed.
+    /// The management controllers of the hosts that the cluster uses stop them, once the cluster is
+    /// installed.
     HostsOfInstalled,
-    /// By the driver itself, unless the annotation poolctl.dev/power is `none`.
+    /// The driver itself stops them, unless the annotation poolctl.dev/power is `none`.
     Driver,
     /// The driver controls single hosts, and has no clusters.
     NoClusters,

@@ -76,7 +76,8 @@ pub type Owner = Option<Rc<Key>>;
 /// Rows in the order in which they were loaded or inserted, found by their ids or their keys.
 #[derive(Debug)]
 pub struct Table<T> {
-    /// By the index of their ids. A removed row leaves None, so that no other row moves.
+    /// The rows, each at the index that is its id. A removed row leaves None, so that no other row
+    /// moves.
     rows: Vec<Option<T>>,
     index: HashMap<Key, Id<T>>,
     /// What each changed row was before its first change, and on whose behalf it was changed last.

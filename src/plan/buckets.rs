@@ -78,7 +78,7 @@ impl SortedPool {
         } else if cluster.marked || (is_unlisted && !is_claimed) {
             self.marked.push(cluster_id);
         } else if is_claimed {
-            // It is its user's: the pool does nothing with it.
+            // It belongs to its user: the pool does nothing with it.
         } else if is_broken {
             self.broken.push(cluster_id);
         } else if !cluster.is_installed() {

@@ -229,7 +229,7 @@ fn prepare_parts(
     Ok(Parts { rendered, leases, hosts })
 }
 
-/// Why the name that a cluster would have in DNS cannot be its.
+/// Says who has the name that a cluster would have in DNS; none if the name is free.
 fn describe_taken_name(state: &State, batch: &Batch<'_>, rendered: &Rendered) -> Option<String> {
     let name = &rendered.cluster_name;
     let domain = &rendered.base_domain;

@@ -97,8 +97,8 @@ fn release_cluster(state: &mut State, claim_id: ClaimId, tick: &Tick) {
     }
 }
 
-/// Looks whether the cluster that a claim names is its: a free one becomes its, and the claim waits
-/// again if another claim has it.
+/// Looks whether the cluster that a claim names is assigned to the claim. A free cluster is assigned
+/// to it; if another claim has the cluster, this one waits again.
 fn check_cluster_of_claim(state: &mut State, claim_id: ClaimId, tick: &Tick) {
     let Some(claim) = state.claims.get(claim_id) else { return };
     let key = claim.key();

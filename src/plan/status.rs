@@ -15,10 +15,10 @@ use super::inventory::{free_entries, sufficient_condition, valid_condition};
 use super::power::why_power_is_unsupported;
 use super::{record_event, record_warning};
 
-/// Only where a driver cannot stop machines, or could not.
+/// A pool has this condition only if its driver cannot stop machines, or could not before.
 const HIBERNATION: ConditionType = ConditionType::HibernationSupported;
 
-/// Those that every pool has from the first pass on.
+/// The conditions that every pool has from the first pass on.
 const CONDITIONS: [ConditionType; 5] = [
     ConditionType::MissingDependencies,
     ConditionType::CapacityAvailable,

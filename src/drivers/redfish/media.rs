@@ -34,7 +34,7 @@ impl Drive {
         self.resource["Inserted"] == false || (self.resource["Inserted"].is_null() && has_no_image)
     }
 
-    /// By its media types, or by its name if it does not say any.
+    /// Whether the drive is for discs, by its media types, or by its name if it has none.
     fn takes_discs(&self) -> bool {
         match self.resource["MediaTypes"].as_array() {
             Some(types) if !types.is_empty() => {

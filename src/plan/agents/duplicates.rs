@@ -1,4 +1,4 @@
-//! Agents that are the same machine: of them one counts, and the others are marked as its
+//! Finds Agents that are the same machine. One of them counts, and the others are marked as its
 //! duplicates. It never deletes an Agent.
 
 use std::cmp::Reverse;
@@ -21,7 +21,7 @@ struct Rank {
     /// Whether it is approved and heard of.
     is_trusted: bool,
     registered_at: Option<Time>,
-    /// Of Agents that have all this in common, the first by name counts.
+    /// Breaks ties: the first by name counts.
     key: Reverse<Option<Key>>,
 }
 
