@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::edits::{EditOutcome, put_object};
+use crate::edits::{PutMode, PutOutcome, put_object};
 use crate::model::agent::Agent;
 use crate::model::kinds::Kind;
 
@@ -55,28 +55,28 @@ impl Verb for Apply {
         }
         let scope = scope::scope_of(&store, &edited)?;
         let needs = scope::needs_of(&edited);
-        let (verdicts, passed) = context.door(&store).change(&scope, &needs, |state, tick| {
-            let mut verdicts = Vec::new();
+        let (outcomes, passed) = context.door(&store).change(&scope, &needs, |state, tick| {
+            let mut outcomes = Vec::new();
             let mut refusals = Vec::new();
             for object in manifests.objects {
-                match put_object(state, object, true, tick) {
-                    Ok(verdict) => verdicts.push(verdict),
+                match put_object(state, object, PutMode::Apply, tick) {
+                    Ok(outcome) => outcomes.push(outcome),
                     Err(refusal) => refusals.push(refusal),
                 }
             }
             Refusal::refuse_all(refusals)?;
-            Ok(verdicts)
+            Ok(outcomes)
         })?;
         let mut changed = Vec::new();
-        for ((kind, key, _), verdict) in edited.iter().zip(verdicts) {
-            if verdict != EditOutcome::Unchanged {
+        for ((kind, key, _), outcome) in edited.iter().zip(outcomes) {
+            if outcome != PutOutcome::Unchanged {
                 changed.push((*kind, key.clone()));
             }
-            let result = match verdict {
-                EditOutcome::Created => "created".into(),
-                EditOutcome::Configured(fields) if fields.is_empty() => "configured".into(),
-                EditOutcome::Configured(fields) => format!("configured ({fields})"),
-                EditOutcome::Unchanged => "unchanged".into(),
+            let result = match outcome {
+                PutOutcome::Created => "created".into(),
+                PutOutcome::Configured(fields) if fields.is_empty() => "configured".into(),
+                PutOutcome::Configured(fields) => format!("configured ({fields})"),
+                PutOutcome::Unchanged => "unchanged".into(),
             };
             context.report_change(*kind, key, &result)?;
         }

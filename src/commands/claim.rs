@@ -7,7 +7,7 @@ pub mod release;
 
 use clap::Args;
 
-use crate::edits::put_object;
+use crate::edits::{PutMode, put_object};
 use crate::model::annotations::CLAIM_REASON;
 use crate::model::claim::{Claim as ClaimRow, ClaimSpec, ClusterClaim, ClusterRunning};
 use crate::model::kinds::Kind;
@@ -210,7 +210,7 @@ fn make_claim(
     let document = ClusterClaim { metadata, spec, ..ClusterClaim::default() };
     let claim = Object::ClusterClaim(Box::new(ClaimRow::from_wire(document)));
     rules::check_object(&claim)?;
-    put_object(state, claim, true, tick)?;
+    put_object(state, claim, PutMode::Apply, tick)?;
     let body = state.claims.by_key(&key).and_then(|claim| claim.body.as_ref());
     let uid = body.map(|body| body.metadata.uid.clone()).unwrap_or_default();
     Ok(NewClaim { key, uid })

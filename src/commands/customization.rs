@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::Value;
 
-use crate::edits::{self, put_object};
+use crate::edits::{self, PutMode, put_object};
 use crate::model::customization::{Customization, CustomizationSpec, Patch, PatchOperation};
 use crate::model::event_reason::EventReason;
 use crate::model::inventory::{CUSTOMIZATION_ATTEMPTS, EntryStatus, InventoryStatus};
@@ -61,7 +61,7 @@ impl Verb for Create {
                 let next = format!("poolctl edit customization {}", key.name);
                 return Err(Refusal::conflict(problem).next(next));
             }
-            put_object(state, object, true, tick)
+            put_object(state, object, PutMode::Apply, tick)
         })?;
         context.report_change(Kind::Customization, &key, "created")?;
         customization_warnings::warn_about_customizations(

@@ -6,7 +6,7 @@ use anyhow::bail;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use crate::edits::put_object;
+use crate::edits::{PutMode, put_object};
 use crate::model::documents::StoredValue;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
@@ -96,7 +96,7 @@ fn imagine_applied(
     for object in objects {
         let before = state.find_object(&object);
         let applied = object.clone();
-        put_object(&mut state, object, true, &tick)?;
+        put_object(&mut state, object, PutMode::Apply, &tick)?;
         // An object under deletion whose last finalizer the manifest removes is gone after this, so
         // it is not shown.
         if let Some(after) = state.find_object(&applied) {

@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use crate::causes::command_to_make_image;
-use crate::edits::{self, put_object};
+use crate::edits::{self, PutMode, put_object};
 use crate::model::agent::ClusterReference;
 use crate::model::annotations::OWNER;
 use crate::model::event_reason::EventReason;
@@ -87,7 +87,7 @@ impl Verb for Create {
                 let next = format!("poolctl edit infraenv {}", key.name);
                 return Err(Refusal::conflict(problem).next(next));
             }
-            put_object(state, object, true, tick)
+            put_object(state, object, PutMode::Apply, tick)
         })?;
         context.report_change(Kind::InfraEnv, &key, "created")?;
         let namespace_option = context.namespace_option(&key.namespace);

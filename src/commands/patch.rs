@@ -4,7 +4,7 @@
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
-use crate::edits::{EditOutcome, put_object};
+use crate::edits::{PutMode, PutOutcome, put_object};
 use crate::model::agent::{Agent, ClusterReference};
 use crate::model::annotations::OWNER;
 use crate::model::customization;
@@ -109,7 +109,7 @@ pub fn change_object(
     let edited_objects = [(kind, object.key(), None)];
     let scope = scope::scope_of(store, &edited_objects)?;
     let needs = scope::needs_of(&edited_objects);
-    let ((verdict, warnings), passed) =
+    let ((outcome, warnings), passed) =
         context.door(store).change(&scope, &needs, |state: &mut State, tick: &Tick| {
             let Some(current) = state.find_object(&object) else {
                 return Err(Refusal::not_found(format!(
@@ -119,10 +119,10 @@ pub fn change_object(
             };
             let edited = edit_object(&current, &edit_document)?;
             let warnings = rules::object_warnings(&edited);
-            Ok((put_object(state, edited, false, tick)?, warnings))
+            Ok((put_object(state, edited, PutMode::Replace, tick)?, warnings))
         })?;
-    let result = match verdict {
-        EditOutcome::Unchanged => format!("{result} (no change)"),
+    let result = match outcome {
+        PutOutcome::Unchanged => format!("{result} (no change)"),
         _ => result.to_owned(),
     };
     context.report_change(kind, &object.key(), &result)?;

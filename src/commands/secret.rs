@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::edits::{EditOutcome, put_object};
+use crate::edits::{PutMode, PutOutcome, put_object};
 use crate::model::documents::{Secret, SecretValue};
 use crate::model::kinds::Kind;
 use crate::model::meta::Meta;
@@ -64,14 +64,14 @@ impl Verb for Create {
         let store = context.open_or_create_state()?;
         let scope = scope::scope_of(&store, &edited_objects)?;
         let needs = scope::needs_of(&edited_objects);
-        let (verdict, passed) = context.door(&store).change(&scope, &needs, |state, tick| {
+        let (outcome, passed) = context.door(&store).change(&scope, &needs, |state, tick| {
             if state.secrets.find(&key).is_some() && !self.overwrite {
                 return Err(Refusal::conflict(format!("there is a secret `{}` already", key.name))
                     .advise("replace it with --overwrite"));
             }
-            put_object(state, object, true, tick)
+            put_object(state, object, PutMode::Apply, tick)
         })?;
-        let result = if verdict == EditOutcome::Created { "created" } else { "replaced" };
+        let result = if outcome == PutOutcome::Created { "created" } else { "replaced" };
         context.report_change(Kind::Secret, &key, result)?;
         Ok(context.report_pass(&passed)?)
     }

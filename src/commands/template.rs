@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use crate::edits::{self, put_object};
+use crate::edits::{self, PutMode, put_object};
 use crate::model::data_template::Metal3DataTemplate;
 use crate::model::host::BareMetalHost;
 use crate::model::ip_lease::{IpClaim, IpClaimSpec, Reference};
@@ -152,7 +152,7 @@ fn put_claim(
     }
     match store.find_lease_of_claim(claim_key)? {
         None => {
-            put_object(state, make_claim(claim_key, pool, host_name), true, tick)?;
+            put_object(state, make_claim(claim_key, pool, host_name), PutMode::Apply, tick)?;
         }
         Some(lease) if !state.ip_leases.has_or_had(claim_key) => {
             state.ip_leases.load(lease);

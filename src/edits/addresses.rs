@@ -13,22 +13,23 @@ use crate::model::tick::Tick;
 
 use super::documents::{EditedDocument, merge_metadata, put_and_finish_deletion};
 use super::edited::Edited;
-use super::verdict::EditOutcome;
+use super::outcome::{DeleteOutcome, PutOutcome};
+use super::put_mode::PutMode;
 
 impl EditedDocument for IpPool {
-    fn carry_over(existing: &Self, desired: &mut Self, _: bool, _: &Tick) -> bool {
+    fn carry_over(existing: &Self, desired: &mut Self, _: PutMode, _: &Tick) -> bool {
         existing.spec != desired.spec
     }
 
     fn put(
         state: &mut State,
         mut pool: Self,
-        merge: bool,
+        mode: PutMode,
         tick: &Tick,
-    ) -> Result<EditOutcome, Refusal> {
+    ) -> Result<PutOutcome, Refusal> {
         // The status is counted from the leases; a manifest cannot set it.
         pool.status = IpPoolStatus::default();
-        put_and_finish_deletion(state, pool, merge, tick)
+        put_and_finish_deletion(state, pool, mode, tick)
     }
 
     fn prepare_import(&mut self, _: &Tick) -> Result<(), Refusal> {
@@ -42,22 +43,22 @@ impl Edited for IpClaim {
     fn put(
         state: &mut State,
         claim: Self,
-        merge: bool,
+        mode: PutMode,
         tick: &Tick,
-    ) -> Result<EditOutcome, Refusal> {
+    ) -> Result<PutOutcome, Refusal> {
         match state.ip_leases.find(&claim.metadata.key()) {
-            Some(lease_id) => change_claim(state, lease_id, claim, merge, tick),
+            Some(lease_id) => change_claim(state, lease_id, claim, mode, tick),
             None => Ok(insert_claim(state, claim, tick)),
         }
     }
 
-    fn delete(state: &mut State, key: &Key, tick: &Tick) -> Option<bool> {
-        let lease_id = state.ip_leases.find(key)?;
-        Some(release(state, lease_id, tick))
+    fn delete(state: &mut State, key: &Key, tick: &Tick) -> DeleteOutcome {
+        let Some(lease_id) = state.ip_leases.find(key) else { return DeleteOutcome::NotFound };
+        release(state, lease_id, tick)
     }
 
     fn import(state: &mut State, claim: Self, tick: &Tick) -> Result<(), Refusal> {
-        Edited::put(state, claim, false, tick).map(drop)
+        Edited::put(state, claim, PutMode::Replace, tick).map(drop)
     }
 }
 
@@ -65,32 +66,33 @@ impl Edited for IpAddress {
     fn put(
         state: &mut State,
         address: Self,
-        merge: bool,
+        mode: PutMode,
         tick: &Tick,
-    ) -> Result<EditOutcome, Refusal> {
-        put_address(state, address, merge, tick)
+    ) -> Result<PutOutcome, Refusal> {
+        put_address(state, address, mode, tick)
     }
 
-    fn delete(state: &mut State, key: &Key, tick: &Tick) -> Option<bool> {
-        let (lease_id, _) =
-            state.ip_leases.iter().find(|(_, lease)| state.address_name_of(lease) == key.name)?;
-        Some(release(state, lease_id, tick))
+    fn delete(state: &mut State, key: &Key, tick: &Tick) -> DeleteOutcome {
+        let lease =
+            state.ip_leases.iter().find(|(_, lease)| state.address_name_of(lease) == key.name);
+        let Some((lease_id, _)) = lease else { return DeleteOutcome::NotFound };
+        release(state, lease_id, tick)
     }
 
     fn import(state: &mut State, address: Self, tick: &Tick) -> Result<(), Refusal> {
-        Edited::put(state, address, false, tick).map(drop)
+        Edited::put(state, address, PutMode::Replace, tick).map(drop)
     }
 }
 
 /// Marks a lease as to be deleted, the claim together with its address. A pass removes it, but not
 /// before every other holder has let go of it.
-fn release(state: &mut State, lease_id: IpLeaseId, tick: &Tick) -> bool {
-    state.ip_leases.update(lease_id, |lease| {
+fn release(state: &mut State, lease_id: IpLeaseId, tick: &Tick) -> DeleteOutcome {
+    DeleteOutcome::of_mark(state.ip_leases.update(lease_id, |lease| {
         lease.deleting.get_or_insert(tick.now);
-    })
+    }))
 }
 
-fn insert_claim(state: &mut State, claim: IpClaim, tick: &Tick) -> EditOutcome {
+fn insert_claim(state: &mut State, claim: IpClaim, tick: &Tick) -> PutOutcome {
     let Key { namespace, name } = claim.metadata.key();
     let created = claim.metadata.creation_timestamp.unwrap_or(tick.now);
     let deleting = claim.metadata.deletion_timestamp;
@@ -111,7 +113,7 @@ fn insert_claim(state: &mut State, claim: IpClaim, tick: &Tick) -> EditOutcome {
         })),
         ..IpLease::default()
     });
-    EditOutcome::Created
+    PutOutcome::Created
 }
 
 /// Changes a claim, or adds one to a lease that was made by hand without a claim.
@@ -119,11 +121,11 @@ fn change_claim(
     state: &mut State,
     lease_id: IpLeaseId,
     claim: IpClaim,
-    merge: bool,
+    mode: PutMode,
     tick: &Tick,
-) -> Result<EditOutcome, Refusal> {
+) -> Result<PutOutcome, Refusal> {
     let Some(existing) = state.ip_leases.get(lease_id).cloned() else {
-        return Ok(EditOutcome::Unchanged);
+        return Ok(PutOutcome::Unchanged);
     };
     if existing.pool != claim.spec.pool.name {
         return Err(Refusal::conflict(format!(
@@ -138,7 +140,7 @@ fn change_claim(
     let desired = metadata_to_keep(claim.metadata, &[]);
     let is_changed = state.ip_leases.update(lease_id, |lease| {
         lease.deleting = lease.deleting.or(deleting);
-        let mut metadata = merge_kept_metadata(&lease.claim_metadata(), desired, merge);
+        let mut metadata = keep_omitted_metadata(&lease.claim_metadata(), desired, mode);
         if cluster_exists {
             // No edit takes a claim away from an existing cluster or from its host.
             ClusterHolder::remove_from(&mut metadata);
@@ -156,16 +158,16 @@ fn change_claim(
             lease.claimed = true;
         }
     });
-    Ok(if existing.claimed { EditOutcome::of_update(is_changed) } else { EditOutcome::Created })
+    Ok(if existing.claimed { PutOutcome::of_update(is_changed) } else { PutOutcome::Created })
 }
 
 /// Leases an address by hand, or changes the metadata and the network of one that is leased.
 fn put_address(
     state: &mut State,
     address: IpAddress,
-    merge: bool,
+    mode: PutMode,
     tick: &Tick,
-) -> Result<EditOutcome, Refusal> {
+) -> Result<PutOutcome, Refusal> {
     let name = address.metadata.name.clone();
     let claim_key = Key::new(&*address.metadata.namespace, &*address.spec.claim.name);
     let created = address.metadata.creation_timestamp.unwrap_or(tick.now);
@@ -196,17 +198,17 @@ fn put_address(
         }));
         let claim = claim_key.name;
         state.ip_leases.insert(IpLease { claim, network, created, notes, ..desired });
-        return Ok(EditOutcome::Created);
+        return Ok(PutOutcome::Created);
     };
     let Some(existing) = state.ip_leases.get(lease_id).cloned() else {
-        return Ok(EditOutcome::Unchanged);
+        return Ok(PutOutcome::Unchanged);
     };
     if let Some(why) = find_fixed_field(&existing, &desired) {
         return Err(Refusal::conflict(format!("IPAddress `{name}`: {why}")));
     }
     let is_changed = state.ip_leases.update(lease_id, |lease| {
         let mut notes = lease.notes.take().unwrap_or_default();
-        notes.address = merge_kept_metadata(&notes.address, metadata, merge);
+        notes.address = keep_omitted_metadata(&notes.address, metadata, mode);
         lease.notes = none_if_empty(notes);
         lease.network = network;
         if lease.address.is_none() {
@@ -216,9 +218,9 @@ fn put_address(
         }
     });
     Ok(if existing.address.is_some() {
-        EditOutcome::of_update(is_changed)
+        PutOutcome::of_update(is_changed)
     } else {
-        EditOutcome::Created
+        PutOutcome::Created
     })
 }
 
@@ -257,10 +259,10 @@ fn metadata_to_keep(metadata: Meta, derived_owner_kinds: &[&str]) -> Meta {
     }
 }
 
-/// The metadata to keep after an edit. With `merge`, the uid stays, and all that `desired` leaves
-/// out.
-fn merge_kept_metadata(existing: &Meta, mut desired: Meta, merge: bool) -> Meta {
-    if merge {
+/// The metadata to keep after an edit. With `PutMode::Apply`, the uid stays, and all that `desired`
+/// leaves out.
+fn keep_omitted_metadata(existing: &Meta, mut desired: Meta, mode: PutMode) -> Meta {
+    if mode == PutMode::Apply {
         merge_metadata(existing, &mut desired);
         desired.uid.clone_from(&existing.uid);
     }

@@ -13,7 +13,8 @@ use crate::plan::agents::stages::STAGES;
 use crate::rules;
 
 use super::documents::{EditedDocument, mark_for_deletion, put_document};
-use super::verdict::EditOutcome;
+use super::outcome::{DeleteOutcome, PutOutcome};
+use super::put_mode::PutMode;
 
 // Annotations with the former status of an Agent. They are read when an Agent is recreated from a
 // manifest that has no status.
@@ -23,11 +24,11 @@ const INVENTORY_ANNOTATION: &str = "agent.agent-install.openshift.io/inventory";
 const STAGE_ANNOTATION: &str = "agent.agent-install.openshift.io/current-stage";
 
 impl EditedDocument for Agent {
-    fn carry_over(existing: &Self, desired: &mut Self, merge: bool, _: &Tick) -> bool {
+    fn carry_over(existing: &Self, desired: &mut Self, mode: PutMode, _: &Tick) -> bool {
         desired.status.clone_from(&existing.status);
         desired.secret.clone_from(&existing.secret);
         // A manifest that names no cluster leaves the Agent with its cluster.
-        if merge && desired.spec.cluster_deployment_name.is_none() {
+        if mode == PutMode::Apply && desired.spec.cluster_deployment_name.is_none() {
             desired.spec.cluster_deployment_name.clone_from(&existing.spec.cluster_deployment_name);
         }
         existing.spec != desired.spec
@@ -36,29 +37,29 @@ impl EditedDocument for Agent {
     fn put(
         state: &mut State,
         mut agent: Self,
-        merge: bool,
+        mode: PutMode,
         tick: &Tick,
-    ) -> Result<EditOutcome, Refusal> {
+    ) -> Result<PutOutcome, Refusal> {
         let key = agent.key();
         let existing = state.agents.by_key(&key);
         let was_approved = existing.map(|existing| existing.spec.approved);
         if let Some(existing) = existing {
-            check_change(existing, &agent, merge)?;
+            check_change(existing, &agent, mode)?;
         } else {
             check_new(&agent)?;
             restore_status(&mut agent, tick);
         }
-        let verdict = put_document(state, agent, merge, tick)?;
+        let outcome = put_document(state, agent, mode, tick)?;
         if let Some(agent) = state.agents.by_key(&key)
             && was_approved.is_some_and(|was_approved| was_approved != agent.spec.approved)
         {
             let event = approval_event(agent, tick);
             state.record_event(event);
         }
-        Ok(verdict)
+        Ok(outcome)
     }
 
-    fn delete(state: &mut State, key: &Key, tick: &Tick) -> Option<bool> {
+    fn delete(state: &mut State, key: &Key, tick: &Tick) -> DeleteOutcome {
         mark_for_deletion::<Self>(state, key, tick.now)
     }
 
@@ -81,11 +82,12 @@ fn check_new(agent: &Agent) -> Result<(), Refusal> {
 }
 
 /// Refuses to move an Agent to another InfraEnv, and changes that come too late.
-fn check_change(existing: &Agent, desired: &Agent, merge: bool) -> Result<(), Refusal> {
+fn check_change(existing: &Agent, desired: &Agent, mode: PutMode) -> Result<(), Refusal> {
     let name = &desired.metadata.name;
     let existing_label = existing.metadata.labels.get(INFRA_ENV_LABEL);
     let label = desired.metadata.labels.get(INFRA_ENV_LABEL);
-    if existing_label != label && (!merge || label.is_some()) {
+    let is_label_kept = mode == PutMode::Apply && label.is_none();
+    if existing_label != label && !is_label_kept {
         return Err(Refusal::conflict(format!(
             "Agent `{name}`: label {INFRA_ENV_LABEL} names its InfraEnv and cannot be changed"
         )));

@@ -10,24 +10,25 @@ use crate::model::tick::Tick;
 
 use super::documents::{inherit_metadata, initialize_metadata};
 use super::edited::Edited;
-use super::verdict::EditOutcome;
+use super::outcome::{DeleteOutcome, PutOutcome};
+use super::put_mode::PutMode;
 
 impl Edited for Claim {
     fn put(
         state: &mut State,
         claim: Self,
-        merge: bool,
+        mode: PutMode,
         tick: &Tick,
-    ) -> Result<EditOutcome, Refusal> {
+    ) -> Result<PutOutcome, Refusal> {
         match state.claims.find(&claim.key()) {
-            Some(claim_id) => change_claim(state, claim_id, claim, merge),
+            Some(claim_id) => change_claim(state, claim_id, claim, mode),
             None => insert_claim(state, claim, tick),
         }
     }
 
-    fn delete(state: &mut State, key: &Key, tick: &Tick) -> Option<bool> {
-        let claim_id = state.claims.find(key)?;
-        Some(state.claims.update(claim_id, |claim| {
+    fn delete(state: &mut State, key: &Key, tick: &Tick) -> DeleteOutcome {
+        let Some(claim_id) = state.claims.find(key) else { return DeleteOutcome::NotFound };
+        DeleteOutcome::of_mark(state.claims.update(claim_id, |claim| {
             claim.deleting.get_or_insert(tick.now);
         }))
     }
@@ -42,7 +43,7 @@ impl Edited for Claim {
     }
 }
 
-fn insert_claim(state: &mut State, mut claim: Claim, tick: &Tick) -> Result<EditOutcome, Refusal> {
+fn insert_claim(state: &mut State, mut claim: Claim, tick: &Tick) -> Result<PutOutcome, Refusal> {
     if let Some(cluster) = &claim.cluster {
         let why =
             format!("spec.namespace `{cluster}` is filled in by poolctl and cannot be chosen");
@@ -64,17 +65,17 @@ fn insert_claim(state: &mut State, mut claim: Claim, tick: &Tick) -> Result<Edit
         body.metadata.creation_timestamp = None;
     }
     state.insert_claim(claim);
-    Ok(EditOutcome::Created)
+    Ok(PutOutcome::Created)
 }
 
 fn change_claim(
     state: &mut State,
     claim_id: ClaimId,
     mut desired: Claim,
-    merge: bool,
-) -> Result<EditOutcome, Refusal> {
+    mode: PutMode,
+) -> Result<PutOutcome, Refusal> {
     let Some(existing) = state.claims.get(claim_id).cloned() else {
-        return Ok(EditOutcome::Unchanged);
+        return Ok(PutOutcome::Unchanged);
     };
     if desired.cluster.is_some() && desired.cluster != existing.cluster {
         let why = "spec.namespace is filled in by poolctl and cannot be changed";
@@ -92,7 +93,7 @@ fn change_claim(
         if existing.deleting.is_some() && is_spec_changed {
             return Err(refusal_of_claim(&desired.name, "it is being released"));
         }
-        inherit_metadata(&existing_body.metadata, &mut body.metadata, merge, is_spec_changed);
+        inherit_metadata(&existing_body.metadata, &mut body.metadata, mode, is_spec_changed);
         body.metadata.creation_timestamp = None;
         desired.held = !body.metadata.finalizers.is_empty();
     }
@@ -106,7 +107,7 @@ fn change_claim(
         claim.body = desired.body;
     });
     let is_changed = is_moved || is_updated;
-    Ok(if is_changed { EditOutcome::Configured(description) } else { EditOutcome::Unchanged })
+    Ok(if is_changed { PutOutcome::Configured(description) } else { PutOutcome::Unchanged })
 }
 
 /// Who may use the cluster of a claim from now on: `for User ann, Group ops`. Empty if that stays

@@ -10,24 +10,27 @@ use crate::model::tick::Tick;
 
 use super::documents::{inherit_metadata, initialize_metadata};
 use super::edited::Edited;
-use super::verdict::EditOutcome;
+use super::outcome::{DeleteOutcome, PutOutcome};
+use super::put_mode::PutMode;
 
 impl Edited for Cluster {
     fn put(
         state: &mut State,
         cluster: Self,
-        merge: bool,
+        mode: PutMode,
         tick: &Tick,
-    ) -> Result<EditOutcome, Refusal> {
+    ) -> Result<PutOutcome, Refusal> {
         match state.find_cluster(&cluster.name) {
-            Some(cluster_id) => change_cluster(state, cluster_id, cluster, merge, tick),
+            Some(cluster_id) => change_cluster(state, cluster_id, cluster, mode, tick),
             None => insert_cluster(state, cluster, tick),
         }
     }
 
-    fn delete(state: &mut State, key: &Key, tick: &Tick) -> Option<bool> {
-        let cluster_id = state.find_cluster(&key.name)?;
-        Some(state.clusters.update(cluster_id, |cluster| {
+    fn delete(state: &mut State, key: &Key, tick: &Tick) -> DeleteOutcome {
+        let Some(cluster_id) = state.find_cluster(&key.name) else {
+            return DeleteOutcome::NotFound;
+        };
+        DeleteOutcome::of_mark(state.clusters.update(cluster_id, |cluster| {
             cluster.deleting.get_or_insert(tick.now);
         }))
     }
@@ -46,7 +49,7 @@ fn insert_cluster(
     state: &mut State,
     mut cluster: Cluster,
     tick: &Tick,
-) -> Result<EditOutcome, Refusal> {
+) -> Result<PutOutcome, Refusal> {
     if cluster.pool.is_some() {
         let why = "only a pool makes clusters for itself; leave spec.clusterPoolRef out";
         return refuse(&cluster, why);
@@ -71,30 +74,30 @@ fn insert_cluster(
         body.metadata.creation_timestamp = None;
     }
     state.insert_cluster(cluster);
-    Ok(EditOutcome::Created)
+    Ok(PutOutcome::Created)
 }
 
 fn change_cluster(
     state: &mut State,
     cluster_id: ClusterId,
     mut desired: Cluster,
-    merge: bool,
+    mode: PutMode,
     tick: &Tick,
-) -> Result<EditOutcome, Refusal> {
+) -> Result<PutOutcome, Refusal> {
     let Some(existing) = state.clusters.get(cluster_id).cloned() else {
-        return Ok(EditOutcome::Unchanged);
+        return Ok(PutOutcome::Unchanged);
     };
     check_change(state, &existing, &desired)?;
     let is_assigned = existing.claim.is_none() && desired.claim.is_some();
     let Some((existing_body, body)) = existing.body.as_ref().zip(desired.body.as_mut()) else {
-        return Ok(EditOutcome::Unchanged);
+        return Ok(PutOutcome::Unchanged);
     };
-    if merge && body.spec.cluster_metadata.is_none() {
+    if mode == PutMode::Apply && body.spec.cluster_metadata.is_none() {
         // The installation filled these in, and a manifest rarely has them.
         body.spec.cluster_metadata.clone_from(&existing_body.spec.cluster_metadata);
     }
     let is_spec_changed = existing_body.spec != body.spec;
-    inherit_metadata(&existing_body.metadata, &mut body.metadata, merge, is_spec_changed);
+    inherit_metadata(&existing_body.metadata, &mut body.metadata, mode, is_spec_changed);
     body.metadata.creation_timestamp = None;
     let metadata = body.metadata.clone();
     let platform = existing_body.spec.platform.name();
@@ -108,13 +111,13 @@ fn change_cluster(
         cluster.attempts_limit = desired.attempts_limit;
         cluster.hibernate_after = desired.hibernate_after;
         cluster.customization_ref = desired.customization_ref;
-        cluster.marked = desired.marked || (merge && existing.marked);
+        cluster.marked = desired.marked || (mode == PutMode::Apply && existing.marked);
         cluster.preserve = desired.preserve;
         cluster.held = !metadata.finalizers.is_empty();
         cluster.take_steering(&metadata, platform);
         cluster.body = desired.body;
     });
-    Ok(EditOutcome::of_update(is_changed))
+    Ok(PutOutcome::of_update(is_changed))
 }
 
 /// Refuses to change what is fixed once a cluster exists.

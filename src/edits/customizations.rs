@@ -11,10 +11,11 @@ use crate::model::tick::Tick;
 use super::documents::{
     EditedDocument, delete_document, finish_deletion, mark_for_deletion, put_document,
 };
-use super::verdict::EditOutcome;
+use super::outcome::{DeleteOutcome, PutOutcome};
+use super::put_mode::PutMode;
 
 impl EditedDocument for Customization {
-    fn carry_over(existing: &Self, desired: &mut Self, _: bool, _: &Tick) -> bool {
+    fn carry_over(existing: &Self, desired: &mut Self, _: PutMode, _: &Tick) -> bool {
         desired.status.clone_from(&existing.status);
         desired.holder.clone_from(&existing.holder);
         existing.spec != desired.spec
@@ -23,18 +24,18 @@ impl EditedDocument for Customization {
     fn put(
         state: &mut State,
         customization: Self,
-        merge: bool,
+        mode: PutMode,
         tick: &Tick,
-    ) -> Result<EditOutcome, Refusal> {
+    ) -> Result<PutOutcome, Refusal> {
         let key = customization.key();
-        let verdict = put_document(state, customization, merge, tick)?;
+        let outcome = put_document(state, customization, mode, tick)?;
         if !is_held(state, &key) {
             finish_deletion::<Self>(state, &key);
         }
-        Ok(verdict)
+        Ok(outcome)
     }
 
-    fn delete(state: &mut State, key: &Key, tick: &Tick) -> Option<bool> {
+    fn delete(state: &mut State, key: &Key, tick: &Tick) -> DeleteOutcome {
         if is_held(state, key) {
             mark_for_deletion::<Self>(state, key, tick.now)
         } else {

@@ -8,10 +8,11 @@ use crate::model::tick::Tick;
 use crate::rules;
 
 use super::documents::{EditedDocument, put_and_finish_deletion};
-use super::verdict::EditOutcome;
+use super::outcome::PutOutcome;
+use super::put_mode::PutMode;
 
 impl EditedDocument for Metal3DataTemplate {
-    fn carry_over(existing: &Self, desired: &mut Self, _: bool, _: &Tick) -> bool {
+    fn carry_over(existing: &Self, desired: &mut Self, _: PutMode, _: &Tick) -> bool {
         desired.status.clone_from(&existing.status);
         existing.spec != desired.spec
     }
@@ -19,9 +20,9 @@ impl EditedDocument for Metal3DataTemplate {
     fn put(
         state: &mut State,
         template: Self,
-        merge: bool,
+        mode: PutMode,
         tick: &Tick,
-    ) -> Result<EditOutcome, Refusal> {
+    ) -> Result<PutOutcome, Refusal> {
         if let Some(existing) = state.data_templates.by_key(&template.metadata.key()) {
             rules::data_templates::check_change(existing, &template).map_err(|causes| {
                 let name = &template.metadata.name;
@@ -31,6 +32,6 @@ impl EditedDocument for Metal3DataTemplate {
                 refusal.advise("apply it under another name")
             })?;
         }
-        put_and_finish_deletion(state, template, merge, tick)
+        put_and_finish_deletion(state, template, mode, tick)
     }
 }

@@ -14,7 +14,8 @@ use crate::model::table::Row;
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 
-use super::verdict::EditOutcome;
+use super::outcome::{DeleteOutcome, PutOutcome};
+use super::put_mode::PutMode;
 
 /// A kind whose objects are documents in a table of the state. Every kind defines what stays of an
 /// object that is put again. The other methods have defaults that suit a kind which nothing depends
@@ -22,20 +23,20 @@ use super::verdict::EditOutcome;
 pub trait EditedDocument: Resource + Tabled + HasMeta {
     /// Copies from the existing object into the desired one what a user does not set, and returns
     /// whether their specs differ.
-    fn carry_over(existing: &Self, desired: &mut Self, merge: bool, tick: &Tick) -> bool;
+    fn carry_over(existing: &Self, desired: &mut Self, mode: PutMode, tick: &Tick) -> bool;
 
     /// As `Edited::put`.
     fn put(
         state: &mut State,
         desired: Self,
-        merge: bool,
+        mode: PutMode,
         tick: &Tick,
-    ) -> Result<EditOutcome, Refusal> {
-        put_and_finish_deletion(state, desired, merge, tick)
+    ) -> Result<PutOutcome, Refusal> {
+        put_and_finish_deletion(state, desired, mode, tick)
     }
 
     /// As `Edited::delete`.
-    fn delete(state: &mut State, key: &Key, tick: &Tick) -> Option<bool> {
+    fn delete(state: &mut State, key: &Key, tick: &Tick) -> DeleteOutcome {
         delete_document::<Self>(state, key, tick.now)
     }
 
@@ -46,7 +47,7 @@ pub trait EditedDocument: Resource + Tabled + HasMeta {
 }
 
 impl<T: Plain> EditedDocument for T {
-    fn carry_over(existing: &Self, desired: &mut Self, _: bool, _: &Tick) -> bool {
+    fn carry_over(existing: &Self, desired: &mut Self, _: PutMode, _: &Tick) -> bool {
         without_metadata(existing) != without_metadata(desired)
     }
 }
@@ -55,9 +56,9 @@ impl<T: Plain> EditedDocument for T {
 pub fn put_document<T: EditedDocument>(
     state: &mut State,
     mut desired: T,
-    merge: bool,
+    mode: PutMode,
     tick: &Tick,
-) -> Result<EditOutcome, Refusal> {
+) -> Result<PutOutcome, Refusal> {
     let kind = T::KIND;
     let key = Row::key(&desired);
     let table = T::table_mut(state);
@@ -65,9 +66,9 @@ pub fn put_document<T: EditedDocument>(
     else {
         initialize_metadata(HasMeta::meta_mut(&mut desired), kind, tick);
         table.insert(desired);
-        return Ok(EditOutcome::Created);
+        return Ok(PutOutcome::Created);
     };
-    let is_spec_changed = T::carry_over(&existing, &mut desired, merge, tick);
+    let is_spec_changed = T::carry_over(&existing, &mut desired, mode, tick);
     // A pool that is being deleted can still be changed: its maxConcurrent limits how many clusters
     // are destroyed at a time.
     let is_being_deleted =
@@ -80,10 +81,10 @@ pub fn put_document<T: EditedDocument>(
     inherit_metadata(
         HasMeta::meta(&existing),
         HasMeta::meta_mut(&mut desired),
-        merge,
+        mode,
         is_spec_changed,
     );
-    Ok(EditOutcome::of_update(table.update(id, |row| *row = desired)))
+    Ok(PutOutcome::of_update(table.update(id, |row| *row = desired)))
 }
 
 /// Puts an object of a kind that no pass removes. If its deletion was asked for and the put takes
@@ -91,13 +92,13 @@ pub fn put_document<T: EditedDocument>(
 pub fn put_and_finish_deletion<T: EditedDocument>(
     state: &mut State,
     desired: T,
-    merge: bool,
+    mode: PutMode,
     tick: &Tick,
-) -> Result<EditOutcome, Refusal> {
+) -> Result<PutOutcome, Refusal> {
     let key = Row::key(&desired);
-    let verdict = put_document(state, desired, merge, tick)?;
+    let outcome = put_document(state, desired, mode, tick)?;
     finish_deletion::<T>(state, &key);
-    Ok(verdict)
+    Ok(outcome)
 }
 
 /// Removes an object whose deletion was asked for, if it has no finalizers any more.
@@ -118,15 +119,16 @@ pub fn initialize_metadata(meta: &mut Meta, kind: Kind, tick: &Tick) {
     meta.generation = 1;
 }
 
-/// Copies the metadata that a user does not set. With `merge`, labels, annotations, finalizers and
-/// owners that the desired metadata leave out stay, too.
-pub fn inherit_metadata(existing: &Meta, desired: &mut Meta, merge: bool, is_spec_changed: bool) {
+/// Copies the metadata that a user does not set. With `PutMode::Apply`, labels, annotations,
+/// finalizers and owners that the desired metadata leave out stay, too. A changed spec is a new
+/// generation.
+pub fn inherit_metadata(existing: &Meta, desired: &mut Meta, mode: PutMode, is_spec_changed: bool) {
     desired.id = existing.id;
     desired.uid.clone_from(&existing.uid);
     desired.creation_timestamp = existing.creation_timestamp;
     desired.deletion_timestamp = existing.deletion_timestamp;
     desired.generation = existing.generation + i64::from(is_spec_changed);
-    if merge {
+    if mode == PutMode::Apply {
         merge_metadata(existing, desired);
     }
 }
@@ -150,34 +152,32 @@ fn merge_maps(
     existing.iter().chain(desired).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// Marks an object as to be deleted; a pass removes it. Returns whether that changed anything, and
-/// None if there is no such object.
+/// Marks an object as to be deleted; a pass removes it.
 pub fn mark_for_deletion<T: Tabled + HasMeta>(
     state: &mut State,
     key: &Key,
     now: Time,
-) -> Option<bool> {
+) -> DeleteOutcome {
     let table = T::table_mut(state);
-    let id = table.find(key)?;
-    Some(table.update(id, |row| {
+    let Some(id) = table.find(key) else { return DeleteOutcome::NotFound };
+    DeleteOutcome::of_mark(table.update(id, |row| {
         row.meta_mut().deletion_timestamp.get_or_insert(now);
     }))
 }
 
 /// Removes an object, or only marks it as to be deleted if it has finalizers of other programs.
-/// Returns whether that changed anything, and None if there is no such object.
 pub fn delete_document<T: Tabled + HasMeta>(
     state: &mut State,
     key: &Key,
     now: Time,
-) -> Option<bool> {
+) -> DeleteOutcome {
     let table = T::table_mut(state);
-    let id = table.find(key)?;
+    let Some(id) = table.find(key) else { return DeleteOutcome::NotFound };
     if table.get(id).is_some_and(|row| !row.meta().finalizers.is_empty()) {
         return mark_for_deletion::<T>(state, key, now);
     }
     table.remove(id);
-    Some(true)
+    DeleteOutcome::Requested
 }
 
 /// The document of an object without its metadata, to compare what is desired of it.

@@ -8,24 +8,24 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 
 use super::documents::EditedDocument;
-use super::verdict::EditOutcome;
+use super::outcome::{DeleteOutcome, PutOutcome};
+use super::put_mode::PutMode;
 
 /// A kind that commands can edit.
 pub trait Edited: Resource {
     /// Inserts an object, or changes the existing one of its name to be like it, but for the
-    /// fields that a user does not set. With `merge`, labels and annotations that `object` leaves
-    /// out stay.
+    /// fields that a user does not set. A change that the kind forbids is refused and leaves the
+    /// state as it was.
     fn put(
         state: &mut State,
         object: Self,
-        merge: bool,
+        mode: PutMode,
         tick: &Tick,
-    ) -> Result<EditOutcome, Refusal>;
+    ) -> Result<PutOutcome, Refusal>;
 
     /// Asks for an object's deletion. It is removed at once, or by a pass as soon as nothing
-    /// depends on it any more. Returns whether anything changed, and None if there is no such
-    /// object.
-    fn delete(state: &mut State, key: &Key, tick: &Tick) -> Option<bool>;
+    /// depends on it any more.
+    fn delete(state: &mut State, key: &Key, tick: &Tick) -> DeleteOutcome;
 
     /// Inserts an object with all that another state has exported of it.
     fn import(state: &mut State, object: Self, tick: &Tick) -> Result<(), Refusal>;
@@ -35,13 +35,13 @@ impl<T: EditedDocument> Edited for T {
     fn put(
         state: &mut State,
         object: Self,
-        merge: bool,
+        mode: PutMode,
         tick: &Tick,
-    ) -> Result<EditOutcome, Refusal> {
-        EditedDocument::put(state, object, merge, tick)
+    ) -> Result<PutOutcome, Refusal> {
+        EditedDocument::put(state, object, mode, tick)
     }
 
-    fn delete(state: &mut State, key: &Key, tick: &Tick) -> Option<bool> {
+    fn delete(state: &mut State, key: &Key, tick: &Tick) -> DeleteOutcome {
         <T as EditedDocument>::delete(state, key, tick)
     }
 

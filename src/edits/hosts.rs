@@ -6,9 +6,10 @@ use crate::model::host::BareMetalHost;
 use crate::model::tick::Tick;
 
 use super::documents::EditedDocument;
+use super::put_mode::PutMode;
 
 impl EditedDocument for BareMetalHost {
-    fn carry_over(existing: &Self, desired: &mut Self, merge: bool, _: &Tick) -> bool {
+    fn carry_over(existing: &Self, desired: &mut Self, mode: PutMode, _: &Tick) -> bool {
         desired.status.clone_from(&existing.status);
         let annotations = &mut desired.metadata.annotations;
         if !existing.metadata.has_annotation(AS_FOUND) && annotations.remove(AS_FOUND).is_some() {
@@ -16,10 +17,10 @@ impl EditedDocument for BareMetalHost {
         }
         // The manifest of a host rarely says who uses it and what it boots from: a cluster or a
         // command has set these.
-        if merge && desired.spec.consumer_ref.is_none() {
+        if mode == PutMode::Apply && desired.spec.consumer_ref.is_none() {
             desired.spec.consumer_ref.clone_from(&existing.spec.consumer_ref);
         }
-        if merge && desired.spec.image.is_none() {
+        if mode == PutMode::Apply && desired.spec.image.is_none() {
             desired.spec.image.clone_from(&existing.spec.image);
         }
         if existing.spec.bmc != desired.spec.bmc {

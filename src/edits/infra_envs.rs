@@ -10,10 +10,11 @@ use crate::model::tick::Tick;
 use crate::rules;
 
 use super::documents::{EditedDocument, put_and_finish_deletion};
-use super::verdict::EditOutcome;
+use super::outcome::PutOutcome;
+use super::put_mode::PutMode;
 
 impl EditedDocument for InfraEnv {
-    fn carry_over(existing: &Self, desired: &mut Self, _: bool, _: &Tick) -> bool {
+    fn carry_over(existing: &Self, desired: &mut Self, _: PutMode, _: &Tick) -> bool {
         desired.status.clone_from(&existing.status);
         desired.tokens.clone_from(&existing.tokens);
         existing.spec != desired.spec
@@ -22,9 +23,9 @@ impl EditedDocument for InfraEnv {
     fn put(
         state: &mut State,
         infra_env: Self,
-        merge: bool,
+        mode: PutMode,
         tick: &Tick,
-    ) -> Result<EditOutcome, Refusal> {
+    ) -> Result<PutOutcome, Refusal> {
         let checked = match state.infra_envs.by_key(&infra_env.key()) {
             None => rules::infra_envs::check_new(&infra_env),
             Some(existing) => {
@@ -39,7 +40,7 @@ impl EditedDocument for InfraEnv {
             let name = &infra_env.metadata.name;
             return Err(Refusal::conflict(format!("InfraEnv `{name}`: {why}")));
         }
-        put_and_finish_deletion(state, infra_env, merge, tick)
+        put_and_finish_deletion(state, infra_env, mode, tick)
     }
 
     fn prepare_import(&mut self, _: &Tick) -> Result<(), Refusal> {
@@ -49,7 +50,7 @@ impl EditedDocument for InfraEnv {
 }
 
 impl EditedDocument for NMStateConfig {
-    fn carry_over(existing: &Self, desired: &mut Self, _: bool, _: &Tick) -> bool {
+    fn carry_over(existing: &Self, desired: &mut Self, _: PutMode, _: &Tick) -> bool {
         existing.spec != desired.spec
     }
 }

@@ -7,10 +7,11 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 
 use super::documents::{EditedDocument, mark_for_deletion, put_document};
-use super::verdict::EditOutcome;
+use super::outcome::{DeleteOutcome, PutOutcome};
+use super::put_mode::PutMode;
 
 impl EditedDocument for ClusterPool {
-    fn carry_over(existing: &Self, desired: &mut Self, _: bool, tick: &Tick) -> bool {
+    fn carry_over(existing: &Self, desired: &mut Self, _: PutMode, tick: &Tick) -> bool {
         desired.status.clone_from(&existing.status);
         if sizes(existing) != sizes(desired) {
             desired.skip_past_ticks(tick.now);
@@ -21,21 +22,21 @@ impl EditedDocument for ClusterPool {
     fn put(
         state: &mut State,
         pool: Self,
-        merge: bool,
+        mode: PutMode,
         tick: &Tick,
-    ) -> Result<EditOutcome, Refusal> {
+    ) -> Result<PutOutcome, Refusal> {
         let sizes_before = state.pools.by_key(&pool.key()).map(sizes);
         let sizes_after = sizes(&pool);
-        let verdict = put_document(state, pool, merge, tick)?;
-        Ok(match (verdict, sizes_before) {
-            (EditOutcome::Configured(_), Some(sizes_before)) => {
-                EditOutcome::Configured(describe_size_changes(sizes_before, sizes_after))
+        let outcome = put_document(state, pool, mode, tick)?;
+        Ok(match (outcome, sizes_before) {
+            (PutOutcome::Configured(_), Some(sizes_before)) => {
+                PutOutcome::Configured(describe_size_changes(sizes_before, sizes_after))
             }
-            (verdict, _) => verdict,
+            (outcome, _) => outcome,
         })
     }
 
-    fn delete(state: &mut State, key: &Key, tick: &Tick) -> Option<bool> {
+    fn delete(state: &mut State, key: &Key, tick: &Tick) -> DeleteOutcome {
         mark_for_deletion::<Self>(state, key, tick.now)
     }
 }

@@ -9,27 +9,28 @@ use crate::model::tick::Tick;
 
 use super::edited::Edited;
 use super::events::{find_other_owner, record_action, record_creation};
-use super::verdict::EditOutcome;
+use super::outcome::PutOutcome;
+use super::put_mode::PutMode;
 
 /// Inserts an object, or changes the existing one of its name to be like it, but for the fields
-/// that a user does not set. With `merge`, labels and annotations that `object` leaves out stay. A
-/// change that the kind forbids is refused and leaves the state as it was.
+/// that a user does not set. A change that the kind forbids is refused and leaves the state as it
+/// was.
 pub fn put_object(
     state: &mut State,
     object: Object,
-    merge: bool,
+    mode: PutMode,
     tick: &Tick,
-) -> Result<EditOutcome, Refusal> {
+) -> Result<PutOutcome, Refusal> {
     let kind = object.kind();
     let key = object.key();
     let pool_of_claim = match &object {
         Object::ClusterClaim(claim) => Some(claim.pool_key()),
         _ => None,
     };
-    let verdict = match_object!(object, resource => Edited::put(state, *resource, merge, tick))?;
-    match &verdict {
-        EditOutcome::Created => record_creation(state, tick, kind, key, pool_of_claim),
-        EditOutcome::Configured(changes) => {
+    let outcome = match_object!(object, resource => Edited::put(state, *resource, mode, tick))?;
+    match &outcome {
+        PutOutcome::Created => record_creation(state, tick, kind, key, pool_of_claim),
+        PutOutcome::Configured(changes) => {
             let mut message = match find_other_owner(state, kind, &key, tick) {
                 Some((_, owner)) => format!("{} changed what {owner} claimed", tick.actor),
                 None => "Changed".to_owned(),
@@ -39,7 +40,7 @@ pub fn put_object(
             }
             record_action(state, tick, kind, &key, EventReason::Configured, &message);
         }
-        EditOutcome::Unchanged => {}
+        PutOutcome::Unchanged => {}
     }
-    Ok(verdict)
+    Ok(outcome)
 }

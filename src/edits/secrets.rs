@@ -12,40 +12,43 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 
 use super::documents::{EditedDocument, put_and_finish_deletion};
-use super::verdict::EditOutcome;
+use super::outcome::PutOutcome;
+use super::put_mode::PutMode;
 
 impl EditedDocument for Secret {
-    fn carry_over(existing: &Self, desired: &mut Self, _: bool, _: &Tick) -> bool {
+    fn carry_over(existing: &Self, desired: &mut Self, _: PutMode, _: &Tick) -> bool {
         existing.values != desired.values || existing.kind != desired.kind
     }
 
     fn put(
         state: &mut State,
         mut secret: Self,
-        merge: bool,
+        mode: PutMode,
         tick: &Tick,
-    ) -> Result<EditOutcome, Refusal> {
+    ) -> Result<PutOutcome, Refusal> {
         let existing = state.secrets.by_key(&secret.metadata.key());
         let existing_values = existing.map(|existing| existing.values.clone()).unwrap_or_default();
-        take_values(&mut secret, &existing_values, merge)?;
-        put_and_finish_deletion(state, secret, merge, tick)
+        take_values(&mut secret, &existing_values, mode)?;
+        put_and_finish_deletion(state, secret, mode, tick)
     }
 
     fn prepare_import(&mut self, _: &Tick) -> Result<(), Refusal> {
-        take_values(self, &BTreeMap::new(), false)
+        take_values(self, &BTreeMap::new(), PutMode::Apply)
     }
 }
 
 /// Moves what a document has under `data` and `stringData` into the values of the Secret. A
-/// document without either leaves the existing values. With `merge` the document is a manifest,
-/// whose values replace all existing ones; else it is a patch, whose values are laid over them.
+/// document without either leaves the existing values. The values of a manifest that is applied are
+/// all that the Secret has afterwards. A document that was edited does not show the existing values,
+/// so those that it has are laid over them.
 fn take_values(
     secret: &mut Secret,
     existing_values: &BTreeMap<String, StoredValue>,
-    merge: bool,
+    mode: PutMode,
 ) -> Result<(), Refusal> {
     let has_values = secret.data.is_some() || secret.string_data.is_some();
-    let mut values = if has_values && merge { BTreeMap::new() } else { existing_values.clone() };
+    let replaces_all = has_values && mode == PutMode::Apply;
+    let mut values = if replaces_all { BTreeMap::new() } else { existing_values.clone() };
     for (key, value) in decode_values(secret)? {
         let is_same = matches!(
             existing_values.get(&key),

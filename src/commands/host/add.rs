@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::edits::{EditOutcome, put_object};
+use crate::edits::{PutMode, PutOutcome, put_object};
 use crate::model::annotations::{AS_FOUND, PIN};
 use crate::model::documents::{Secret, SecretValue};
 use crate::model::host::{BareMetalHost, Bmc, BootMode, HostSpec, ROLE_ANNOTATION};
@@ -92,8 +92,8 @@ impl Verb for Add {
         let new_host = NewHost::new(&key, self.make_host(&key), credentials);
         new_host.check(context)?;
         let store = context.open_or_create_state()?;
-        let (verdicts, passed) = put_hosts(context, &store, vec![new_host], true)?;
-        let is_added = verdicts.contains(&EditOutcome::Created);
+        let (outcomes, passed) = put_hosts(context, &store, vec![new_host], true)?;
+        let is_added = outcomes.contains(&PutOutcome::Created);
         let result = if is_added { "added" } else { "unchanged" };
         context.report_change(Kind::BareMetalHost, &key, result)?;
         Ok(context.report_pass(&passed)?)
@@ -214,12 +214,12 @@ pub fn put_hosts(
     store: &Store,
     new_hosts: Vec<NewHost>,
     must_be_new: bool,
-) -> Result<(Vec<EditOutcome>, PassOutcome), Refusal> {
+) -> Result<(Vec<PutOutcome>, PassOutcome), Refusal> {
     let objects: Vec<Object> = new_hosts.into_iter().flat_map(NewHost::into_objects).collect();
     let edited: Vec<_> = objects.iter().map(|object| (object.kind(), object.key(), None)).collect();
     let scope = scope::scope_of(store, &edited)?;
     context.door(store).change(&scope, &scope::needs_of(&edited), |state, tick| {
-        let mut verdicts = Vec::new();
+        let mut outcomes = Vec::new();
         for mut object in objects {
             if must_be_new {
                 refuse_existing(state, &object)?;
@@ -230,12 +230,12 @@ pub fn put_hosts(
                 host.spec = merge_spec(&existing.spec, &host.spec);
             }
             let is_host = object.kind() == Kind::BareMetalHost;
-            let verdict = put_object(state, object, true, tick)?;
+            let outcome = put_object(state, object, PutMode::Apply, tick)?;
             if is_host {
-                verdicts.push(verdict);
+                outcomes.push(outcome);
             }
         }
-        Ok(verdicts)
+        Ok(outcomes)
     })
 }
 

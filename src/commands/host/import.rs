@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::edits::EditOutcome;
+use crate::edits::PutOutcome;
 use crate::model::annotations::{AS_FOUND, PIN};
 use crate::model::documents::SecretValue;
 use crate::model::host::{BareMetalHost, Bmc, BootMode, HostSpec, ROLE_ANNOTATION};
@@ -70,12 +70,12 @@ impl Verb for Import {
             new_host.check(context)?;
         }
         let store = context.open_or_create_state()?;
-        let (verdicts, passed) = put_hosts(context, &store, new_hosts, false)?;
-        for (host_key, verdict) in host_keys.iter().zip(verdicts) {
-            let result = match verdict {
-                EditOutcome::Created => "added",
-                EditOutcome::Configured(_) => "changed",
-                EditOutcome::Unchanged => "unchanged",
+        let (outcomes, passed) = put_hosts(context, &store, new_hosts, false)?;
+        for (host_key, outcome) in host_keys.iter().zip(outcomes) {
+            let result = match outcome {
+                PutOutcome::Created => "added",
+                PutOutcome::Configured(_) => "changed",
+                PutOutcome::Unchanged => "unchanged",
             };
             context.report_change(Kind::BareMetalHost, host_key, result)?;
         }

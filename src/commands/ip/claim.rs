@@ -4,7 +4,7 @@
 use clap::Args;
 use serde_json::Value;
 
-use crate::edits::put_object;
+use crate::edits::{PutMode, put_object};
 use crate::model::address::Addr;
 use crate::model::ip_lease::{IpClaim, IpClaimSpec, IpLease, Reference};
 use crate::model::ip_pool::REQUESTED_ADDRESS;
@@ -75,7 +75,7 @@ impl Verb for Claim {
                     if let Some(lease) = state.ip_leases.by_key(&claim.metadata.key()) {
                         check_existing(lease, &claim)?;
                     }
-                    put_object(state, Object::IpClaim(Box::new(claim)), true, tick)?;
+                    put_object(state, Object::IpClaim(Box::new(claim)), PutMode::Apply, tick)?;
                 }
                 Ok(claim_keys)
             },

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::edits::put_object;
+use crate::edits::{PutMode, put_object};
 use crate::model::address::{Addr, IpRange, Subnet};
 use crate::model::annotations::{ALLOCATION, REUSE_DELAY};
 use crate::model::ip_pool::{IpPool, IpPoolSpec, Range};
@@ -71,7 +71,7 @@ impl Verb for Create {
                 let next = format!("poolctl edit ippool {}", key.name);
                 return Err(Refusal::conflict(problem).next(next));
             }
-            put_object(state, object, true, tick)
+            put_object(state, object, PutMode::Apply, tick)
         })?;
         context.report_change(Kind::IpPool, &key, "created")?;
         Ok(context.report_pass(&passed)?)

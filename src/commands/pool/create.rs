@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::edits::put_object;
+use crate::edits::{PutMode, put_object};
 use crate::model::annotations::FAKE_INSTALL_DURATION;
 use crate::model::documents::{ClusterImageSet, ImageSetSpec, Secret, SecretValue};
 use crate::model::driver::FAKE_CLUSTER;
@@ -98,7 +98,7 @@ impl Verb for Create {
             objects.extend(template.map(Resource::into_object));
             objects.push(Object::ClusterPool(Box::new(pool)));
             for object in objects {
-                put_object(state, object, true, tick)?;
+                put_object(state, object, PutMode::Apply, tick)?;
             }
             Ok(())
         })?;
