@@ -15,6 +15,7 @@ use crate::store::Store;
 
 use crate::commands::agent::confirm_leaving_cluster;
 use crate::commands::customization_warnings;
+use crate::commands::scope::EditedObject;
 use crate::commands::{Context, Verb, scope};
 use crate::manifest::{self, ReadOptions};
 
@@ -44,11 +45,8 @@ impl Verb for Apply {
         if manifests.objects.is_empty() {
             return Err(Refusal::invalid("there is nothing to apply").into());
         }
-        let edited: Vec<_> = manifests
-            .objects
-            .iter()
-            .map(|object| (object.kind(), object.key(), pool_of_claim(object)))
-            .collect();
+        let edited: Vec<EditedObject> =
+            manifests.objects.iter().map(EditedObject::from_object).collect();
         let store = context.open_or_create_state()?;
         for object in &manifests.objects {
             confirm_moved_agent(context, &store, object)?;
@@ -68,7 +66,7 @@ impl Verb for Apply {
             Ok(outcomes)
         })?;
         let mut changed = Vec::new();
-        for ((kind, key, _), outcome) in edited.iter().zip(outcomes) {
+        for (EditedObject { kind, key, .. }, outcome) in edited.iter().zip(outcomes) {
             if outcome != PutOutcome::Unchanged {
                 changed.push((*kind, key.clone()));
             }
@@ -82,14 +80,6 @@ impl Verb for Apply {
         }
         customization_warnings::warn_about_customizations(context, &passed.state, &changed);
         Ok(context.report_pass(&passed)?)
-    }
-}
-
-/// The pool that a claim names, which may be one that the claim is not in yet.
-fn pool_of_claim(object: &Object) -> Option<String> {
-    match object {
-        Object::ClusterClaim(claim) => Some(claim.pool.clone()),
-        _ => None,
     }
 }
 

@@ -23,6 +23,7 @@ use crate::plan;
 use crate::rules::access::AccessAction;
 
 use crate::commands::cluster::credentials::find_cluster;
+use crate::commands::scope::EditedObject;
 use crate::commands::{Context, Verb, job, patch, scope, target};
 
 #[derive(Args)]
@@ -77,7 +78,7 @@ impl Verb for Retry {
         let store = context.open_existing_state()?;
         let cluster = find_cluster(context, &store, &self.name, AccessAction::Change)?;
         let key = cluster.key();
-        let edited = [(Kind::ClusterDeployment, key.clone(), None)];
+        let edited = [EditedObject::new(Kind::ClusterDeployment, key.clone())];
         let scope = scope::scope_of(&store, &edited)?;
         let needs = scope::needs_of(&edited);
         let (is_changed, passed) = context

@@ -24,6 +24,7 @@ use crate::render::{manifests, redact};
 use crate::{plan, rules, yaml};
 
 use crate::commands::pool::render::TrialRender;
+use crate::commands::scope::EditedObject;
 use crate::commands::{Context, Verb, customization_warnings, scope, target};
 use crate::manifest;
 
@@ -52,7 +53,7 @@ impl Verb for Create {
             context.warn(&warning);
         }
         let store = context.open_or_create_state()?;
-        let edited = [(Kind::Customization, key.clone(), None)];
+        let edited = [EditedObject::new(Kind::Customization, key.clone())];
         let scope = scope::scope_of(&store, &edited)?;
         let needs = scope::needs_of(&edited);
         let (_, passed) = context.door(&store).change(&scope, &needs, |state, tick| {
@@ -243,16 +244,16 @@ impl Verb for Reset {
         let mut edited = Vec::new();
         for name in &self.names {
             let key = context.find::<Customization>(&store, name)?.key();
-            edited.push((Kind::Customization, key, None));
+            edited.push(EditedObject::new(Kind::Customization, key));
         }
         let scope = scope::scope_of(&store, &edited)?;
         let needs = scope::needs_of(&edited);
         let (results, passed) = context.door(&store).change(&scope, &needs, |state, tick| {
-            let results = edited.iter().map(|(_, key, _)| reset_customization(state, key, tick));
+            let results = edited.iter().map(|object| reset_customization(state, &object.key, tick));
             Ok(results.collect::<Vec<_>>())
         })?;
-        for ((_, key, _), result) in edited.iter().zip(results) {
-            context.report_change(Kind::Customization, key, result)?;
+        for (object, result) in edited.iter().zip(results) {
+            context.report_change(object.kind, &object.key, result)?;
         }
         Ok(context.report_pass(&passed)?)
     }

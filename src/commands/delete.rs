@@ -6,12 +6,11 @@ use std::cell::RefCell;
 use anyhow::bail;
 use clap::Args;
 
-use crate::edits;
+use crate::edits::{self, DeleteOutcome};
 use crate::model::agent::Agent;
 use crate::model::cluster::Cluster;
 use crate::model::event_reason::EventReason;
 use crate::model::host::BareMetalHost;
-
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
@@ -19,10 +18,11 @@ use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{AgentId, Scope, State};
 use crate::model::tick::Tick;
 use crate::reconcile::{Door, PassOutcome};
-use crate::store::{Filter, NeededObject, Store};
+use crate::store::{Filter, Store};
 
 use crate::commands::host::hold as host_hold;
 use crate::commands::infraenv::images;
+use crate::commands::scope::EditedObject;
 use crate::commands::selector::Selector;
 use crate::commands::{Context, Verb, scope, target};
 
@@ -232,33 +232,32 @@ fn loss_of_cluster(cluster: &Cluster) -> Option<String> {
 }
 
 /// Marks objects for deletion in one transaction; `prepare` is called before for each InfraEnv.
-/// Tells of each object whether it was still there.
+/// Returns the outcome for each object, in their order, and that of the pass.
 pub fn request_deletion(
     context: &Context,
     store: &Store,
     objects: &[Object],
     prepare: impl Fn(&mut State, &Key, &Tick) -> Result<(), Refusal>,
-) -> Result<(Vec<bool>, PassOutcome), Refusal> {
-    let edited: Vec<(Kind, Key, Option<String>)> =
-        objects.iter().map(|object| (object.kind(), object.key(), None)).collect();
+) -> Result<(Vec<DeleteOutcome>, PassOutcome), Refusal> {
+    let edited: Vec<EditedObject> = objects.iter().map(EditedObject::from_object).collect();
     let scope = scope::scope_of(store, &edited)?;
-    let needs: Vec<NeededObject> = scope::needs_of(&edited);
+    let needs = scope::needs_of(&edited);
     context.door(store).change(&scope, &needs, |state, tick| {
-        for (_, key, _) in &edited {
+        for EditedObject { key, .. } in &edited {
             if let Some(claim) = state.claims.by_key(key) {
                 context.check_claim_permission(claim)?;
             }
         }
-        for (kind, key, _) in &edited {
+        for EditedObject { kind, key, .. } in &edited {
             if *kind == Kind::InfraEnv {
                 prepare(state, key, tick)?;
             }
         }
-        let mut were_there = Vec::new();
-        for (kind, key, _) in &edited {
-            were_there.push(edits::delete_object(state, *kind, key, tick));
+        let mut outcomes = Vec::new();
+        for EditedObject { kind, key, .. } in &edited {
+            outcomes.push(edits::delete_object(state, *kind, key, tick));
         }
-        Ok(were_there)
+        Ok(outcomes)
     })
 }
 
@@ -353,16 +352,19 @@ fn delete_agents(state: &mut State, infra_env_key: &Key, tick: &Tick) -> Result<
     Ok(())
 }
 
+/// Reports each deleted object with the result that `describe` gives, and then what the pass could
+/// not do. `outcomes` are in the order of `objects`. An object that somebody else deleted meanwhile
+/// is refused as not found.
 fn report_deleted(
     context: &Context,
     objects: &[Object],
-    (were_there, passed): (Vec<bool>, PassOutcome),
+    (outcomes, passed): (Vec<DeleteOutcome>, PassOutcome),
     describe: impl Fn(&State, &Object) -> &'static str,
 ) -> anyhow::Result<()> {
-    for (object, was_there) in objects.iter().zip(were_there) {
+    for (object, outcome) in objects.iter().zip(outcomes) {
         let kind = object.kind();
         let key = object.key();
-        if !was_there {
+        if outcome == DeleteOutcome::NotFound {
             let problem = format!("there is no {} `{}` any more", kind.word(), key.name);
             bail!(Refusal::not_found(problem));
         }

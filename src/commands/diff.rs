@@ -8,14 +8,13 @@ use serde_json::{Map, Value, json};
 
 use crate::edits::{PutMode, put_object};
 use crate::model::documents::StoredValue;
-use crate::model::kinds::Kind;
-use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::output::{self, Answer, Name};
 use crate::store::Store;
 use crate::yaml;
 
+use crate::commands::scope::EditedObject;
 use crate::commands::{Context, Quit, Verb, apply, scope};
 use crate::manifest::{self, ReadOptions};
 
@@ -83,8 +82,7 @@ fn imagine_applied(
     store: Option<&Store>,
     objects: Vec<Object>,
 ) -> Result<Vec<(Option<Object>, Object)>, Refusal> {
-    let edited: Vec<(Kind, Key, Option<String>)> =
-        objects.iter().map(|object| (object.kind(), object.key(), None)).collect();
+    let edited: Vec<EditedObject> = objects.iter().map(EditedObject::from_object).collect();
     let (mut state, tick) = match store {
         Some(store) => {
             let scope = scope::scope_of(store, &edited)?;

@@ -20,6 +20,7 @@ use crate::model::time::Span;
 use crate::store::{Filter, NeededObject, Store};
 use crate::{output, rules};
 
+use crate::commands::scope::EditedObject;
 use crate::commands::selector::Selector;
 use crate::commands::waiting::{Observation, WaitOutcome, Waiting};
 use crate::commands::{Context, Verb, scope};
@@ -287,8 +288,8 @@ pub fn change_hosts_with(
     message: &str,
     edit: impl Fn(&mut BareMetalHost),
 ) -> Result<(), Refusal> {
-    let edited: Vec<_> =
-        host_keys.iter().map(|key| (Kind::BareMetalHost, key.clone(), None)).collect();
+    let edited: Vec<EditedObject> =
+        host_keys.iter().map(|key| EditedObject::new(Kind::BareMetalHost, key.clone())).collect();
     let scope = scope::scope_of(store, &edited)?;
     let needs = [scope::needs_of(&edited), other_needs].concat();
     let ((), passed) = context.door(store).change(&scope, &needs, |state, tick| {

@@ -31,6 +31,7 @@ use crate::reconcile::Door;
 use crate::rules;
 use crate::store::NeededObject;
 
+use crate::commands::scope::EditedObject;
 use crate::commands::{Context, Verb, count_of, scope};
 
 #[derive(Args)]
@@ -77,7 +78,7 @@ impl Verb for Create {
         let key = context.key(Kind::InfraEnv, &self.name)?;
         let object = Object::InfraEnv(Box::new(self.make_infra_env(&key)?));
         rules::check_object(&object)?;
-        let edited = [(Kind::InfraEnv, key.clone(), None)];
+        let edited = [EditedObject::new(Kind::InfraEnv, key.clone())];
         let store = context.open_or_create_state()?;
         let scope = scope::scope_of(&store, &edited)?;
         let needs = scope::needs_of(&edited);

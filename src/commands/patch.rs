@@ -20,6 +20,7 @@ use crate::yaml;
 
 use crate::commands::agent::confirm_leaving_cluster;
 use crate::commands::customization_warnings;
+use crate::commands::scope::EditedObject;
 use crate::commands::{Context, Verb, scope, target};
 use crate::manifest;
 
@@ -106,7 +107,7 @@ pub fn change_object(
     if let Object::Agent(agent) = &object {
         confirm_leaving(context, agent, &edit_document)?;
     }
-    let edited_objects = [(kind, object.key(), None)];
+    let edited_objects = [EditedObject::new(kind, object.key())];
     let scope = scope::scope_of(store, &edited_objects)?;
     let needs = scope::needs_of(&edited_objects);
     let ((outcome, warnings), passed) =

@@ -3,22 +3,49 @@
 
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, LocalRef};
+use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::state::Scope;
 use crate::store::{NeededObject, Store};
 
+/// An object that a command edits, whether the state has it already or not.
+pub struct EditedObject {
+    pub kind: Kind,
+    pub key: Key,
+    /// The pool that the edited claim names, in the namespace of the claim. The store does not know
+    /// it if the claim is new or is moved to another pool.
+    pool_of_claim: Option<String>,
+}
+
+impl EditedObject {
+    /// An object that is in the state, or a new one that is not a claim.
+    pub fn new(kind: Kind, key: Key) -> Self {
+        Self { kind, key, pool_of_claim: None }
+    }
+
+    /// An object as it is going to be put or deleted.
+    pub fn from_object(object: &Object) -> Self {
+        let pool_of_claim = match object {
+            Object::ClusterClaim(claim) => Some(claim.pool.clone()),
+            _ => None,
+        };
+        Self { kind: object.kind(), key: object.key(), pool_of_claim }
+    }
+}
+
 /// The scope in which objects are edited: the pools that they are, belong to, or are named by. It
-/// is the whole state for a cluster without a pool, and for a host of such a cluster. A new claim
-/// comes with the name of its pool.
-pub fn scope_of(store: &Store, objects: &[(Kind, Key, Option<String>)]) -> Result<Scope, Refusal> {
+/// is the whole state for a cluster without a pool, and for a host of such a cluster, because no
+/// pool's scope has them.
+pub fn scope_of(store: &Store, objects: &[EditedObject]) -> Result<Scope, Refusal> {
     let mut pools = Vec::new();
     let mut stored_pools = None;
-    for (kind, key, pool) in objects {
+    for EditedObject { kind, key, pool_of_claim } in objects {
         match kind {
             Kind::ClusterPool => pools.push(key.clone()),
             Kind::ClusterClaim => {
-                pools.extend(pool.as_ref().map(|pool| Key::new(&*key.namespace, &**pool)));
+                let named_pool = pool_of_claim.as_deref();
+                pools.extend(named_pool.map(|pool| Key::new(&*key.namespace, pool)));
                 pools.extend(store.find_pool_of(Kind::ClusterClaim, key)?);
             }
             Kind::ClusterDeployment => match store.find_pool_of(Kind::ClusterDeployment, key)? {
@@ -78,6 +105,9 @@ fn is_reference_to(reference: Option<&LocalRef>, name: &str) -> bool {
 }
 
 /// The objects themselves: an edit needs them also where they are outside of the scope.
-pub fn needs_of(objects: &[(Kind, Key, Option<String>)]) -> Vec<NeededObject> {
-    objects.iter().map(|(kind, key, _)| NeededObject { kind: *kind, key: key.clone() }).collect()
+pub fn needs_of(objects: &[EditedObject]) -> Vec<NeededObject> {
+    objects
+        .iter()
+        .map(|object| NeededObject { kind: object.kind, key: object.key.clone() })
+        .collect()
 }

@@ -16,6 +16,7 @@ use crate::model::refusal::{Exit, Refusal};
 use crate::rules;
 use crate::yaml::MAX_BYTES;
 
+use crate::commands::scope::EditedObject;
 use crate::commands::{Context, Verb, scope};
 use crate::manifest;
 
@@ -60,7 +61,7 @@ impl Verb for Create {
         };
         let object = secret.into_object();
         rules::check_object(&object)?;
-        let edited_objects = [(Kind::Secret, key.clone(), None)];
+        let edited_objects = [EditedObject::new(Kind::Secret, key.clone())];
         let store = context.open_or_create_state()?;
         let scope = scope::scope_of(&store, &edited_objects)?;
         let needs = scope::needs_of(&edited_objects);

@@ -20,6 +20,7 @@ use crate::reconcile::PassOutcome;
 use crate::rules;
 use crate::store::Store;
 
+use crate::commands::scope::EditedObject;
 use crate::commands::secret::read_secret_value;
 use crate::commands::{Context, Verb, scope};
 
@@ -216,7 +217,7 @@ pub fn put_hosts(
     must_be_new: bool,
 ) -> Result<(Vec<PutOutcome>, PassOutcome), Refusal> {
     let objects: Vec<Object> = new_hosts.into_iter().flat_map(NewHost::into_objects).collect();
-    let edited: Vec<_> = objects.iter().map(|object| (object.kind(), object.key(), None)).collect();
+    let edited: Vec<EditedObject> = objects.iter().map(EditedObject::from_object).collect();
     let scope = scope::scope_of(store, &edited)?;
     context.door(store).change(&scope, &scope::needs_of(&edited), |state, tick| {
         let mut outcomes = Vec::new();

@@ -21,6 +21,7 @@ use crate::output::{Answer, Name, clean_line};
 use crate::rules;
 use crate::store::Store;
 
+use crate::commands::scope::EditedObject;
 use crate::commands::{Context, Verb, scope};
 
 #[derive(Args)]
@@ -62,7 +63,7 @@ impl Verb for Create {
             context.warn(&warning);
         }
         let store = context.open_or_create_state()?;
-        let edited = [(Kind::IpPool, key.clone(), None)];
+        let edited = [EditedObject::new(Kind::IpPool, key.clone())];
         let scope = scope::scope_of(&store, &edited)?;
         let needs = scope::needs_of(&edited);
         let (_, passed) = context.door(&store).change(&scope, &needs, |state, tick| {
