@@ -24,6 +24,7 @@ use crate::rules::access::{AccessAction, Person};
 use crate::store::{Filter, Store};
 use crate::world::World;
 
+use crate::commands::selector::Selector;
 use crate::commands::target;
 
 /// How long a prompt waits for input before it looks for signals: a tenth of a second.
@@ -143,6 +144,29 @@ impl Context {
     /// The namespace to look in, or none with `--all-namespaces`.
     pub fn namespaces(&self) -> Result<Option<String>, Refusal> {
         if self.globals.all_namespaces { Ok(None) } else { self.namespace().map(Some) }
+    }
+
+    /// The namespace in which objects of a kind are listed. None lists them everywhere: with
+    /// `--all-namespaces`, and for a kind without namespaces.
+    pub fn namespace_to_list(&self, kind: Kind) -> Result<Option<String>, Refusal> {
+        if kind.is_namespaced() { self.namespaces() } else { Ok(None) }
+    }
+
+    /// All objects of a kind in the namespaces that the command works in, with their documents. With
+    /// a selector, only those whose labels match.
+    pub fn select_objects(
+        &self,
+        store: &Store,
+        kind: Kind,
+        selector: Option<&Selector>,
+    ) -> Result<Vec<Object>, Refusal> {
+        let namespace = self.namespace_to_list(kind)?;
+        let mut objects =
+            store.list_objects(kind, &Filter { namespace, name: None, whole: true })?;
+        if let Some(selector) = selector {
+            objects.retain(|object| selector.matches(&object.labels()));
+        }
+        Ok(objects)
     }
 
     /// The key of a name from the command line, in the namespace of the command if its kind has

@@ -88,13 +88,7 @@ impl Delete {
     fn find_objects(&self, context: &Context, store: &Store) -> anyhow::Result<Vec<Object>> {
         if self.all || self.selector.is_some() {
             let kind = target::parse_kind(&self.kind)?;
-            let namespace = if kind.is_namespaced() { context.namespaces()? } else { None };
-            let mut objects =
-                store.list_objects(kind, &Filter { namespace, name: None, whole: true })?;
-            if let Some(selector) = &self.selector {
-                objects.retain(|object| selector.matches(&object.labels()));
-            }
-            return Ok(objects);
+            return Ok(context.select_objects(store, kind, self.selector.as_ref())?);
         }
         if !self.kind.contains('/') && self.names.is_empty() {
             bail!(Refusal::usage("delete needs names, or --all").next(Self::EXAMPLE));

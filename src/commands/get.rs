@@ -108,7 +108,7 @@ fn hint_none(context: &Context, kind: Kind) -> Result<(), Refusal> {
     if context.is_for_people() && kind.is_record() {
         context.hint(&format!("no {}s", kind.word()));
     } else if context.is_for_people() {
-        let namespace = if kind.is_namespaced() { context.namespaces()? } else { None };
+        let namespace = context.namespace_to_list(kind)?;
         let place = namespace.map(|name| format!(" in namespace {name}")).unwrap_or_default();
         context.hint(&format!("no {} found{place}", kind.name()));
     }
@@ -295,7 +295,7 @@ fn list_objects(
     if !lists_all {
         return names.iter().map(|name| find_named(context, store, kind, name)).collect();
     }
-    let namespace = if kind.is_namespaced() { context.namespaces()? } else { None };
+    let namespace = context.namespace_to_list(kind)?;
     let mut objects = store.list_objects(kind, &Filter { namespace, name: None, whole })?;
     objects.retain(|object| is_asked_for(names, &object.key().name));
     for name in names {

@@ -211,12 +211,7 @@ impl Wait {
     fn objects(&self, context: &Context, store: &Store) -> Result<Vec<(Kind, Key)>, Refusal> {
         if self.all || self.selector.is_some() {
             let kind = target::parse_kind(&self.kind)?;
-            let namespace = if kind.is_namespaced() { context.namespaces()? } else { None };
-            let mut objects =
-                store.list_objects(kind, &Filter { namespace, name: None, whole: true })?;
-            if let Some(selector) = &self.selector {
-                objects.retain(|object| selector.matches(&object.labels()));
-            }
+            let objects = context.select_objects(store, kind, self.selector.as_ref())?;
             return Ok(objects.iter().map(|object| (kind, object.key())).collect());
         }
         if context.globals.all_namespaces {
