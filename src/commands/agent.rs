@@ -30,7 +30,7 @@ use crate::store::{NeededObject, Store};
 
 use crate::commands::agent::refused::{BIND_FAILED, Refused, UNBIND_FAILED, record_refusals};
 use crate::commands::agent::set::{RoleWord, parse_role};
-use crate::commands::{Context, Verb, target};
+use crate::commands::{Context, RunCommand, target};
 
 #[derive(Args)]
 pub struct Bind {
@@ -48,7 +48,7 @@ pub struct Bind {
     role: Option<String>,
 }
 
-impl Verb for Bind {
+impl RunCommand for Bind {
     const NAME: &'static str = "bind";
     const ABOUT: &'static str = "Bind agents to a cluster, all or none";
     const EXAMPLE: &'static str = "poolctl agent bind node-1 node-2 --cluster edge --when-ready";
@@ -311,7 +311,7 @@ pub struct Unbind {
     names: Vec<String>,
 }
 
-impl Verb for Unbind {
+impl RunCommand for Unbind {
     const NAME: &'static str = "unbind";
     const ABOUT: &'static str = "Take agents out of their clusters, all or none";
     const EXAMPLE: &'static str = "poolctl agent unbind node-3";

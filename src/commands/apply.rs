@@ -16,7 +16,7 @@ use crate::store::Store;
 use crate::commands::agent::confirm_leaving_cluster;
 use crate::commands::customization_warnings;
 use crate::commands::scope::EditedObject;
-use crate::commands::{Context, Verb, scope};
+use crate::commands::{Context, RunCommand, scope};
 use crate::manifest::{self, ReadOptions};
 
 #[derive(Args)]
@@ -29,7 +29,7 @@ pub struct Apply {
     lenient: bool,
 }
 
-impl Verb for Apply {
+impl RunCommand for Apply {
     const NAME: &'static str = "apply";
     const ABOUT: &'static str = "Create or change objects, so that they match manifests";
     const EXAMPLE: &'static str = "poolctl apply -f examples/pool";

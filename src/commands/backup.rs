@@ -19,7 +19,7 @@ use crate::store::{
     path_for_replaced_state, read_backup, try_pass_lock,
 };
 
-use crate::commands::{Context, Verb, count_of};
+use crate::commands::{Context, RunCommand, count_of};
 
 /// The option as it is written into a command to type next.
 const HOLD_OPTION: &str = " --leases-since=hold";
@@ -31,7 +31,7 @@ pub struct Backup {
     file: PathBuf,
 }
 
-impl Verb for Backup {
+impl RunCommand for Backup {
     const NAME: &'static str = "backup";
     const ABOUT: &'static str = "Copy the whole state, including secrets, to a file";
     const EXAMPLE: &'static str = "poolctl backup \"$HOME/poolctl-backup.db\"";
@@ -67,7 +67,7 @@ pub struct Restore {
     leases_since: Option<LeasesSince>,
 }
 
-impl Verb for Restore {
+impl RunCommand for Restore {
     const NAME: &'static str = "restore";
     const ABOUT: &'static str = "Replace the state with a backup";
     const EXAMPLE: &'static str = "poolctl backup \"$HOME/b.db\" && poolctl --state \"$HOME/other.db\" restore \"$HOME/b.db\"";

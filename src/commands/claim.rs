@@ -24,7 +24,7 @@ use crate::store::{Filter, NeededObject, Store};
 
 use crate::commands::selector::Selector;
 use crate::commands::waiting::{self, Observation, WaitOutcome, Waiting};
-use crate::commands::{Context, Verb, delete, target};
+use crate::commands::{Context, RunCommand, delete, target};
 
 #[derive(Args)]
 pub struct Claim {
@@ -63,7 +63,7 @@ pub struct Terms {
     reason: Option<String>,
 }
 
-impl Verb for Claim {
+impl RunCommand for Claim {
     const NAME: &'static str = "claim";
     const ABOUT: &'static str = "Take a cluster from a pool";
     const EXAMPLE: &'static str = "poolctl claim lab ci-17 --lifetime 8h --wait=45m";

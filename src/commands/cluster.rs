@@ -12,7 +12,7 @@ use clap::Args;
 use crate::edits;
 use crate::model::cluster::{Cluster, Power};
 use crate::model::event_reason::EventReason;
-use crate::model::job::{Job, Verb as JobVerb};
+use crate::model::job::{Job, Verb};
 use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
@@ -24,7 +24,7 @@ use crate::rules::access::AccessAction;
 
 use crate::commands::cluster::credentials::find_cluster;
 use crate::commands::scope::EditedObject;
-use crate::commands::{Context, Verb, job, patch, scope, target};
+use crate::commands::{Context, RunCommand, job, patch, scope, target};
 
 #[derive(Args)]
 pub struct Hibernate {
@@ -33,7 +33,7 @@ pub struct Hibernate {
     name: String,
 }
 
-impl Verb for Hibernate {
+impl RunCommand for Hibernate {
     const NAME: &'static str = "hibernate";
     const ABOUT: &'static str = "Hibernate a claimed cluster: stop its machines";
     const EXAMPLE: &'static str = "poolctl cluster hibernate ci-17";
@@ -51,7 +51,7 @@ pub struct Resume {
     name: String,
 }
 
-impl Verb for Resume {
+impl RunCommand for Resume {
     const NAME: &'static str = "resume";
     const ABOUT: &'static str = "Resume a claimed cluster: start its machines";
     const EXAMPLE: &'static str = "poolctl cluster resume ci-17";
@@ -69,7 +69,7 @@ pub struct Retry {
     name: String,
 }
 
-impl Verb for Retry {
+impl RunCommand for Retry {
     const NAME: &'static str = "retry";
     const ABOUT: &'static str = "Retry a failed installation, start or stop at once";
     const EXAMPLE: &'static str = "poolctl cluster retry CLUSTER";
@@ -129,7 +129,7 @@ pub struct Logs {
     attempt: Option<u32>,
 }
 
-impl Verb for Logs {
+impl RunCommand for Logs {
     const NAME: &'static str = "logs";
     const ABOUT: &'static str = "Show the results of the installation attempts of a cluster";
     const EXAMPLE: &'static str = "poolctl cluster logs CLUSTER";
@@ -142,7 +142,7 @@ impl Verb for Logs {
         }
         let name = target::without_kind(Kind::ClusterDeployment, &self.name);
         let mut jobs = store.jobs_of_object(&name)?;
-        jobs.retain(|job| job.verb == JobVerb::Provision);
+        jobs.retain(|job| job.verb == Verb::Provision);
         jobs.retain(|job| self.attempt.is_none_or(|attempt| job.attempt == attempt));
         if jobs.is_empty() {
             let problem = format!("there is no such installation of cluster `{name}`");

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::commands::{Context, Verb};
+use crate::commands::{Context, RunCommand};
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Shell {
@@ -18,7 +18,7 @@ pub struct Completion {
     shell: Shell,
 }
 
-impl Verb for Completion {
+impl RunCommand for Completion {
     const NAME: &'static str = "completion";
     const ABOUT: &'static str = "Print the completion script for bash, zsh or fish";
     const EXAMPLE: &'static str = "poolctl completion bash > \"$HOME/poolctl.bash\"";

@@ -25,7 +25,7 @@ use crate::{plan, rules, yaml};
 
 use crate::commands::pool::render::TrialRender;
 use crate::commands::scope::EditedObject;
-use crate::commands::{Context, Verb, customization_warnings, scope, target};
+use crate::commands::{Context, RunCommand, customization_warnings, scope, target};
 use crate::manifest;
 
 #[derive(Args)]
@@ -40,7 +40,7 @@ pub struct Create {
     set_json: Vec<String>,
 }
 
-impl Verb for Create {
+impl RunCommand for Create {
     const NAME: &'static str = "create";
     const ABOUT: &'static str = "Create a customization of the install-config";
     const EXAMPLE: &'static str = "poolctl customization create bar --set /metadata/name=bar";
@@ -128,7 +128,7 @@ pub struct Test {
     manifests: Option<PathBuf>,
 }
 
-impl Verb for Test {
+impl RunCommand for Test {
     const NAME: &'static str = "test";
     const ABOUT: &'static str = "Try a customization on the template of a pool, without leasing it";
     const EXAMPLE: &'static str = "poolctl customization test foo --pool lab";
@@ -233,7 +233,7 @@ pub struct Reset {
     names: Vec<String>,
 }
 
-impl Verb for Reset {
+impl RunCommand for Reset {
     const NAME: &'static str = "reset";
     const ABOUT: &'static str =
         "Restore all attempts, or free a customization of a preserved cluster";

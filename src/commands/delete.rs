@@ -24,7 +24,7 @@ use crate::commands::host::hold as host_hold;
 use crate::commands::infraenv::images;
 use crate::commands::scope::EditedObject;
 use crate::commands::selector::Selector;
-use crate::commands::{Context, Verb, scope, target};
+use crate::commands::{Context, RunCommand, scope, target};
 
 #[derive(Args)]
 pub struct Delete {
@@ -48,7 +48,7 @@ pub struct Delete {
     ignore_not_found: bool,
 }
 
-impl Verb for Delete {
+impl RunCommand for Delete {
     const NAME: &'static str = "delete";
     const ABOUT: &'static str = "Delete objects; clusters are destroyed first";
     const EXAMPLE: &'static str = "poolctl delete claim ci-17";

@@ -19,7 +19,7 @@ use crate::store::Store;
 use crate::commands::agent::fit;
 use crate::commands::infraenv::iso as infraenv_iso;
 use crate::commands::why::evidence;
-use crate::commands::{Context, Verb, events, target};
+use crate::commands::{Context, RunCommand, events, target};
 
 /// Events that are shown.
 const RECENT_EVENTS: usize = 10;
@@ -36,7 +36,7 @@ pub struct Describe {
     name: Option<String>,
 }
 
-impl Verb for Describe {
+impl RunCommand for Describe {
     const NAME: &'static str = "describe";
     const ABOUT: &'static str = "Show an object with its conditions, events and what to do next";
     const EXAMPLE: &'static str = "poolctl describe pool lab";

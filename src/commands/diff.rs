@@ -15,7 +15,7 @@ use crate::store::Store;
 use crate::yaml;
 
 use crate::commands::scope::EditedObject;
-use crate::commands::{Context, Quit, Verb, apply, scope};
+use crate::commands::{Context, Quit, RunCommand, apply, scope};
 use crate::manifest::{self, ReadOptions};
 
 #[derive(Args)]
@@ -28,7 +28,7 @@ pub struct Diff {
     lenient: bool,
 }
 
-impl Verb for Diff {
+impl RunCommand for Diff {
     const NAME: &'static str = "diff";
     const ABOUT: &'static str =
         "Show what apply would change; exit code 1 if it would change anything";

@@ -23,7 +23,7 @@ use crate::reconcile::Door;
 use crate::store::Store;
 
 use crate::commands::infraenv::images;
-use crate::commands::{Context, Quit, Verb};
+use crate::commands::{Context, Quit, RunCommand};
 
 /// Work that is due for longer than this is due because nobody runs passes.
 const OVERDUE: Span = Span::minutes(10);
@@ -66,7 +66,7 @@ type Problems = Result<Vec<String>, Refusal>;
 /// Repairs what a check has found; looking again shows whether it did.
 type Fix<'a> = Option<&'a dyn Fn() -> Result<(), Refusal>>;
 
-impl Verb for Doctor {
+impl RunCommand for Doctor {
     const NAME: &'static str = "doctor";
     const ABOUT: &'static str = "Check the state and the files beside it for errors";
     const EXAMPLE: &'static str = "poolctl doctor --fix";

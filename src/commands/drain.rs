@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::drivers::stream;
 
-use crate::commands::{Context, Verb};
+use crate::commands::{Context, RunCommand};
 
 #[derive(Args)]
 pub struct Drain {
@@ -16,7 +16,7 @@ pub struct Drain {
     folder: PathBuf,
 }
 
-impl Verb for Drain {
+impl RunCommand for Drain {
     const NAME: &'static str = stream::DRAIN_COMMAND;
     const ABOUT: &'static str = "Read the output of a job's driver if no other process reads it";
     const EXAMPLE: &'static str = "poolctl __drain DIR";

@@ -22,12 +22,12 @@ use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
 use crate::output::{Answer, Entry, Name, Row};
 
-use crate::commands::{Context, Quit, Verb};
+use crate::commands::{Context, Quit, RunCommand};
 
 #[derive(Args)]
 pub struct List {}
 
-impl Verb for List {
+impl RunCommand for List {
     const NAME: &'static str = "list";
     const ABOUT: &'static str = "List drivers, and the pools and hosts that use them";
     const EXAMPLE: &'static str = "poolctl driver list";
@@ -126,7 +126,7 @@ pub struct Check {
     names: Vec<String>,
 }
 
-impl Verb for Check {
+impl RunCommand for Check {
     const NAME: &'static str = "check";
     const ABOUT: &'static str =
         "Check that cron will find the programs of drivers and of host wipes";

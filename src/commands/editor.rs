@@ -15,7 +15,7 @@ use crate::model::refusal::{Exit, Refusal};
 use crate::store::Store;
 use crate::{output, yaml};
 
-use crate::commands::{Context, Verb, patch, target};
+use crate::commands::{Context, RunCommand, patch, target};
 use crate::manifest;
 
 /// The fields of metadata that are the user's; poolctl writes the others.
@@ -31,7 +31,7 @@ pub struct Edit {
     name: Option<String>,
 }
 
-impl Verb for Edit {
+impl RunCommand for Edit {
     const NAME: &'static str = "edit";
     const ABOUT: &'static str = "Edit an object in $VISUAL or $EDITOR";
     const EXAMPLE: &'static str = "EDITOR='sed -i s/size:.*/size:\\ 3/' poolctl edit pool lab";

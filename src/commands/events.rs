@@ -11,7 +11,7 @@ use crate::model::time::{Span, Time};
 use crate::output::{self, Answer, Entry, Name, event_row};
 use crate::store::Store;
 
-use crate::commands::{Context, Verb, target};
+use crate::commands::{Context, RunCommand, target};
 
 /// How often `--follow` looks for new events.
 const FOLLOW_INTERVAL: Span = Span(200_000);
@@ -28,7 +28,7 @@ pub struct Events {
     follow: bool,
 }
 
-impl Verb for Events {
+impl RunCommand for Events {
     const NAME: &'static str = "events";
     const ABOUT: &'static str = "Show events, oldest first";
     const EXAMPLE: &'static str = "poolctl events pool/lab";

@@ -11,7 +11,7 @@ use crate::model::object::schema_of_kind;
 use crate::model::refusal::Refusal;
 use crate::output::{Answer, Name, join_lines};
 
-use crate::commands::{Context, Verb, target};
+use crate::commands::{Context, RunCommand, target};
 use crate::manifest::schema::{allowed_words, nearest_field, type_names, without_null};
 
 #[derive(Args)]
@@ -24,7 +24,7 @@ pub struct Explain {
     recursive: bool,
 }
 
-impl Verb for Explain {
+impl RunCommand for Explain {
     const NAME: &'static str = "explain";
     const ABOUT: &'static str = "Explain the fields of a kind, with types and defaults";
     const EXAMPLE: &'static str = "poolctl explain pool.spec.inventory";

@@ -12,7 +12,7 @@ use crate::model::agent::Agent;
 use crate::model::documents::Secret;
 use crate::model::infra_env::InfraEnv;
 use crate::model::ip_pool::{IpPool, Tenant};
-use crate::model::job::{Job, Verb as JobVerb};
+use crate::model::job::{Job, Verb};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::{Object, document_with_kind};
@@ -22,7 +22,7 @@ use crate::output;
 use crate::store::copies::{self, ExistingFile};
 use crate::store::{Filter, Store};
 
-use crate::commands::{Context, Verb, count_of};
+use crate::commands::{Context, RunCommand, count_of};
 
 #[derive(Args)]
 pub struct Export {
@@ -34,7 +34,7 @@ pub struct Export {
     include_secrets: bool,
 }
 
-impl Verb for Export {
+impl RunCommand for Export {
     const NAME: &'static str = "export";
     const ABOUT: &'static str = "Write the whole state as one List, for import";
     const EXAMPLE: &'static str = "poolctl export > \"$HOME/state.yaml\"";
@@ -110,7 +110,7 @@ pub fn export_documents(store: &Store, now: Time) -> Result<Vec<Value>, Refusal>
 pub fn mark_interrupted(object: &mut Object, jobs: &[Job]) {
     let Object::ClusterDeployment(cluster) = object else { return };
     for job in jobs {
-        if job.ended.is_none() && job.verb == JobVerb::Provision && job.object == cluster.name {
+        if job.ended.is_none() && job.verb == Verb::Provision && job.object == cluster.name {
             cluster.interrupted = true;
         }
     }

@@ -18,7 +18,7 @@ use crate::commands::claim::queue;
 use crate::commands::cluster::rotate;
 use crate::commands::infraenv::iso as infraenv_iso;
 use crate::commands::selector::Selector;
-use crate::commands::{Context, Verb, events, job, target};
+use crate::commands::{Context, RunCommand, events, job, target};
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch on the command line")]
 #[derive(Args)]
@@ -49,7 +49,7 @@ pub struct Get {
     ignore_not_found: bool,
 }
 
-impl Verb for Get {
+impl RunCommand for Get {
     const NAME: &'static str = "get";
     const ABOUT: &'static str = "List objects, or print them in full";
     const EXAMPLE: &'static str = "poolctl get pool,claim,cluster -A";

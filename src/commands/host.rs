@@ -23,7 +23,7 @@ use crate::{output, rules};
 use crate::commands::scope::EditedObject;
 use crate::commands::selector::Selector;
 use crate::commands::waiting::{Observation, WaitOutcome, Waiting};
-use crate::commands::{Context, Verb, scope};
+use crate::commands::{Context, RunCommand, scope};
 
 /// How long `power status` waits for the answers of the management controllers.
 const ANSWER_TIMEOUT: Span = Span::minutes(2);
@@ -96,7 +96,7 @@ pub struct Power {
     wait: Option<Span>,
 }
 
-impl Verb for Power {
+impl RunCommand for Power {
     const NAME: &'static str = "power";
     const ABOUT: &'static str = "Power hosts on, off or off and on, or read their power state";
     const EXAMPLE: &'static str = "poolctl host power on node-1 node-2 --no-reconcile";
@@ -326,7 +326,7 @@ pub struct Boot {
     iso: String,
 }
 
-impl Verb for Boot {
+impl RunCommand for Boot {
     const NAME: &'static str = "boot";
     const ABOUT: &'static str = "Attach an image to hosts and boot them from it once";
     const EXAMPLE: &'static str =
@@ -372,7 +372,7 @@ pub struct Eject {
     selection: HostSelection,
 }
 
-impl Verb for Eject {
+impl RunCommand for Eject {
     const NAME: &'static str = "eject";
     const ABOUT: &'static str = "Detach the image from hosts";
     const EXAMPLE: &'static str = "poolctl host eject node-1 --no-reconcile";

@@ -27,7 +27,7 @@ use crate::store::{Filter, Store};
 use crate::{plan, rules};
 
 use crate::commands::export::mark_interrupted;
-use crate::commands::{Context, Verb, count_of};
+use crate::commands::{Context, RunCommand, count_of};
 use crate::manifest::{self, Manifests, ReadOptions};
 
 #[derive(Args)]
@@ -54,7 +54,7 @@ enum ImportOutcome {
     Unchanged,
 }
 
-impl Verb for Import {
+impl RunCommand for Import {
     const NAME: &'static str = "import";
     const ABOUT: &'static str = "Import objects from export, kubectl or oc into an empty state";
     const EXAMPLE: &'static str =

@@ -32,7 +32,7 @@ use crate::rules;
 use crate::store::NeededObject;
 
 use crate::commands::scope::EditedObject;
-use crate::commands::{Context, Verb, count_of, scope};
+use crate::commands::{Context, RunCommand, count_of, scope};
 
 #[derive(Args)]
 pub struct Create {
@@ -68,7 +68,7 @@ pub struct Create {
     owner: Option<String>,
 }
 
-impl Verb for Create {
+impl RunCommand for Create {
     const NAME: &'static str = "create";
     const ABOUT: &'static str = "Create an InfraEnv; hosts that boot its image become agents";
     const EXAMPLE: &'static str =
@@ -172,7 +172,7 @@ pub struct Token {
     expires: Option<Span>,
 }
 
-impl Verb for Token {
+impl RunCommand for Token {
     const NAME: &'static str = "token";
     const ABOUT: &'static str = "Create, revoke and list the tokens with which hosts register";
     const EXAMPLE: &'static str = "poolctl infraenv token create rack --expires 30d";

@@ -21,7 +21,7 @@ use crate::model::tick::Tick;
 use crate::output::{Answer, Entry, Name, Row, clean_line};
 use crate::store::{Filter, NeededObject, Store};
 
-use crate::commands::{Context, Verb, delete};
+use crate::commands::{Context, RunCommand, delete};
 
 #[derive(Args)]
 pub struct Release {
@@ -30,7 +30,7 @@ pub struct Release {
     names: Vec<String>,
 }
 
-impl Verb for Release {
+impl RunCommand for Release {
     const NAME: &'static str = "release";
     const ABOUT: &'static str = "Release leased addresses";
     const EXAMPLE: &'static str = "poolctl ip release db-1";
@@ -69,7 +69,7 @@ pub struct Reserve {
     remove: bool,
 }
 
-impl Verb for Reserve {
+impl RunCommand for Reserve {
     const NAME: &'static str = "reserve";
     const ABOUT: &'static str = "Reserve a range of addresses, so that it is not leased";
     const EXAMPLE: &'static str =
@@ -144,7 +144,7 @@ pub struct Who {
     address: String,
 }
 
-impl Verb for Who {
+impl RunCommand for Who {
     const NAME: &'static str = "who";
     const ABOUT: &'static str = "Show which claims have or had an address, or why it is reserved";
     const EXAMPLE: &'static str = "poolctl ip who 192.168.100.1";

@@ -16,7 +16,7 @@ use crate::model::time::Span;
 use crate::output::{Answer, Entry, Name, job_row};
 use crate::store::Store;
 
-use crate::commands::{Context, Verb};
+use crate::commands::{Context, RunCommand};
 
 #[derive(Args)]
 pub struct List {
@@ -25,7 +25,7 @@ pub struct List {
     all: bool,
 }
 
-impl Verb for List {
+impl RunCommand for List {
     const NAME: &'static str = "list";
     const ABOUT: &'static str = "List running jobs";
     const EXAMPLE: &'static str = "poolctl job list --all";
@@ -67,7 +67,7 @@ pub struct Show {
     name: String,
 }
 
-impl Verb for Show {
+impl RunCommand for Show {
     const NAME: &'static str = "show";
     const ABOUT: &'static str = "Show a job, or the jobs of a cluster or host";
     const EXAMPLE: &'static str = "poolctl job show CLUSTER";
@@ -108,7 +108,7 @@ pub struct Logs {
     follow: bool,
 }
 
-impl Verb for Logs {
+impl RunCommand for Logs {
     const NAME: &'static str = "logs";
     const ABOUT: &'static str = "Print the log of a job, with secrets hidden";
     const EXAMPLE: &'static str = "poolctl job logs CLUSTER";
@@ -152,7 +152,7 @@ pub struct Kill {
     name: String,
 }
 
-impl Verb for Kill {
+impl RunCommand for Kill {
     const NAME: &'static str = "kill";
     const ABOUT: &'static str = "Kill a running job; the next pass cleans up what it made";
     const EXAMPLE: &'static str = "poolctl job kill CLUSTER";

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;
 
-use crate::commands::{Context, Verb, patch, target};
+use crate::commands::{Context, RunCommand, patch, target};
 
 /// The arguments of both commands. They differ in the field of the metadata that they change.
 #[derive(Args)]
@@ -26,7 +26,7 @@ pub struct Label {
     change: Change,
 }
 
-impl Verb for Label {
+impl RunCommand for Label {
     const NAME: &'static str = "label";
     const ABOUT: &'static str = "Set or remove labels";
     const EXAMPLE: &'static str = "poolctl label pool lab team=ci old-";
@@ -42,7 +42,7 @@ pub struct Annotate {
     change: Change,
 }
 
-impl Verb for Annotate {
+impl RunCommand for Annotate {
     const NAME: &'static str = "annotate";
     const ABOUT: &'static str = "Set or remove annotations";
     const EXAMPLE: &'static str = "poolctl annotate pool lab poolctl.dev/refresh=fast --overwrite";

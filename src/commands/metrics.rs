@@ -14,7 +14,7 @@ use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
 use crate::store::{Store, copies};
 
-use crate::commands::{Context, Verb};
+use crate::commands::{Context, RunCommand};
 
 #[derive(Args)]
 pub struct Metrics {
@@ -23,7 +23,7 @@ pub struct Metrics {
     textfile: Option<PathBuf>,
 }
 
-impl Verb for Metrics {
+impl RunCommand for Metrics {
     const NAME: &'static str = "metrics";
     const ABOUT: &'static str = "Print metrics of all pools as OpenMetrics text";
     const EXAMPLE: &'static str = "poolctl metrics --textfile \"$HOME/poolctl.prom\"";

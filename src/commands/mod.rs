@@ -57,8 +57,8 @@ use crate::commands::context::{Context, Globals};
 pub use crate::commands::tree::tree;
 use crate::model::refusal::{Exit, NextStep, Refusal, nearest_name};
 
-/// One command: what it is called, what it does, an example that works, and its arguments.
-trait Verb: Args + FromArgMatches {
+/// A command of the command line: its arguments, what help says of it, and what runs it.
+trait RunCommand: Args + FromArgMatches {
     const NAME: &'static str;
     const ABOUT: &'static str;
     /// The command line that help prints after `Example:`. Tests run it.
@@ -66,6 +66,7 @@ trait Verb: Args + FromArgMatches {
     /// Whether guests may use it, on their own claims and clusters. Such a command names no files:
     /// it would read and write them with the rights of the account.
     const FOR_GUESTS: bool = false;
+    /// Runs the command with its arguments parsed. Answers go through the context, not to stdout.
     fn run(self, context: &Context) -> anyhow::Result<()>;
 }
 

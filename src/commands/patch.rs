@@ -21,7 +21,7 @@ use crate::yaml;
 use crate::commands::agent::confirm_leaving_cluster;
 use crate::commands::customization_warnings;
 use crate::commands::scope::EditedObject;
-use crate::commands::{Context, Verb, scope, target};
+use crate::commands::{Context, RunCommand, scope, target};
 use crate::manifest;
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -48,7 +48,7 @@ pub struct Patch {
     changes: String,
 }
 
-impl Verb for Patch {
+impl RunCommand for Patch {
     const NAME: &'static str = "patch";
     const ABOUT: &'static str = "Change fields of an object";
     const EXAMPLE: &'static str =

@@ -14,7 +14,7 @@ use crate::model::state::{Scope, State};
 use crate::output::{self, Answer, DifferenceLine, Name, join_lines};
 use crate::plan;
 
-use crate::commands::{Context, Quit, Verb};
+use crate::commands::{Context, Quit, RunCommand};
 
 #[derive(Args)]
 pub struct Plan {
@@ -23,7 +23,7 @@ pub struct Plan {
     pool: Option<String>,
 }
 
-impl Verb for Plan {
+impl RunCommand for Plan {
     const NAME: &'static str = "plan";
     const ABOUT: &'static str = "Show what the next pass would change; exit code 10 for changes";
     const EXAMPLE: &'static str = "poolctl plan";

@@ -16,7 +16,7 @@ use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::state::Scope;
 
-use crate::commands::{Context, Verb};
+use crate::commands::{Context, RunCommand};
 
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("counts").required(true).multiple(true))]
@@ -32,7 +32,7 @@ pub struct Scale {
     running_count: Option<u32>,
 }
 
-impl Verb for Scale {
+impl RunCommand for Scale {
     const NAME: &'static str = "scale";
     const ABOUT: &'static str = "Set how many clusters a pool keeps, and how many of them run";
     const EXAMPLE: &'static str = "poolctl pool scale lab --size 3 --running-count 1";

@@ -12,7 +12,7 @@ use crate::reconcile::Door;
 use crate::store::try_pass_lock;
 
 use crate::commands::waiting::Waiting;
-use crate::commands::{Context, Verb, plan};
+use crate::commands::{Context, RunCommand, plan};
 
 #[derive(Args)]
 pub struct Reconcile {
@@ -39,7 +39,7 @@ pub struct Reconcile {
     strict: bool,
 }
 
-impl Verb for Reconcile {
+impl RunCommand for Reconcile {
     const NAME: &'static str = "reconcile";
     const ABOUT: &'static str =
         "Run one pass: read the results of jobs, decide what to do, start jobs";

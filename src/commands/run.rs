@@ -15,7 +15,7 @@ use crate::world;
 
 use crate::commands::claim::{NewClaim, Terms};
 use crate::commands::cluster::credentials;
-use crate::commands::{Context, Quit, Verb, claim};
+use crate::commands::{Context, Quit, RunCommand, claim};
 
 #[derive(Args)]
 pub struct Run {
@@ -36,7 +36,7 @@ pub struct Run {
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
 
-impl Verb for Run {
+impl RunCommand for Run {
     const NAME: &'static str = "run";
     const ABOUT: &'static str = "Claim a cluster, run a command with it, and release it";
     const EXAMPLE: &'static str =

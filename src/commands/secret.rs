@@ -17,7 +17,7 @@ use crate::rules;
 use crate::yaml::MAX_BYTES;
 
 use crate::commands::scope::EditedObject;
-use crate::commands::{Context, Verb, scope};
+use crate::commands::{Context, RunCommand, scope};
 use crate::manifest;
 
 /// The key that a Secret of type kubernetes.io/dockerconfigjson must have.
@@ -43,7 +43,7 @@ pub struct Create {
     overwrite: bool,
 }
 
-impl Verb for Create {
+impl RunCommand for Create {
     const NAME: &'static str = "create";
     const ABOUT: &'static str = "Create a Secret from files, stdin or keyboard input";
     const EXAMPLE: &'static str =

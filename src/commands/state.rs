@@ -5,12 +5,12 @@ use serde_json::json;
 
 use crate::output::{Answer, Name};
 
-use crate::commands::{Context, Verb};
+use crate::commands::{Context, RunCommand};
 
 #[derive(Args)]
 pub struct Path {}
 
-impl Verb for Path {
+impl RunCommand for Path {
     const NAME: &'static str = "path";
     const ABOUT: &'static str = "Print the path of the state file";
     const EXAMPLE: &'static str = "poolctl state path";

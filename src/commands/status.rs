@@ -24,12 +24,12 @@ use crate::plan;
 use crate::store::{Filter, Store};
 
 use crate::commands::doctor::find_orphaned_claims;
-use crate::commands::{Context, Verb, count_of};
+use crate::commands::{Context, RunCommand, count_of};
 
 #[derive(Args)]
 pub struct Status {}
 
-impl Verb for Status {
+impl RunCommand for Status {
     const NAME: &'static str = "status";
     const ABOUT: &'static str = "Show all pools at a glance, and their problems";
     const EXAMPLE: &'static str = "poolctl status";

@@ -7,7 +7,7 @@ use clap::Args;
 use crate::drivers;
 use crate::reconcile::SUPERVISE_COMMAND;
 
-use crate::commands::{Context, Verb};
+use crate::commands::{Context, RunCommand};
 
 #[derive(Args)]
 pub struct Supervise {
@@ -16,7 +16,7 @@ pub struct Supervise {
     folder: PathBuf,
 }
 
-impl Verb for Supervise {
+impl RunCommand for Supervise {
     const NAME: &'static str = SUPERVISE_COMMAND;
     const ABOUT: &'static str = "Run the job of this directory once";
     const EXAMPLE: &'static str = "poolctl __supervise DIR";

@@ -27,7 +27,7 @@ use crate::render::host_data::{
 };
 use crate::store::{Filter, NeededObject, Store};
 
-use crate::commands::{Context, Verb, target};
+use crate::commands::{Context, RunCommand, target};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum RenderFormat {
@@ -50,7 +50,7 @@ pub struct Render {
     format: RenderFormat,
 }
 
-impl Verb for Render {
+impl RunCommand for Render {
     const NAME: &'static str = "render";
     const ABOUT: &'static str =
         "Lease an index and addresses of a template for a host, and print its data";
@@ -172,7 +172,7 @@ pub struct Release {
     host: String,
 }
 
-impl Verb for Release {
+impl RunCommand for Release {
     const NAME: &'static str = "release";
     const ABOUT: &'static str =
         "Release the index and the addresses that a host has from a template";

@@ -17,10 +17,10 @@ use crate::commands::infraenv::iso as infraenv_iso;
 use crate::commands::ip::{claim as ip_claim, pool as ippool};
 use crate::commands::pool::{advise, create as pool_create, dns, pause, render, scale};
 use crate::commands::{
-    Verb, agent, apply, backup, claim, cluster, completion, customization, delete, describe, diff,
-    doctor, drain, driver, editor, events, explain, export, get, host, import, infraenv, ip, job,
-    label, metrics, patch, plan, pool, reconcile, run, secret, state, status, supervise, template,
-    version, wait, why,
+    RunCommand, agent, apply, backup, claim, cluster, completion, customization, delete, describe,
+    diff, doctor, drain, driver, editor, events, explain, export, get, host, import, infraenv, ip,
+    job, label, metrics, patch, plan, pool, reconcile, run, secret, state, status, supervise,
+    template, version, wait, why,
 };
 
 /// A command. Its arguments are made only when it is named, so that the program starts quickly.
@@ -43,21 +43,21 @@ enum Node {
     },
 }
 
-fn entry<V: Verb>() -> Entry {
+fn entry<C: RunCommand>() -> Entry {
     Entry {
-        name: V::NAME,
-        about: V::ABOUT,
-        for_guests: V::FOR_GUESTS,
+        name: C::NAME,
+        about: C::ABOUT,
+        for_guests: C::FOR_GUESTS,
         arguments: |command| {
-            let command = V::augment_args(command).about(V::ABOUT);
-            command.after_help(format!("Example:\n  {}", V::EXAMPLE))
+            let command = C::augment_args(command).about(C::ABOUT);
+            command.after_help(format!("Example:\n  {}", C::EXAMPLE))
         },
-        run: |matches, context| V::from_arg_matches(matches)?.run(context),
+        run: |matches, context| C::from_arg_matches(matches)?.run(context),
     }
 }
 
-fn command<V: Verb>() -> Node {
-    Node::Command(entry::<V>())
+fn command<C: RunCommand>() -> Node {
+    Node::Command(entry::<C>())
 }
 
 fn group(name: &'static str, about: &'static str, entries: Vec<Entry>) -> Node {

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::output::{Answer, Name};
 use crate::store::SCHEMA;
 
-use crate::commands::{Context, Verb};
+use crate::commands::{Context, RunCommand};
 
 const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 /// `unknown` for a program that was built outside of a repository.
@@ -22,7 +22,7 @@ pub static VERSION: LazyLock<String> =
 #[derive(Args)]
 pub struct Version {}
 
-impl Verb for Version {
+impl RunCommand for Version {
     const NAME: &'static str = "version";
     const ABOUT: &'static str = "Print the version, the commit and the schema version of the state";
     const EXAMPLE: &'static str = "poolctl version";

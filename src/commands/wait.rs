@@ -15,7 +15,7 @@ use crate::store::{Filter, Store};
 
 use crate::commands::selector::Selector;
 use crate::commands::waiting::{Observation, WaitOutcome, Waiting};
-use crate::commands::{Context, Verb, target};
+use crate::commands::{Context, RunCommand, target};
 
 #[derive(Args)]
 pub struct Wait {
@@ -155,7 +155,7 @@ fn has_condition(document: &Value, name: &str, status: &str) -> bool {
         .is_some_and(|found_status| found_status.eq_ignore_ascii_case(status))
 }
 
-impl Verb for Wait {
+impl RunCommand for Wait {
     const NAME: &'static str = "wait";
     const ABOUT: &'static str = "Wait until objects reach a condition, or are created or deleted";
     const EXAMPLE: &'static str =

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::causes;
 use crate::output::{Answer, Name, clean_line, join_lines};
 
-use crate::commands::{Context, Verb, target};
+use crate::commands::{Context, RunCommand, target};
 
 #[derive(Args)]
 pub struct Why {
@@ -21,7 +21,7 @@ pub struct Why {
     name: Option<String>,
 }
 
-impl Verb for Why {
+impl RunCommand for Why {
     const NAME: &'static str = "why";
     const ABOUT: &'static str = "Explain the state of an object, and what helps";
     const EXAMPLE: &'static str = "poolctl why claim/ci-17";

@@ -25,7 +25,7 @@ use crate::store::{Filter, NeededObject, Store};
 
 use crate::commands::host::hold as host_hold;
 use crate::commands::selector::Selector;
-use crate::commands::{Context, Verb};
+use crate::commands::{Context, RunCommand};
 
 #[derive(Args)]
 pub struct Discover {
@@ -40,7 +40,7 @@ pub struct Discover {
     infraenv: String,
 }
 
-impl Verb for Discover {
+impl RunCommand for Discover {
     const NAME: &'static str = "discover";
     const ABOUT: &'static str =
         "Create agents from the hardware that management controllers report";
@@ -207,7 +207,7 @@ pub struct Match {
     min_memory: Option<u64>,
 }
 
-impl Verb for Match {
+impl RunCommand for Match {
     const NAME: &'static str = "match";
     const ABOUT: &'static str = "Show which free hosts fit a role, and why others do not";
     const EXAMPLE: &'static str = "poolctl agent match --role master --count 3";

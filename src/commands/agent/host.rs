@@ -32,7 +32,7 @@ use crate::rules;
 use crate::store::{NeededObject, Store};
 
 use crate::commands::agent::host::ssh::{Proof, check_proof, hash_secret};
-use crate::commands::{Context, Verb};
+use crate::commands::{Context, RunCommand};
 
 /// The most bytes that a host may send at once.
 const MAX_BYTES: u64 = 1 << 20;
@@ -54,7 +54,7 @@ pub struct Register {
     id: String,
 }
 
-impl Verb for Register {
+impl RunCommand for Register {
     const NAME: &'static str = "register";
     const ABOUT: &'static str = "Record that a host was booted from a discovery image";
     const EXAMPLE: &'static str =
@@ -84,7 +84,7 @@ pub struct Report {
     stage: Option<String>,
 }
 
-impl Verb for Report {
+impl RunCommand for Report {
     const NAME: &'static str = "report";
     const ABOUT: &'static str = "Record what a host reports about itself";
     const EXAMPLE: &'static str =
@@ -147,7 +147,7 @@ pub struct CheckIn {
     name: String,
 }
 
-impl Verb for CheckIn {
+impl RunCommand for CheckIn {
     const NAME: &'static str = "check-in";
     const ABOUT: &'static str = "Record that a host is alive, and print its next task";
     const EXAMPLE: &'static str = "poolctl agent check-in node-1";

@@ -22,7 +22,7 @@ use crate::plan::agents::conditions::SPEC_SYNCED;
 use crate::rules;
 
 use crate::commands::agent::{agent_needs, find_agent_keys};
-use crate::commands::{Context, Verb};
+use crate::commands::{Context, RunCommand};
 
 /// Roles that people may give a host.
 const ROLES: [Role; 3] = [Role::Master, Role::Worker, Role::AutoAssign];
@@ -70,7 +70,7 @@ pub struct Approve {
     revoke: bool,
 }
 
-impl Verb for Approve {
+impl RunCommand for Approve {
     const NAME: &'static str = "approve";
     const ABOUT: &'static str = "Approve agents for installation";
     const EXAMPLE: &'static str = "poolctl agent approve node-1 node-2";
@@ -110,7 +110,7 @@ pub struct Set {
     ignition: Option<String>,
 }
 
-impl Verb for Set {
+impl RunCommand for Set {
     const NAME: &'static str = "set";
     const ABOUT: &'static str = "Set role, hostname, disk and node labels of an agent";
     const EXAMPLE: &'static str = "poolctl agent set node-1 --role worker --hostname edge-1";

@@ -13,7 +13,7 @@ use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 use crate::plan;
 
-use crate::commands::{Context, Verb};
+use crate::commands::{Context, RunCommand};
 
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("how long").required(true))]
@@ -29,7 +29,7 @@ pub struct Extend {
     until: Option<String>,
 }
 
-impl Verb for Extend {
+impl RunCommand for Extend {
     const NAME: &'static str = "extend";
     const ABOUT: &'static str = "Keep a claimed cluster longer";
     const EXAMPLE: &'static str = "poolctl extend ci-17 --for 2h";

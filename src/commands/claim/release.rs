@@ -5,7 +5,7 @@ use clap::Args;
 use crate::model::kinds::Kind;
 use crate::rules::access::AccessAction;
 
-use crate::commands::{Context, Verb, delete};
+use crate::commands::{Context, RunCommand, delete};
 
 #[derive(Args)]
 pub struct Release {
@@ -14,7 +14,7 @@ pub struct Release {
     claims: Vec<String>,
 }
 
-impl Verb for Release {
+impl RunCommand for Release {
     const NAME: &'static str = "release";
     const ABOUT: &'static str =
         "Release a claim; its cluster is destroyed, and the pool makes another";

@@ -17,7 +17,7 @@ use crate::output::{Answer, Name};
 use crate::rules::access::AccessAction;
 use crate::store::{Filter, Store, copies};
 
-use crate::commands::{Context, Verb};
+use crate::commands::{Context, RunCommand};
 
 #[derive(Args)]
 pub struct Kubeconfig {
@@ -26,7 +26,7 @@ pub struct Kubeconfig {
     name: String,
 }
 
-impl Verb for Kubeconfig {
+impl RunCommand for Kubeconfig {
     const NAME: &'static str = "kubeconfig";
     const ABOUT: &'static str = "Write the kubeconfig of a cluster to a file and print its path; \
                                  with sudo, print the kubeconfig";
@@ -54,7 +54,7 @@ pub struct Credentials {
     name: String,
 }
 
-impl Verb for Credentials {
+impl RunCommand for Credentials {
     const NAME: &'static str = "credentials";
     const ABOUT: &'static str = "Print how to log in to a cluster";
     const EXAMPLE: &'static str = "poolctl credentials ci-17";

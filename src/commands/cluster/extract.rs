@@ -11,7 +11,7 @@ use crate::model::refusal::{Exit, Refusal};
 use crate::output::{Answer, Name};
 use crate::store::copies::{self, ExistingFile};
 
-use crate::commands::{Context, Verb, target};
+use crate::commands::{Context, RunCommand, target};
 
 #[derive(Args)]
 pub struct Extract {
@@ -29,7 +29,7 @@ pub struct Extract {
     confirm: bool,
 }
 
-impl Verb for Extract {
+impl RunCommand for Extract {
     const NAME: &'static str = "extract";
     const ABOUT: &'static str = "Write the values of a Secret to files or stdout";
     const EXAMPLE: &'static str =

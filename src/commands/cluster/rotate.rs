@@ -17,7 +17,7 @@ use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
 use crate::store::{Filter, NeededObject, Store};
 
-use crate::commands::{Context, Verb};
+use crate::commands::{Context, RunCommand};
 
 #[derive(Args)]
 pub struct RotateCredentials {
@@ -26,7 +26,7 @@ pub struct RotateCredentials {
     name: String,
 }
 
-impl Verb for RotateCredentials {
+impl RunCommand for RotateCredentials {
     const NAME: &'static str = "rotate-credentials";
     const ABOUT: &'static str = "Copy the platform credentials of a pool to all its clusters";
     const EXAMPLE: &'static str = "poolctl pool rotate-credentials cloud";

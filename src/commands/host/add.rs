@@ -22,7 +22,7 @@ use crate::store::Store;
 
 use crate::commands::scope::EditedObject;
 use crate::commands::secret::read_secret_value;
-use crate::commands::{Context, Verb, scope};
+use crate::commands::{Context, RunCommand, scope};
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Role {
@@ -71,7 +71,7 @@ pub struct Add {
     online: Option<bool>,
 }
 
-impl Verb for Add {
+impl RunCommand for Add {
     const NAME: &'static str = "add";
     const ABOUT: &'static str = "Add a machine with a management controller";
     const EXAMPLE: &'static str = "poolctl host add node-9 --bmc ipmi://192.0.2.9 \

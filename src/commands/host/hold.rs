@@ -13,7 +13,7 @@ use crate::model::refusal::Refusal;
 use crate::store::{Filter, NeededObject, Store};
 
 use crate::commands::host::{HostSelection, change_hosts_with};
-use crate::commands::{Context, Verb};
+use crate::commands::{Context, RunCommand};
 
 #[derive(Args)]
 pub struct Hold {
@@ -24,7 +24,7 @@ pub struct Hold {
     reason: String,
 }
 
-impl Verb for Hold {
+impl RunCommand for Hold {
     const NAME: &'static str = "hold";
     const ABOUT: &'static str = "Keep hosts out of new clusters";
     const EXAMPLE: &'static str = "poolctl host hold node-1 --reason 'bad fan'";
@@ -40,7 +40,7 @@ pub struct Unhold {
     selection: HostSelection,
 }
 
-impl Verb for Unhold {
+impl RunCommand for Unhold {
     const NAME: &'static str = "unhold";
     const ABOUT: &'static str = "End the hold of hosts, so that new clusters may use them";
     const EXAMPLE: &'static str = "poolctl host unhold node-1";

@@ -18,7 +18,7 @@ use crate::yaml::MAX_BYTES;
 use crate::{output, rules};
 
 use crate::commands::host::add::{NewHost, credentials_secret_name, put_hosts};
-use crate::commands::{Context, Verb};
+use crate::commands::{Context, RunCommand};
 use crate::manifest;
 
 /// Columns of the table, in any order. The first two are required.
@@ -46,7 +46,7 @@ pub struct Import {
     file: PathBuf,
 }
 
-impl Verb for Import {
+impl RunCommand for Import {
     const NAME: &'static str = "import";
     const ABOUT: &'static str = "Add or change the hosts in a CSV file, all or none";
     const EXAMPLE: &'static str = "printf 'name,bmc,mac,secret\\nnode-8,ipmi://192.0.2.8,52:54:00:00:00:08,bmc\\n' | \

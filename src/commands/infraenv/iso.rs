@@ -31,7 +31,7 @@ use crate::store::{NeededObject, Store, copies};
 use crate::commands::infraenv::images;
 use crate::commands::infraenv::iso::make::ImageSources;
 use crate::commands::infraenv::iso::ssh::KnownHostsMatch;
-use crate::commands::{Context, Verb, infraenv};
+use crate::commands::{Context, RunCommand, infraenv};
 
 /// The program that the Ignition of the image begins with.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -77,7 +77,7 @@ pub struct Iso {
     expires: Option<Span>,
 }
 
-impl Verb for Iso {
+impl RunCommand for Iso {
     const NAME: &'static str = "iso";
     const ABOUT: &'static str = "Make the discovery image of an InfraEnv, or only its Ignition";
     const EXAMPLE: &'static str = "poolctl infraenv iso rack --address poolctl@192.0.2.1 \

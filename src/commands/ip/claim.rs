@@ -18,7 +18,7 @@ use crate::reconcile::Door;
 use crate::rules;
 use crate::store::{NeededObject, Store};
 
-use crate::commands::{Context, Verb};
+use crate::commands::{Context, RunCommand};
 
 /// The most addresses that one command claims of a pool.
 const MAX_COUNT: u32 = 100_000;
@@ -39,7 +39,7 @@ pub struct Claim {
     count: u32,
 }
 
-impl Verb for Claim {
+impl RunCommand for Claim {
     const NAME: &'static str = "claim";
     const ABOUT: &'static str = "Lease addresses from pools, all or none";
     const EXAMPLE: &'static str = "poolctl ip claim lan web-1";

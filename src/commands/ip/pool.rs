@@ -22,7 +22,7 @@ use crate::rules;
 use crate::store::Store;
 
 use crate::commands::scope::EditedObject;
-use crate::commands::{Context, Verb, scope};
+use crate::commands::{Context, RunCommand, scope};
 
 #[derive(Args)]
 pub struct Create {
@@ -49,7 +49,7 @@ pub struct Create {
     reuse_delay: Option<Span>,
 }
 
-impl Verb for Create {
+impl RunCommand for Create {
     const NAME: &'static str = "create";
     const ABOUT: &'static str = "Create a pool of IP addresses";
     const EXAMPLE: &'static str =
@@ -134,7 +134,7 @@ const LETTERS: [(char, &str); 7] = [
     ('!', "conflict"),
 ];
 
-impl Verb for Map {
+impl RunCommand for Map {
     const NAME: &'static str = "map";
     const ABOUT: &'static str = "Draw the addresses of a pool: free, leased, reserved, in conflict";
     const EXAMPLE: &'static str = "poolctl ippool map lan";

@@ -4,7 +4,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::model::job::{Job, SUCCEEDED, Verb as JobVerb};
+use crate::model::job::{Job, SUCCEEDED, Verb};
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta};
 use crate::model::pool::ClusterPool;
@@ -13,7 +13,7 @@ use crate::model::time::{Span, Time};
 use crate::output::{Answer, Name, join_lines};
 use crate::store::Store;
 
-use crate::commands::{Context, Verb, count_of};
+use crate::commands::{Context, RunCommand, count_of};
 
 /// Fewer claims than this say nothing about a pool.
 const FEWEST_CLAIMS: usize = 3;
@@ -30,7 +30,7 @@ pub struct Advise {
     since: Span,
 }
 
-impl Verb for Advise {
+impl RunCommand for Advise {
     const NAME: &'static str = "advise";
     const ABOUT: &'static str = "Suggest a size and a runningCount from the pool's history";
     const EXAMPLE: &'static str = "poolctl pool advise lab";
@@ -107,7 +107,7 @@ struct Advice {
 impl Advice {
     fn from_history(history: &History, now: Time) -> Self {
         let claim_interval = history.claim_interval(now);
-        let install_time = history.usual_time(JobVerb::Provision);
+        let install_time = history.usual_time(Verb::Provision);
         // Until it is known how long an installation takes, one running cluster is a start.
         let running_count = install_time.map_or(1, |time| claims_during(time, claim_interval));
         let peak = install_time.map_or(1, |time| history.most_claims_within(time));
@@ -119,7 +119,7 @@ impl Advice {
             span: now.since(history.since),
             claim_interval,
             install_time,
-            wake_time: history.usual_time(JobVerb::Start),
+            wake_time: history.usual_time(Verb::Start),
         }
     }
 
@@ -177,14 +177,14 @@ impl History {
     /// Reads when claims came, and the jobs that show how long things take. Claims that are over
     /// are no longer kept, so events say when they came.
     fn read(store: &Store, pool: &Key, since: Time) -> Result<Self, Refusal> {
-        let mut jobs = store.last_jobs_of_pool(pool, JobVerb::Provision, RECENT_JOBS)?;
-        jobs.extend(store.last_jobs_of_pool(pool, JobVerb::Start, RECENT_JOBS)?);
+        let mut jobs = store.last_jobs_of_pool(pool, Verb::Provision, RECENT_JOBS)?;
+        jobs.extend(store.last_jobs_of_pool(pool, Verb::Start, RECENT_JOBS)?);
         let claims = store.claim_times_of_pool(pool, since)?;
         Ok(Self { since, claims, jobs })
     }
 
     /// What nine of ten jobs of a kind took at most; none if none of them has succeeded.
-    fn usual_time(&self, verb: JobVerb) -> Option<Span> {
+    fn usual_time(&self, verb: Verb) -> Option<Span> {
         let mut times = Vec::new();
         for job in &self.jobs {
             let has_succeeded = job.outcome.as_deref() == Some(SUCCEEDED);

@@ -23,7 +23,7 @@ use crate::rules;
 use crate::store::NeededObject;
 
 use crate::commands::customization_warnings;
-use crate::commands::{Context, Verb, suggest};
+use crate::commands::{Context, RunCommand, suggest};
 use crate::manifest;
 
 #[derive(Args)]
@@ -65,7 +65,7 @@ pub struct Create {
     customizations: Vec<String>,
 }
 
-impl Verb for Create {
+impl RunCommand for Create {
     const NAME: &'static str = "create";
     const ABOUT: &'static str = "Create a pool of clusters";
     const EXAMPLE: &'static str = "poolctl pool create demo --fake --size 3 --running-count 1";

@@ -18,7 +18,7 @@ use crate::plan;
 use crate::render::install_config;
 use crate::store::Store;
 
-use crate::commands::{Context, Verb};
+use crate::commands::{Context, RunCommand};
 
 /// Fields of a platform with the addresses of the API and of the applications. The first that a
 /// platform has counts.
@@ -32,7 +32,7 @@ pub struct Dns {
     name: String,
 }
 
-impl Verb for Dns {
+impl RunCommand for Dns {
     const NAME: &'static str = "dns";
     const ABOUT: &'static str =
         "Print the DNS records that the clusters of a pool need, as a hosts file";

@@ -8,7 +8,7 @@ use crate::model::kinds::Kind;
 use crate::model::pool::RECONCILE_PAUSE;
 use crate::model::refusal::Refusal;
 
-use crate::commands::{Context, Verb, patch};
+use crate::commands::{Context, RunCommand, patch};
 
 #[derive(Args)]
 pub struct Pause {
@@ -17,7 +17,7 @@ pub struct Pause {
     name: String,
 }
 
-impl Verb for Pause {
+impl RunCommand for Pause {
     const NAME: &'static str = "pause";
     const ABOUT: &'static str = "Pause a pool: it installs, gives out and destroys no clusters";
     const EXAMPLE: &'static str = "poolctl pool pause lab";
@@ -34,7 +34,7 @@ pub struct Resume {
     name: String,
 }
 
-impl Verb for Resume {
+impl RunCommand for Resume {
     const NAME: &'static str = "resume";
     const ABOUT: &'static str = "Resume a paused pool";
     const EXAMPLE: &'static str = "poolctl pool resume lab";

@@ -16,7 +16,7 @@ use crate::render::redact;
 use crate::store::{NeededObject, Store};
 use crate::{plan, yaml};
 
-use crate::commands::{Context, Verb};
+use crate::commands::{Context, RunCommand};
 
 #[derive(Args)]
 pub struct Render {
@@ -31,7 +31,7 @@ pub struct Render {
     diff: bool,
 }
 
-impl Verb for Render {
+impl RunCommand for Render {
     const NAME: &'static str = "render";
     const ABOUT: &'static str = "Show the install-config of a new cluster, without secrets";
     const EXAMPLE: &'static str = "poolctl pool render lab --customization foo";

@@ -5,7 +5,7 @@ use clap::Args;
 use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;
 
-use crate::commands::{Context, Verb, pool, target};
+use crate::commands::{Context, RunCommand, pool, target};
 
 #[derive(Args)]
 pub struct Scale {
@@ -20,7 +20,7 @@ pub struct Scale {
     replicas: u32,
 }
 
-impl Verb for Scale {
+impl RunCommand for Scale {
     const NAME: &'static str = "scale";
     const ABOUT: &'static str = "Set the size of a pool";
     const EXAMPLE: &'static str = "poolctl scale pool lab --replicas=3";

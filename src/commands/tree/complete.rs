@@ -10,7 +10,7 @@ use crate::store::{Filter, Store};
 
 use crate::commands::context::{Context, Globals};
 use crate::commands::explain::names_of_fields_below;
-use crate::commands::{Verb, tree};
+use crate::commands::{RunCommand, tree};
 
 #[derive(Args)]
 pub struct Complete {
@@ -19,7 +19,7 @@ pub struct Complete {
     words: Vec<String>,
 }
 
-impl Verb for Complete {
+impl RunCommand for Complete {
     const NAME: &'static str = "__complete";
     const ABOUT: &'static str = "Print the words that could come next";
     const EXAMPLE: &'static str = "poolctl __complete -- claim ''";

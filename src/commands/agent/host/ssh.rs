@@ -22,7 +22,7 @@ use crate::store::Store;
 use crate::commands::agent::host::{
     change_agent, read_short_file, read_stdin, register_host, take_report,
 };
-use crate::commands::{Context, Verb};
+use crate::commands::{Context, RunCommand};
 
 /// Of a host that reports under an id that is not its own, or whose secret was replaced.
 const WRONG_SECRET: &str = "the secret is not this host's; register again";
@@ -161,7 +161,7 @@ struct Message {
     report: Option<Value>,
 }
 
-impl Verb for Ssh {
+impl RunCommand for Ssh {
     const NAME: &'static str = "ssh";
     const ABOUT: &'static str = "Answer one host over SSH, as the forced command of its key";
     const EXAMPLE: &'static str = "poolctl agent ssh --authorize examples/agents/id.pub";
