@@ -102,7 +102,7 @@ fn describe_object(
         out += "\nevents:\n";
         let rows: Vec<_> =
             recent_events.iter().map(|event| events::event_table_row(event, now)).collect();
-        out += &output::draw_rows(&rows, true);
+        out += &output::draw_rows(&rows);
     }
     let _ = writeln!(out, "\nNext: {next}");
     Ok(out)

@@ -86,7 +86,7 @@ fn follow_events(
         (events, last_id) = store.events_after(last_id)?;
         events.retain(|event| object.is_none_or(|(kind, key)| is_about(event, kind, key)));
         let answer = Answer::list(event_entries(context, &events));
-        context.answer(answer.with_headers(false).streamed())?;
+        context.answer(answer.without_headers().streamed())?;
     }
 }
 

@@ -236,7 +236,10 @@ impl Get {
     /// `--ignore-not-found` one that is missing is an empty answer, as with kubectl.
     fn list_answer(&self, entries: Vec<Entry>, is_single: bool) -> Answer {
         let is_own_document = is_single && (self.ignore_not_found || !entries.is_empty());
-        let answer = Answer::list(entries).with_headers(!self.no_headers);
+        let mut answer = Answer::list(entries);
+        if self.no_headers {
+            answer = answer.without_headers();
+        }
         if is_own_document { answer.single() } else { answer }
     }
 

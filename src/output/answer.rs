@@ -14,7 +14,7 @@ use crate::yaml;
 
 use super::clean::clean_line;
 use super::columns::Row;
-use super::table::draw_rows;
+use super::table::{draw_rows, draw_rows_without_header};
 use super::{Format, jsonpath};
 
 /// The name of what an answer is about: `clusterpool/lab`, or `lab` where names alone are wanted.
@@ -68,7 +68,7 @@ enum Part {
     Text(String),
     /// The rows at the indexes `shown`, below their headers. Columns are as wide as all rows ask
     /// for, also those that are not shown.
-    Table { rows: Vec<Row>, shown: Vec<usize>, headers: bool },
+    Table { rows: Vec<Row>, shown: Vec<usize>, has_headers: bool },
 }
 
 /// How the documents of an answer are put together. When answers are joined, the shape that comes
@@ -141,7 +141,7 @@ impl Answer {
                 documents.push(entry.document);
             }
         }
-        let table = Part::Table { rows, shown: shown.to_vec(), headers: true };
+        let table = Part::Table { rows, shown: shown.to_vec(), has_headers: true };
         Self { parts: vec![table], names, documents, shape: Shape::List, is_verbatim: false }
     }
 
@@ -203,11 +203,11 @@ impl Answer {
         self
     }
 
-    /// Shows or leaves out the headers of its tables.
-    pub fn with_headers(mut self, with_headers: bool) -> Self {
+    /// Leaves out the headers of its tables.
+    pub fn without_headers(mut self) -> Self {
         for part in &mut self.parts {
-            if let Part::Table { headers, .. } = part {
-                *headers = with_headers;
+            if let Part::Table { has_headers, .. } = part {
+                *has_headers = false;
             }
         }
         self
@@ -277,20 +277,20 @@ impl Part {
     fn text(&self) -> String {
         match self {
             Self::Text(lines) => lines.clone(),
-            Self::Table { rows, shown, headers } if shown.len() == rows.len() => {
-                draw_rows(rows, *headers)
+            Self::Table { rows, shown, has_headers } if shown.len() == rows.len() => {
+                if *has_headers { draw_rows(rows) } else { draw_rows_without_header(rows) }
             }
-            Self::Table { rows, shown, headers } => select_lines(rows, shown, *headers),
+            Self::Table { rows, shown, has_headers } => select_lines(rows, shown, *has_headers),
         }
     }
 }
 
 /// Draws all rows, because that is how wide columns are, and keeps the lines of those that are
 /// shown.
-fn select_lines(rows: &[Row], shown: &[usize], headers: bool) -> String {
-    let table = draw_rows(rows, true);
+fn select_lines(rows: &[Row], shown: &[usize], has_headers: bool) -> String {
+    let table = draw_rows(rows);
     let lines: Vec<&str> = table.split_inclusive('\n').collect();
-    let header = if headers && !shown.is_empty() { lines.first() } else { None };
+    let header = if has_headers && !shown.is_empty() { lines.first() } else { None };
     // The first line is the header, and the row of an index is the line after it.
     let row_lines = shown.iter().filter_map(|index| lines.get(index + 1));
     header.into_iter().chain(row_lines).copied().collect()
@@ -331,7 +331,7 @@ mod tests {
         let list = || Answer::list(vec![pool("lab", "1"), pool("office", "2"), pool("lab", "1")]);
         let table = "NAME    SIZE\nlab     1\noffice  2\nlab     1\n";
         check(list(), "table", false, table);
-        check(list().with_headers(false), "wide", false, table.split_once('\n').unwrap().1);
+        check(list().without_headers(), "wide", false, table.split_once('\n').unwrap().1);
         check(list(), "name", false, "clusterpool/lab\nclusterpool/office\n");
         check(list(), "name", true, "lab\noffice\n");
         check(list(), "table", true, "lab\noffice\n");
@@ -357,7 +357,7 @@ mod tests {
     fn some_of_a_list_keep_the_width_of_all() {
         let first = || Answer::partial_list(vec![pool("lab", "1"), pool("office", "2")], &[0]);
         check(first(), "table", false, "NAME    SIZE\nlab     1\n");
-        check(first().with_headers(false), "table", false, "lab     1\n");
+        check(first().without_headers(), "table", false, "lab     1\n");
         check(first().streamed(), "jsonpath={.name}", false, "lab");
     }
 

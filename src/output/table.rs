@@ -27,7 +27,7 @@ pub fn draw_table(header: &[&str], rows: &[Vec<String>]) -> String {
 
 /// Draws rows that carry the names of their columns: those of the first row are the header. Without
 /// rows there is no header either.
-pub fn draw_rows(rows: &[Row], headers: bool) -> String {
+pub fn draw_rows(rows: &[Row]) -> String {
     let Some(first_row) = rows.first() else {
         return String::new();
     };
@@ -36,10 +36,11 @@ pub fn draw_rows(rows: &[Row], headers: bool) -> String {
     for row in rows {
         cells.push(row.iter().map(|(_, cell)| cell.clone()).collect());
     }
-    let drawn = draw_table(&header, &cells);
-    if headers {
-        return drawn;
-    }
-    // Columns are as wide as with their headers, so that pages of one list stand below each other.
-    drawn.split_once('\n').map_or_else(String::new, |(_, body)| body.to_owned())
+    draw_table(&header, &cells)
+}
+
+/// Draws rows without their header. Columns are as wide as with it, so that pages of one list stand
+/// below each other.
+pub fn draw_rows_without_header(rows: &[Row]) -> String {
+    draw_rows(rows).split_once('\n').map_or_else(String::new, |(_, body)| body.to_owned())
 }

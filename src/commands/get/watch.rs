@@ -86,7 +86,10 @@ fn show_changes(
     }
     // Columns are as wide as those of the whole table, so that they stay where they are.
     let entries = get.object_entries(context, store, kind, objects)?;
-    let with_headers = shown.kinds_with_headers.insert(kind) && !get.no_headers;
-    let answer = Answer::partial_list(entries, &changed_indexes);
-    context.answer(answer.with_headers(with_headers).streamed())
+    let is_first_table = shown.kinds_with_headers.insert(kind);
+    let mut answer = Answer::partial_list(entries, &changed_indexes).streamed();
+    if get.no_headers || !is_first_table {
+        answer = answer.without_headers();
+    }
+    context.answer(answer)
 }
