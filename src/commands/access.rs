@@ -11,7 +11,7 @@ use crate::model::time::Time;
 use crate::rules::access::{AccessAction, Person, redact_pool_for_guests};
 use crate::store::{Filter, Store};
 
-use crate::commands::Context;
+use crate::commands::{Audience, Context};
 
 impl Context {
     /// The user behind sudo, unless that user is an owner of the state.
@@ -47,11 +47,15 @@ impl Context {
 
     /// Refuses a command that guests may not use. It is called before the command does anything.
     /// Guests may not choose the state, nor set variables of poolctl.
-    pub fn check_command_access(&self, command: &str, for_guests: bool) -> Result<(), Refusal> {
+    pub(super) fn check_command_access(
+        &self,
+        command: &str,
+        audience: Audience,
+    ) -> Result<(), Refusal> {
         let Some(guest) = self.guest() else {
             return Ok(());
         };
-        if !for_guests {
+        if audience == Audience::Owner {
             self.is_owner(guest).map_err(|refusal| {
                 let account = self.world.account_name();
                 refusal

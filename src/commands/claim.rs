@@ -24,7 +24,7 @@ use crate::store::{Filter, NeededObject, Store};
 
 use crate::commands::selector::Selector;
 use crate::commands::waiting::{self, Observation, WaitOutcome, Waiting};
-use crate::commands::{Context, RunCommand, delete, target};
+use crate::commands::{Audience, Context, RunCommand, delete, target};
 
 #[derive(Args)]
 pub struct Claim {
@@ -67,7 +67,7 @@ impl RunCommand for Claim {
     const NAME: &'static str = "claim";
     const ABOUT: &'static str = "Take a cluster from a pool";
     const EXAMPLE: &'static str = "poolctl claim lab ci-17 --lifetime 8h --wait=45m";
-    const FOR_GUESTS: bool = true;
+    const AUDIENCE: Audience = Audience::Guests;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;

@@ -24,7 +24,7 @@ use crate::rules::access::AccessAction;
 
 use crate::commands::cluster::credentials::find_cluster;
 use crate::commands::scope::EditedObject;
-use crate::commands::{Context, RunCommand, job, patch, scope, target};
+use crate::commands::{Audience, Context, RunCommand, job, patch, scope, target};
 
 #[derive(Args)]
 pub struct Hibernate {
@@ -37,7 +37,7 @@ impl RunCommand for Hibernate {
     const NAME: &'static str = "hibernate";
     const ABOUT: &'static str = "Hibernate a claimed cluster: stop its machines";
     const EXAMPLE: &'static str = "poolctl cluster hibernate ci-17";
-    const FOR_GUESTS: bool = true;
+    const AUDIENCE: Audience = Audience::Guests;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         set_power(context, &self.name, Power::Hibernating, "hibernating")
@@ -55,7 +55,7 @@ impl RunCommand for Resume {
     const NAME: &'static str = "resume";
     const ABOUT: &'static str = "Resume a claimed cluster: start its machines";
     const EXAMPLE: &'static str = "poolctl cluster resume ci-17";
-    const FOR_GUESTS: bool = true;
+    const AUDIENCE: Audience = Audience::Guests;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         set_power(context, &self.name, Power::Running, "resuming")
@@ -133,7 +133,7 @@ impl RunCommand for Logs {
     const NAME: &'static str = "logs";
     const ABOUT: &'static str = "Show the results of the installation attempts of a cluster";
     const EXAMPLE: &'static str = "poolctl cluster logs CLUSTER";
-    const FOR_GUESTS: bool = true;
+    const AUDIENCE: Audience = Audience::Guests;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::commands::{Context, RunCommand};
+use crate::commands::{Audience, Context, RunCommand};
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Shell {
@@ -22,7 +22,7 @@ impl RunCommand for Completion {
     const NAME: &'static str = "completion";
     const ABOUT: &'static str = "Print the completion script for bash, zsh or fish";
     const EXAMPLE: &'static str = "poolctl completion bash > \"$HOME/poolctl.bash\"";
-    const FOR_GUESTS: bool = true;
+    const AUDIENCE: Audience = Audience::Guests;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         context.print(match self.shell {

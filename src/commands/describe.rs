@@ -19,7 +19,7 @@ use crate::store::Store;
 use crate::commands::agent::fit;
 use crate::commands::infraenv::iso as infraenv_iso;
 use crate::commands::why::evidence;
-use crate::commands::{Context, RunCommand, events, target};
+use crate::commands::{Audience, Context, RunCommand, events, target};
 
 /// Events that are shown.
 const RECENT_EVENTS: usize = 10;
@@ -40,7 +40,7 @@ impl RunCommand for Describe {
     const NAME: &'static str = "describe";
     const ABOUT: &'static str = "Show an object with its conditions, events and what to do next";
     const EXAMPLE: &'static str = "poolctl describe pool lab";
-    const FOR_GUESTS: bool = true;
+    const AUDIENCE: Audience = Audience::Guests;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let (kind, name) = target::parse_object(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;

@@ -203,9 +203,13 @@ impl ProgramState {
 }
 
 impl Program {
-    /// `search_result`: its path, or why it cannot be used. Without a program that is `needed` the
-    /// driver does nothing.
-    fn new(driver: &str, name: &str, needed: bool, search_result: Result<PathBuf, String>) -> Self {
+    /// `search_result` is its path, or why it cannot be used; then it has `state_without_it`.
+    fn new(
+        driver: &str,
+        name: &str,
+        search_result: Result<PathBuf, String>,
+        state_without_it: ProgramState,
+    ) -> Self {
         let mut program = Self {
             driver: driver.to_owned(),
             name: name.to_owned(),
@@ -229,7 +233,7 @@ impl Program {
                 program.path = path.display().to_string();
             }
             Err(why) => {
-                program.state = if needed { ProgramState::Missing } else { ProgramState::Absent };
+                program.state = state_without_it;
                 program.path = why;
             }
         }
@@ -259,7 +263,7 @@ fn find_programs(settings: &SettingsSpec, driver: &str) -> Result<Vec<Program>, 
     if let Some(name) = driver.strip_prefix(PROGRAM_PREFIX) {
         let program = format!("poolctl-driver-{name}");
         let search_result = programs::find_driver_program(settings, name);
-        return Ok(vec![Program::new(driver, &program, true, search_result)]);
+        return Ok(vec![Program::new(driver, &program, search_result, ProgramState::Missing)]);
     }
     let builtin = Driver::named(driver).map(Driver::traits);
     let Some(traits) = builtin.filter(|traits| !traits.programs.is_empty()) else {
@@ -268,26 +272,32 @@ fn find_programs(settings: &SettingsSpec, driver: &str) -> Result<Vec<Program>, 
     };
     let mut found_programs = Vec::new();
     for program in traits.programs {
-        let is_needed = match program.need {
-            ProgramNeed::Required => true,
-            ProgramNeed::Optional => false,
-            ProgramNeed::RequiredWithout(replacement) => {
-                programs::find_program(settings, replacement).is_err()
+        let state_without_it = match program.need {
+            ProgramNeed::Required => ProgramState::Missing,
+            ProgramNeed::RequiredWithout(replacement)
+                if programs::find_program(settings, replacement).is_err() =>
+            {
+                ProgramState::Missing
             }
+            ProgramNeed::Optional | ProgramNeed::RequiredWithout(_) => ProgramState::Absent,
         };
         let search_result = programs::find_program(settings, program.name);
-        found_programs.push(Program::new(driver, program.name, is_needed, search_result));
+        found_programs.push(Program::new(driver, program.name, search_result, state_without_it));
     }
     if traits.boots_images {
         // Without a folder for images, people boot the hosts: that is less, not nothing.
-        let is_set = settings.iso_directory.is_some();
+        let state_without_it = if settings.iso_directory.is_some() {
+            ProgramState::Missing
+        } else {
+            ProgramState::Absent
+        };
         let folder = check_image_folder(settings);
-        found_programs.push(Program::new(driver, "isoDirectory", is_set, folder));
+        found_programs.push(Program::new(driver, "isoDirectory", folder, state_without_it));
         let url = match &settings.iso_url {
             Some(url) => Ok(url.into()),
             None => Err("not set: controllers cannot fetch images".to_owned()),
         };
-        found_programs.push(Program::new(driver, "isoURL", is_set, url));
+        found_programs.push(Program::new(driver, "isoURL", url, state_without_it));
     }
     Ok(found_programs)
 }

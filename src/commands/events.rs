@@ -11,7 +11,7 @@ use crate::model::time::{Span, Time};
 use crate::output::{self, Answer, Entry, Name, event_row};
 use crate::store::Store;
 
-use crate::commands::{Context, RunCommand, target};
+use crate::commands::{Audience, Context, RunCommand, target};
 
 /// How often `--follow` looks for new events.
 const FOLLOW_INTERVAL: Span = Span(200_000);
@@ -32,7 +32,7 @@ impl RunCommand for Events {
     const NAME: &'static str = "events";
     const ABOUT: &'static str = "Show events, oldest first";
     const EXAMPLE: &'static str = "poolctl events pool/lab";
-    const FOR_GUESTS: bool = true;
+    const AUDIENCE: Audience = Audience::Guests;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
@@ -43,7 +43,7 @@ impl RunCommand for Events {
             };
         let object = named_object.as_ref().map(|(kind, key)| (*kind, key));
         if self.follow || object.is_none() {
-            context.check_command_access("events", false)?;
+            context.check_command_access("events", Audience::Owner)?;
         }
         let mut since = Time::default();
         if context.guest().is_some()

@@ -11,7 +11,7 @@ use crate::model::object::schema_of_kind;
 use crate::model::refusal::Refusal;
 use crate::output::{Answer, Name, join_lines};
 
-use crate::commands::{Context, RunCommand, target};
+use crate::commands::{Audience, Context, RunCommand, target};
 use crate::manifest::schema::{allowed_words, nearest_field, type_names, without_null};
 
 #[derive(Args)]
@@ -28,7 +28,7 @@ impl RunCommand for Explain {
     const NAME: &'static str = "explain";
     const ABOUT: &'static str = "Explain the fields of a kind, with types and defaults";
     const EXAMPLE: &'static str = "poolctl explain pool.spec.inventory";
-    const FOR_GUESTS: bool = true;
+    const AUDIENCE: Audience = Audience::Guests;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let (word, path) = split_kind_and_path(&self.kind_and_field);
@@ -118,7 +118,8 @@ fn mapping_values(schema: &Value) -> Option<&Value> {
     schema.get("additionalProperties").filter(|values| values.is_object())
 }
 
-/// Writes lines for the fields below a field, with `is_recursive` for those below them too.
+/// Adds lines for the fields below a field, indented by `depth` times two spaces. If `is_recursive`,
+/// the fields below them follow without their descriptions.
 fn list_fields(schema: &'static Value, depth: usize, is_recursive: bool, lines: &mut Vec<String>) {
     let indent = "  ".repeat(depth);
     for (name, field) in fields_below(schema) {
@@ -126,7 +127,7 @@ fn list_fields(schema: &'static Value, depth: usize, is_recursive: bool, lines: 
         let type_name = type_name(field);
         lines.push(format!("{indent}{name} <{type_name}>{required}{}", default_note(field)));
         if is_recursive {
-            list_fields(field, depth + 1, true, lines);
+            list_fields(field, depth + 1, is_recursive, lines);
         } else {
             lines.push(format!("{indent}  {}", description(field)));
         }

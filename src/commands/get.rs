@@ -18,7 +18,7 @@ use crate::commands::claim::queue;
 use crate::commands::cluster::rotate;
 use crate::commands::infraenv::iso as infraenv_iso;
 use crate::commands::selector::Selector;
-use crate::commands::{Context, RunCommand, events, job, target};
+use crate::commands::{Audience, Context, RunCommand, events, job, target};
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch on the command line")]
 #[derive(Args)]
@@ -53,14 +53,18 @@ impl RunCommand for Get {
     const NAME: &'static str = "get";
     const ABOUT: &'static str = "List objects, or print them in full";
     const EXAMPLE: &'static str = "poolctl get pool,claim,cluster -A";
-    const FOR_GUESTS: bool = true;
+    const AUDIENCE: Audience = Audience::Guests;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let wanted = self.wanted()?;
         for (kind, _) in &wanted {
-            let is_for_guests =
-                matches!(kind, Kind::ClusterPool | Kind::ClusterClaim | Kind::ClusterDeployment);
-            context.check_command_access(&format!("get {}", kind.word()), is_for_guests)?;
+            let audience = match kind {
+                Kind::ClusterPool | Kind::ClusterClaim | Kind::ClusterDeployment => {
+                    Audience::Guests
+                }
+                _ => Audience::Owner,
+            };
+            context.check_command_access(&format!("get {}", kind.word()), audience)?;
         }
         let store = context.open_existing_state()?;
         if self.watch {

@@ -155,15 +155,15 @@ impl Power {
     fn write_into(&self, host: &mut BareMetalHost) {
         match self.action {
             PowerAction::On => {
-                set_online(host, true);
+                request_power_on(host);
                 host.forget_power();
             }
             PowerAction::Off => {
-                set_online(host, false);
+                request_power_off(host);
                 host.forget_power();
             }
             PowerAction::Cycle => {
-                set_online(host, true);
+                request_power_on(host);
                 let mode = "{\"mode\":\"hard\"}".to_owned();
                 host.metadata.annotations.insert(REBOOT.into(), mode);
             }
@@ -248,9 +248,15 @@ fn is_settled(host: &BareMetalHost) -> bool {
     has_power || lacks_credentials || host.status.error_count > 0 || host.is_left_alone()
 }
 
-/// Sets the power that a host is to have. It no longer keeps the one that it is found with.
-fn set_online(host: &mut BareMetalHost, online: bool) {
-    host.spec.online = online;
+/// Asks that a host is on; it no longer keeps the power that it is found with.
+fn request_power_on(host: &mut BareMetalHost) {
+    host.spec.online = true;
+    host.metadata.annotations.remove(AS_FOUND);
+}
+
+/// Asks that a host is off; it no longer keeps the power that it is found with.
+fn request_power_off(host: &mut BareMetalHost) {
+    host.spec.online = false;
     host.metadata.annotations.remove(AS_FOUND);
 }
 
@@ -355,7 +361,7 @@ impl RunCommand for Boot {
             host.spec.image = Some(Image::live(&self.iso));
             // An image that is attached already is attached and booted again.
             host.status.provisioning.image = None;
-            set_online(host, true);
+            request_power_on(host);
             host.status.error_count = 0;
         })?;
         for host_key in host_keys {

@@ -190,9 +190,11 @@ impl RunCommand for Token {
                 context.answer(list_tokens(context, &infra_env.tokens))
             }
             TokenAction::Create | TokenAction::Rotate => {
-                let rotates = self.action == TokenAction::Rotate;
+                let is_rotation = self.action == TokenAction::Rotate;
+                let other_tokens =
+                    if is_rotation { OtherTokens::Revoke } else { OtherTokens::Keep };
                 let (token, stored_token) =
-                    create_token(context, &door, &key, self.expires, rotates)?;
+                    create_token(context, &door, &key, self.expires, other_tokens)?;
                 let StoredToken { id, expires, .. } = &stored_token;
                 let until = expires.map_or("for ever".into(), |end| format!("until {end}"));
                 context.hint(&format!(
@@ -254,13 +256,21 @@ pub fn check_token_lifetime(lifetime: Option<Span>) -> Result<(), Refusal> {
     }
 }
 
-/// Makes a token and returns it with what is stored of it. `rotates` revokes all others.
+/// What becomes of the other tokens of an InfraEnv when one is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtherTokens {
+    Keep,
+    Revoke,
+}
+
+/// Makes a token, and returns it with what is stored of it. The value is kept nowhere, so only the
+/// caller can show it or write it into an image.
 pub fn create_token(
     context: &Context,
     door: &Door<'_>,
     infra_env_key: &Key,
     lifetime: Option<Span>,
-    rotates: bool,
+    other_tokens: OtherTokens,
 ) -> Result<(String, StoredToken), Refusal> {
     check_token_lifetime(lifetime)?;
     let token = context.world.random_secret()?;
@@ -279,7 +289,7 @@ pub fn create_token(
             })?;
             let mut revoked_ids = Vec::new();
             state.infra_envs.update(infra_env_id, |infra_env| {
-                if rotates {
+                if other_tokens == OtherTokens::Revoke {
                     revoked_ids = mark_revoked(&mut infra_env.tokens, None, tick.now);
                 }
                 infra_env.tokens.push(stored_token.clone());

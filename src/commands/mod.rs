@@ -63,11 +63,19 @@ trait RunCommand: Args + FromArgMatches {
     const ABOUT: &'static str;
     /// The command line that help prints after `Example:`. Tests run it.
     const EXAMPLE: &'static str;
-    /// Whether guests may use it, on their own claims and clusters. Such a command names no files:
-    /// it would read and write them with the rights of the account.
-    const FOR_GUESTS: bool = false;
+    const AUDIENCE: Audience = Audience::Owner;
     /// Runs the command with its arguments parsed. Answers go through the context, not to stdout.
     fn run(self, context: &Context) -> anyhow::Result<()>;
+}
+
+/// Who may run a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Audience {
+    /// The owner of the account that has the state, and the admins in its Settings.
+    Owner,
+    /// Also guests behind sudo, on their own claims and clusters. Such a command names no files: it
+    /// would read and write them with the rights of the account.
+    Guests,
 }
 
 /// Runs a command line and returns the exit code.

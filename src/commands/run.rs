@@ -15,7 +15,7 @@ use crate::world;
 
 use crate::commands::claim::{NewClaim, Terms};
 use crate::commands::cluster::credentials;
-use crate::commands::{Context, Quit, RunCommand, claim};
+use crate::commands::{Audience, Context, Quit, RunCommand, claim};
 
 #[derive(Args)]
 pub struct Run {
@@ -42,7 +42,7 @@ impl RunCommand for Run {
     const EXAMPLE: &'static str =
         "poolctl run lab --lifetime 2h -- sh -c 'test -r \"$KUBECONFIG\"'";
     /// Nobody may run a command behind sudo, but guests are told here what to type instead.
-    const FOR_GUESTS: bool = true;
+    const AUDIENCE: Audience = Audience::Guests;
 
     /// Exits with the code of the command, or with 125 if poolctl's own part fails.
     fn run(self, context: &Context) -> anyhow::Result<()> {

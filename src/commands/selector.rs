@@ -15,19 +15,26 @@ struct Requirement {
     name: String,
     /// The label has one of these values. Without values, the label exists.
     values: Option<Vec<String>>,
-    /// Whether that must hold, or must not hold.
-    must_hold: bool,
+    expectation: Expectation,
+}
+
+/// Whether a requirement asks that its test of a label holds, or that it does not, as `!=` does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Expectation {
+    Holds,
+    Fails,
 }
 
 impl Requirement {
-    /// A requirement if the name and the values are such that labels can have them.
-    fn new(name: &str, values: Option<Vec<&str>>, must_hold: bool) -> Option<Self> {
+    /// A requirement, or None if no label can have this name or one of these values. Blanks around
+    /// them do not count.
+    fn new(name: &str, values: Option<Vec<&str>>, expectation: Expectation) -> Option<Self> {
         let name = name.trim().to_owned();
         let values: Option<Vec<String>> =
             values.map(|values| values.iter().map(|value| value.trim().to_owned()).collect());
         let are_values_valid = values.iter().flatten().all(|value| rules::is_label_value(value));
         let is_valid = are_values_valid && rules::is_label_key(&name);
-        is_valid.then_some(Self { name, values, must_hold })
+        is_valid.then_some(Self { name, values, expectation })
     }
 
     fn is_met_by(&self, labels: &BTreeMap<String, String>) -> bool {
@@ -36,7 +43,10 @@ impl Requirement {
             Some(values) => value.is_some_and(|value| values.contains(value)),
             None => value.is_some(),
         };
-        holds == self.must_hold
+        match self.expectation {
+            Expectation::Holds => holds,
+            Expectation::Fails => !holds,
+        }
     }
 }
 
@@ -94,19 +104,19 @@ fn parse_requirement(part: &str) -> Option<Requirement> {
     if let Some((head, list)) = part.strip_suffix(')').and_then(|open| open.split_once('(')) {
         let values = Some(list.split(',').collect());
         return match head.trim().strip_suffix(" notin") {
-            Some(name) => Requirement::new(name, values, false),
-            None => Requirement::new(head.trim().strip_suffix(" in")?, values, true),
+            Some(name) => Requirement::new(name, values, Expectation::Fails),
+            None => Requirement::new(head.trim().strip_suffix(" in")?, values, Expectation::Holds),
         };
     }
     if let Some((name, value)) = part.split_once("!=") {
-        return Requirement::new(name, Some(vec![value]), false);
+        return Requirement::new(name, Some(vec![value]), Expectation::Fails);
     }
     if let Some((name, value)) = part.split_once("==").or_else(|| part.split_once('=')) {
-        return Requirement::new(name, Some(vec![value]), true);
+        return Requirement::new(name, Some(vec![value]), Expectation::Holds);
     }
     match part.strip_prefix('!') {
-        Some(name) => Requirement::new(name, None, false),
-        None => Requirement::new(part, None, true),
+        Some(name) => Requirement::new(name, None, Expectation::Fails),
+        None => Requirement::new(part, None, Expectation::Holds),
     }
 }
 

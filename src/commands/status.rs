@@ -24,7 +24,7 @@ use crate::plan;
 use crate::store::{Filter, Store};
 
 use crate::commands::doctor::find_orphaned_claims;
-use crate::commands::{Context, RunCommand, count_of};
+use crate::commands::{Audience, Context, RunCommand, count_of};
 
 #[derive(Args)]
 pub struct Status {}
@@ -33,7 +33,7 @@ impl RunCommand for Status {
     const NAME: &'static str = "status";
     const ABOUT: &'static str = "Show all pools at a glance, and their problems";
     const EXAMPLE: &'static str = "poolctl status";
-    const FOR_GUESTS: bool = true;
+    const AUDIENCE: Audience = Audience::Guests;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;

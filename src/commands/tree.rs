@@ -17,10 +17,10 @@ use crate::commands::infraenv::iso as infraenv_iso;
 use crate::commands::ip::{claim as ip_claim, pool as ippool};
 use crate::commands::pool::{advise, create as pool_create, dns, pause, render, scale};
 use crate::commands::{
-    RunCommand, agent, apply, backup, claim, cluster, completion, customization, delete, describe,
-    diff, doctor, drain, driver, editor, events, explain, export, get, host, import, infraenv, ip,
-    job, label, metrics, patch, plan, pool, reconcile, run, secret, state, status, supervise,
-    template, version, wait, why,
+    Audience, RunCommand, agent, apply, backup, claim, cluster, completion, customization, delete,
+    describe, diff, doctor, drain, driver, editor, events, explain, export, get, host, import,
+    infraenv, ip, job, label, metrics, patch, plan, pool, reconcile, run, secret, state, status,
+    supervise, template, version, wait, why,
 };
 
 /// A command. Its arguments are made only when it is named, so that the program starts quickly.
@@ -28,7 +28,7 @@ struct Entry {
     name: &'static str,
     about: &'static str,
     arguments: fn(Command) -> Command,
-    for_guests: bool,
+    audience: Audience,
     run: fn(&ArgMatches, &Context) -> anyhow::Result<()>,
 }
 
@@ -47,7 +47,7 @@ fn entry<C: RunCommand>() -> Entry {
     Entry {
         name: C::NAME,
         about: C::ABOUT,
-        for_guests: C::FOR_GUESTS,
+        audience: C::AUDIENCE,
         arguments: |command| {
             let command = C::augment_args(command).about(C::ABOUT);
             command.after_help(format!("Example:\n  {}", C::EXAMPLE))
@@ -289,9 +289,12 @@ pub fn is_for_guests(line: &str) -> bool {
     let first = words.next().unwrap_or_default();
     let second = words.next().unwrap_or_default();
     sections().into_iter().flat_map(|(_, nodes)| nodes).any(|node| match node {
-        Node::Command(entry) => entry.name == first && entry.for_guests,
+        Node::Command(entry) => entry.name == first && entry.audience == Audience::Guests,
         Node::Group { name, entries, .. } => {
-            name == first && entries.iter().any(|entry| entry.name == second && entry.for_guests)
+            name == first
+                && entries
+                    .iter()
+                    .any(|entry| entry.name == second && entry.audience == Audience::Guests)
         }
     })
 }
@@ -300,19 +303,19 @@ pub fn is_for_guests(line: &str) -> bool {
 pub fn dispatch(matches: &ArgMatches, context: &Context) -> anyhow::Result<()> {
     let (name, matches) = matches.subcommand().unwrap_or(("", matches));
     if let Some(hidden) = hidden_entries().into_iter().find(|entry| entry.name == name) {
-        context.check_command_access(hidden.name, hidden.for_guests)?;
+        context.check_command_access(hidden.name, hidden.audience)?;
         return (hidden.run)(matches, context);
     }
     for node in sections().into_iter().flat_map(|(_, nodes)| nodes) {
         match node {
             Node::Command(entry) if entry.name == name => {
-                context.check_command_access(name, entry.for_guests)?;
+                context.check_command_access(name, entry.audience)?;
                 return (entry.run)(matches, context);
             }
             Node::Group { name: group, entries, .. } if group == name => {
                 let Some((verb, matches)) = matches.subcommand() else { continue };
                 if let Some(entry) = entries.iter().find(|entry| entry.name == verb) {
-                    context.check_command_access(&format!("{name} {verb}"), entry.for_guests)?;
+                    context.check_command_access(&format!("{name} {verb}"), entry.audience)?;
                     return (entry.run)(matches, context);
                 }
             }

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::output::{Answer, Name};
 use crate::store::SCHEMA;
 
-use crate::commands::{Context, RunCommand};
+use crate::commands::{Audience, Context, RunCommand};
 
 const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 /// `unknown` for a program that was built outside of a repository.
@@ -26,7 +26,7 @@ impl RunCommand for Version {
     const NAME: &'static str = "version";
     const ABOUT: &'static str = "Print the version, the commit and the schema version of the state";
     const EXAMPLE: &'static str = "poolctl version";
-    const FOR_GUESTS: bool = true;
+    const AUDIENCE: Audience = Audience::Guests;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let document = json!({"version": PROGRAM, "commit": COMMIT, "schema": SCHEMA});

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::causes;
 use crate::output::{Answer, Name, clean_line, join_lines};
 
-use crate::commands::{Context, RunCommand, target};
+use crate::commands::{Audience, Context, RunCommand, target};
 
 #[derive(Args)]
 pub struct Why {
@@ -25,7 +25,7 @@ impl RunCommand for Why {
     const NAME: &'static str = "why";
     const ABOUT: &'static str = "Explain the state of an object, and what helps";
     const EXAMPLE: &'static str = "poolctl why claim/ci-17";
-    const FOR_GUESTS: bool = true;
+    const AUDIENCE: Audience = Audience::Guests;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let (kind, name) = target::parse_object(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;

@@ -139,7 +139,11 @@ impl Journal {
             let Ok(bytes) = read_regular_file(path) else { continue };
             let Ok(content) = String::from_utf8(bytes) else { continue };
             let is_secret = path.file_name().is_none_or(|name| name != "install-config.yaml");
-            self.secret_values.extend(redact::find_secrets(&content, is_secret));
+            self.secret_values.extend(if is_secret {
+                redact::secrets_of_credentials(&content)
+            } else {
+                redact::find_secrets(&content)
+            });
         }
         self.secrets = Secrets::new(self.secret_values.iter().map(String::as_str));
         self.secret_files = files;

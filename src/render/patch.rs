@@ -115,12 +115,17 @@ fn apply_patch(
 
 /// Why an operation fails on a document, which it has not changed.
 fn explain_failure(document: &Value, op: PatchOperation, path: &str, from: Option<&str>) -> String {
-    if let Some(why) = from.and_then(|from| explain_missing(document, from, true)) {
+    if let Some(why) = from.and_then(|from| explain_missing(document, from, LastSegment::MustExist))
+    {
         return format!("from: {why}");
     }
-    let needs_leaf =
-        matches!(op, PatchOperation::Remove | PatchOperation::Replace | PatchOperation::Test);
-    if let Some(why) = explain_missing(document, path, needs_leaf) {
+    let last_segment = match op {
+        PatchOperation::Remove | PatchOperation::Replace | PatchOperation::Test => {
+            LastSegment::MustExist
+        }
+        PatchOperation::Add | PatchOperation::Move | PatchOperation::Copy => LastSegment::MayBeNew,
+    };
+    if let Some(why) = explain_missing(document, path, last_segment) {
         return why;
     }
     let why = match op {
@@ -196,9 +201,17 @@ fn is_parent_mapping(document: &Value, pointer: &str) -> bool {
     document.pointer(parent).is_some_and(Value::is_object)
 }
 
-/// Names the first segment of a pointer that is not there, and what is there instead. The last
-/// segment may be missing from a mapping unless `needs_leaf`.
-fn explain_missing(document: &Value, pointer: &str, needs_leaf: bool) -> Option<String> {
+/// Whether an operation needs what its pointer names, or may add it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LastSegment {
+    MustExist,
+    /// It may be missing from a mapping, which gets a new field.
+    MayBeNew,
+}
+
+/// Names the first segment of a pointer that is not there, and what is there instead. None if
+/// nothing that the operation needs is missing.
+fn explain_missing(document: &Value, pointer: &str, last_segment: LastSegment) -> Option<String> {
     let pointer = Pointer::parse(pointer).ok()?;
     let segment_count = pointer.count();
     let mut parent = document;
@@ -209,7 +222,8 @@ fn explain_missing(document: &Value, pointer: &str, needs_leaf: bool) -> Option<
             Value::Array(items) => segment.parse::<usize>().ok().and_then(|index| items.get(index)),
             _ => None,
         };
-        let may_be_missing = depth + 1 == segment_count && !needs_leaf && parent.is_object();
+        let is_last = depth + 1 == segment_count;
+        let may_be_missing = is_last && last_segment == LastSegment::MayBeNew && parent.is_object();
         match child {
             Some(child) => parent = child,
             None if may_be_missing => return None,

@@ -80,19 +80,24 @@ pub fn redact_customization(spec: &CustomizationSpec) -> String {
     serde_json::to_string(&spec).unwrap_or_default()
 }
 
-/// The secrets in a document: what stands under secret-looking names, and the passwords of its
-/// URLs. With `all` the whole document is secret, and each of its values.
-pub fn find_secrets(text: &str, all: bool) -> Vec<String> {
+/// The secrets in a document that is not secret itself, in YAML or JSON: what stands under
+/// secret-looking names, and the passwords of its URLs. None in a text of another format.
+pub fn find_secrets(text: &str) -> Vec<String> {
     let mut secrets = Vec::new();
-    if all {
-        secrets.push(text.trim().to_owned());
-        // Files of credentials, AWS's for one, have `name = value` in each line.
-        let assignments = text.lines().filter_map(|line| line.split_once('='));
-        secrets.extend(assignments.map(|(_, value)| value.trim().to_owned()));
-    }
     if let Ok(document) = yaml::parse_value(text) {
-        collect_secrets(&document, false, &mut secrets);
+        collect_secrets(&document, Surroundings::Open, &mut secrets);
     }
+    secrets
+}
+
+/// The secrets in a file of credentials: the whole text, because a program may print all of it, and
+/// each secret in it.
+pub fn secrets_of_credentials(text: &str) -> Vec<String> {
+    let mut secrets = vec![text.trim().to_owned()];
+    // Some formats, that of AWS for one, have `name = value` in each line.
+    let assignments = text.lines().filter_map(|line| line.split_once('='));
+    secrets.extend(assignments.map(|(_, value)| value.trim().to_owned()));
+    secrets.extend(find_secrets(text));
     secrets
 }
 
@@ -133,13 +138,23 @@ fn login_of_registry(auth: &str) -> Vec<String> {
     password.into_iter().chain([pair]).collect()
 }
 
-/// Adds the secrets in a document. `is_secret` says that it stands under a secret-looking name.
-fn collect_secrets(document: &Value, is_secret: bool, secrets: &mut Vec<String>) {
+/// Where a part of a document stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Surroundings {
+    Open,
+    /// Below a secret-looking name, so that each string in it is a secret.
+    Secret,
+}
+
+/// Adds the secrets in a part of a document to `secrets`, the same one perhaps several times.
+fn collect_secrets(document: &Value, surroundings: Surroundings, secrets: &mut Vec<String>) {
     match document {
         Value::Object(fields) => {
             for (name, value) in fields {
                 let is_login = name == "auth";
-                collect_secrets(value, is_secret || is_secret_name(name) || is_login, secrets);
+                let is_secret = is_secret_name(name) || is_login;
+                let below = if is_secret { Surroundings::Secret } else { surroundings };
+                collect_secrets(value, below, secrets);
                 if is_login {
                     secrets.extend(value.as_str().into_iter().flat_map(login_of_registry));
                 }
@@ -151,15 +166,17 @@ fn collect_secrets(document: &Value, is_secret: bool, secrets: &mut Vec<String>)
         }
         Value::Array(items) => {
             for item in items {
-                collect_secrets(item, is_secret, secrets);
+                collect_secrets(item, surroundings, secrets);
             }
         }
-        Value::String(string) if is_secret => secrets.push(string.clone()),
+        Value::String(string) if surroundings == Surroundings::Secret => {
+            secrets.push(string.clone());
+        }
         _ => {}
     }
 }
 
-/// Hides the secrets in the values of a patch, or all of them.
+/// Hides the secrets in the values of a patch, or the values themselves if `is_hidden`.
 fn redact_patch(patch: &mut Patch, is_hidden: bool) {
     if let Some(value) = &mut patch.value {
         redact_value(value, is_hidden);
@@ -170,6 +187,7 @@ fn redact_patch(patch: &mut Patch, is_hidden: bool) {
     };
 }
 
+/// Hides the secrets in a value, or all of it if `is_hidden`.
 fn redact_value(value: &mut Value, is_hidden: bool) {
     if is_hidden {
         *value = HIDDEN.into();
@@ -217,7 +235,7 @@ mod tests {
         }
         let auth = STANDARD.encode("robot:of-the-registry");
         let pull_secret = format!(r#"{{"auths": {{"registry": {{"auth": "{auth}"}}}}}}"#);
-        let secrets = find_secrets(&pull_secret, false);
+        let secrets = find_secrets(&pull_secret);
         for form in [auth.as_str(), "robot:of-the-registry", "of-the-registry"] {
             assert!(secrets.iter().any(|secret| secret == form), "{form}: {secrets:?}");
         }

@@ -32,10 +32,12 @@ pub fn passwords_in(bytes: &[u8]) -> Vec<Range<usize>> {
         position = mark + 1;
         let password = if let Some(written) = mark_at(&bytes[mark..]) {
             position = mark + written.len();
-            password_at(bytes, position, written == ENCODED)
+            let encoding =
+                if written == ENCODED { UrlEncoding::Percent } else { UrlEncoding::Plain };
+            password_at(bytes, position, encoding)
         } else if names_proxy(&bytes[..mark]) {
             let blanks = bytes[position..].iter().take_while(|byte| is_blank(**byte)).count();
-            password_at(bytes, position + blanks, false)
+            password_at(bytes, position + blanks, UrlEncoding::Plain)
         } else {
             None
         };
@@ -84,8 +86,17 @@ fn names_proxy(bytes: &[u8]) -> bool {
     end.checked_sub(PROXY.len()).is_some_and(|begin| bytes[begin..end].eq_ignore_ascii_case(PROXY))
 }
 
+/// How a URL is written in a text.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum UrlEncoding {
+    Plain,
+    /// As a parameter of another URL: every special character is percent-encoded, and `&` ends it.
+    Percent,
+}
+
 /// The password of the login that begins at a position, if there is a login.
-fn password_at(bytes: &[u8], start: usize, is_encoded: bool) -> Option<Range<usize>> {
+fn password_at(bytes: &[u8], start: usize, encoding: UrlEncoding) -> Option<Range<usize>> {
+    let is_encoded = encoding == UrlEncoding::Percent;
     let window = &bytes[start..bytes.len().min(start + MAX_LOGIN_LENGTH)];
     let end = window.iter().position(|byte| ends_url(*byte) || (is_encoded && *byte == b'&'));
     let url = &window[..end.unwrap_or(window.len())];

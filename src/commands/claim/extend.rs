@@ -13,7 +13,7 @@ use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 use crate::plan;
 
-use crate::commands::{Context, RunCommand};
+use crate::commands::{Audience, Context, RunCommand};
 
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("how long").required(true))]
@@ -33,7 +33,7 @@ impl RunCommand for Extend {
     const NAME: &'static str = "extend";
     const ABOUT: &'static str = "Keep a claimed cluster longer";
     const EXAMPLE: &'static str = "poolctl extend ci-17 --for 2h";
-    const FOR_GUESTS: bool = true;
+    const AUDIENCE: Audience = Audience::Guests;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let until = self.until.as_deref().map(|until| parse_end(context, until)).transpose()?;

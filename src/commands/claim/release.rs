@@ -5,7 +5,7 @@ use clap::Args;
 use crate::model::kinds::Kind;
 use crate::rules::access::AccessAction;
 
-use crate::commands::{Context, RunCommand, delete};
+use crate::commands::{Audience, Context, RunCommand, delete};
 
 #[derive(Args)]
 pub struct Release {
@@ -19,7 +19,7 @@ impl RunCommand for Release {
     const ABOUT: &'static str =
         "Release a claim; its cluster is destroyed, and the pool makes another";
     const EXAMPLE: &'static str = "poolctl release ci-17";
-    const FOR_GUESTS: bool = true;
+    const AUDIENCE: Audience = Audience::Guests;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;

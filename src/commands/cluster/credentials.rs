@@ -17,7 +17,7 @@ use crate::output::{Answer, Name};
 use crate::rules::access::AccessAction;
 use crate::store::{Filter, Store, copies};
 
-use crate::commands::{Context, RunCommand};
+use crate::commands::{Audience, Context, RunCommand};
 
 #[derive(Args)]
 pub struct Kubeconfig {
@@ -31,7 +31,7 @@ impl RunCommand for Kubeconfig {
     const ABOUT: &'static str = "Write the kubeconfig of a cluster to a file and print its path; \
                                  with sudo, print the kubeconfig";
     const EXAMPLE: &'static str = "export KUBECONFIG=$(poolctl kubeconfig ci-17)";
-    const FOR_GUESTS: bool = true;
+    const AUDIENCE: Audience = Audience::Guests;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
@@ -58,7 +58,7 @@ impl RunCommand for Credentials {
     const NAME: &'static str = "credentials";
     const ABOUT: &'static str = "Print how to log in to a cluster";
     const EXAMPLE: &'static str = "poolctl credentials ci-17";
-    const FOR_GUESTS: bool = true;
+    const AUDIENCE: Audience = Audience::Guests;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;

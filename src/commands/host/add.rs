@@ -93,7 +93,7 @@ impl RunCommand for Add {
         let new_host = NewHost::new(&key, self.make_host(&key), credentials);
         new_host.check(context)?;
         let store = context.open_or_create_state()?;
-        let (outcomes, passed) = put_hosts(context, &store, vec![new_host], true)?;
+        let (outcomes, passed) = put_hosts(context, &store, vec![new_host], ExistingHosts::Refuse)?;
         let is_added = outcomes.contains(&PutOutcome::Created);
         let result = if is_added { "added" } else { "unchanged" };
         context.report_change(Kind::BareMetalHost, &key, result)?;
@@ -208,13 +208,20 @@ fn merge_spec(existing: &HostSpec, given: &HostSpec) -> HostSpec {
     spec
 }
 
-/// Puts hosts into the state with their Secrets, all or none. `must_be_new` refuses what exists
-/// already; otherwise hosts that exist are changed.
+/// What is done with hosts, and Secrets of them, that exist before they are added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExistingHosts {
+    Refuse,
+    Change,
+}
+
+/// Puts hosts into the state with their Secrets, all or none. Returns the outcome for each host, in
+/// their order, and that of the pass.
 pub fn put_hosts(
     context: &Context,
     store: &Store,
     new_hosts: Vec<NewHost>,
-    must_be_new: bool,
+    existing_hosts: ExistingHosts,
 ) -> Result<(Vec<PutOutcome>, PassOutcome), Refusal> {
     let objects: Vec<Object> = new_hosts.into_iter().flat_map(NewHost::into_objects).collect();
     let edited: Vec<EditedObject> = objects.iter().map(EditedObject::from_object).collect();
@@ -222,7 +229,7 @@ pub fn put_hosts(
     context.door(store).change(&scope, &scope::needs_of(&edited), |state, tick| {
         let mut outcomes = Vec::new();
         for mut object in objects {
-            if must_be_new {
+            if existing_hosts == ExistingHosts::Refuse {
                 refuse_existing(state, &object)?;
             }
             if let Object::BareMetalHost(host) = &mut object

@@ -17,7 +17,7 @@ use crate::model::refusal::{Refusal, nearest_name};
 use crate::yaml::MAX_BYTES;
 use crate::{output, rules};
 
-use crate::commands::host::add::{NewHost, credentials_secret_name, put_hosts};
+use crate::commands::host::add::{ExistingHosts, NewHost, credentials_secret_name, put_hosts};
 use crate::commands::{Context, RunCommand};
 use crate::manifest;
 
@@ -70,7 +70,7 @@ impl RunCommand for Import {
             new_host.check(context)?;
         }
         let store = context.open_or_create_state()?;
-        let (outcomes, passed) = put_hosts(context, &store, new_hosts, false)?;
+        let (outcomes, passed) = put_hosts(context, &store, new_hosts, ExistingHosts::Change)?;
         for (host_key, outcome) in host_keys.iter().zip(outcomes) {
             let result = match outcome {
                 PutOutcome::Created => "added",

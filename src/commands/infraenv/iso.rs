@@ -28,6 +28,7 @@ use crate::reconcile::Door;
 use crate::render::discovery::hash_image_sources;
 use crate::store::{NeededObject, Store, copies};
 
+use crate::commands::infraenv::OtherTokens;
 use crate::commands::infraenv::images;
 use crate::commands::infraenv::iso::make::ImageSources;
 use crate::commands::infraenv::iso::ssh::KnownHostsMatch;
@@ -101,7 +102,7 @@ impl RunCommand for Iso {
         // Programs run in groups of their own: a signal does not end them with us.
         context.world.catch_signals();
         let (token, stored_token) =
-            infraenv::create_token(context, &door, &key, self.expires, false)?;
+            infraenv::create_token(context, &door, &key, self.expires, OtherTokens::Keep)?;
         let sources = ImageSources {
             context,
             store: &store,

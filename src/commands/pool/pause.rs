@@ -23,7 +23,7 @@ impl RunCommand for Pause {
     const EXAMPLE: &'static str = "poolctl pool pause lab";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        set_paused(context, &self.name, true)
+        change_pause(context, &self.name, PauseChange::Pause)
     }
 }
 
@@ -40,13 +40,22 @@ impl RunCommand for Resume {
     const EXAMPLE: &'static str = "poolctl pool resume lab";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        set_paused(context, &self.name, false)
+        change_pause(context, &self.name, PauseChange::Resume)
     }
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PauseChange {
+    Pause,
+    Resume,
+}
+
 /// Sets or removes the annotation that pauses a pool.
-fn set_paused(context: &Context, name: &str, paused: bool) -> anyhow::Result<()> {
-    let result = if paused { "paused" } else { "resumed" };
+fn change_pause(context: &Context, name: &str, change: PauseChange) -> anyhow::Result<()> {
+    let result = match change {
+        PauseChange::Pause => "paused",
+        PauseChange::Resume => "resumed",
+    };
     let store = context.open_existing_state()?;
     patch::change_object(context, &store, Kind::ClusterPool, name, result, |document| {
         let Some(metadata) = document["metadata"].as_object_mut() else {
@@ -54,10 +63,13 @@ fn set_paused(context: &Context, name: &str, paused: bool) -> anyhow::Result<()>
         };
         let annotations = metadata.entry("annotations").or_insert_with(|| Map::new().into());
         let Value::Object(annotations) = annotations else { return Ok(()) };
-        if paused {
-            annotations.insert(RECONCILE_PAUSE.into(), "true".into());
-        } else {
-            annotations.remove(RECONCILE_PAUSE);
+        match change {
+            PauseChange::Pause => {
+                annotations.insert(RECONCILE_PAUSE.into(), "true".into());
+            }
+            PauseChange::Resume => {
+                annotations.remove(RECONCILE_PAUSE);
+            }
         }
         Ok(())
     })

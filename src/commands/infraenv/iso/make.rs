@@ -128,7 +128,7 @@ impl ImageSources<'_> {
     fn unconfigured_ignition(&self, pull_secret: &str) -> Result<String, Refusal> {
         let program = self.find_program(OPENSHIFT_INSTALL)?;
         // Its messages are shown, and must not show these.
-        let mut secrets = redact::find_secrets(pull_secret, true);
+        let mut secrets = redact::secrets_of_credentials(pull_secret);
         if let Some(proxy) = &self.infra_env.spec.proxy {
             for url in [&proxy.http_proxy, &proxy.https_proxy] {
                 secrets.extend(redact::secrets_of_variable("PROXY", url));
