@@ -28,7 +28,7 @@ use crate::rules;
 use crate::rules::access::AccessAction;
 use crate::store::{NeededObject, Store};
 
-use crate::commands::agent::refused::{BIND_FAILED, Refused, UNBIND_FAILED, record_refusals};
+use crate::commands::agent::refused::{Refused, RefusedChange, record_refusals};
 use crate::commands::agent::set::{RoleWord, parse_role};
 use crate::commands::{Context, RunCommand, target};
 
@@ -86,8 +86,8 @@ impl RunCommand for Bind {
             },
         );
         if bound.is_err() {
-            let failure = (BIND_FAILED, Some(&cluster_key));
-            record_refusals(context, &store, failure, &refused_agents.take())?;
+            let change = RefusedChange::Bind { cluster: &cluster_key };
+            record_refusals(context, &store, change, &refused_agents.take())?;
         }
         let ((), passed) = bound?;
         for agent_key in &agent_keys {
@@ -340,7 +340,7 @@ impl RunCommand for Unbind {
             Ok(())
         });
         if unbound.is_err() {
-            record_refusals(context, &store, (UNBIND_FAILED, None), &refused_agents)?;
+            record_refusals(context, &store, RefusedChange::Unbind, &refused_agents)?;
         }
         let ((), passed) = unbound?;
         for agent_key in &agent_keys {

@@ -113,7 +113,7 @@ fn find_fullest_pool(
             && !pool.metadata.has_true_annotation(RECONCILE_PAUSE)
             && selector.matches(&pool.metadata.labels)
     });
-    // Of pools that are equal the first one: `max_by_key` takes the last.
+    // `max_by_key` takes the last of equal pools, and the first one is to be taken.
     let fullest_pool = pools.into_iter().rev().max_by_key(|pool| {
         let status = &pool.status;
         (status.ready, status.standby, std::cmp::Reverse(status.pending))
@@ -250,14 +250,15 @@ pub fn wait_for_running_cluster(
         if claim.cluster.is_some() && claim.running == ClusterRunning::Running {
             return Ok(Observation::Met(()));
         }
-        let (ready, size, counts) = waiting::count_clusters(store, Some(&pool_key))?;
-        let progress = if let Some(cluster) = &claim.cluster {
-            format!("cluster {cluster} is waking; {counts}")
+        let mut progress = waiting::count_clusters(store, Some(&pool_key))?;
+        let own_part = if let Some(cluster) = &claim.cluster {
+            format!("cluster {cluster} is waking")
         } else {
             let place = queue_position(store, context.world.now(), &new_claim.key)?;
-            format!("{place} in the queue; {counts}")
+            format!("{place} in the queue")
         };
-        Ok(Observation::Not(ready, size, progress))
+        progress.description = format!("{own_part}; {}", progress.description);
+        Ok(Observation::NotYet(progress))
     })?;
     let (exit, problem) = match ended {
         WaitOutcome::Met(()) => return Ok(context.world.now().since(start)),

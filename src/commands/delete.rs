@@ -78,7 +78,8 @@ impl RunCommand for Delete {
         if let (Err(refusal), Some(infra_env_key)) = (&deleted, refused_infra_env.take()) {
             record_refusal(context, &store, infra_env_key, refusal)?;
         }
-        report_deleted(context, &objects, deleted?, |_, _| "deleted")?;
+        let (outcomes, passed) = deleted?;
+        report_deleted(context, &objects, outcomes, &passed, |_, _| "deleted")?;
         images::hint_left_images(context, &store, &objects)
     }
 }
@@ -262,8 +263,8 @@ pub fn delete_objects(
     objects: &[Object],
     describe: impl Fn(&State, &Object) -> &'static str,
 ) -> anyhow::Result<()> {
-    let deleted = request_deletion(context, store, objects, refuse_with_agents)?;
-    report_deleted(context, objects, deleted, describe)
+    let (outcomes, passed) = request_deletion(context, store, objects, refuse_with_agents)?;
+    report_deleted(context, objects, outcomes, &passed, describe)
 }
 
 fn find_agents(state: &State, infra_env_key: &Key) -> Vec<AgentId> {
@@ -352,7 +353,8 @@ fn delete_agents(state: &mut State, infra_env_key: &Key, tick: &Tick) -> Result<
 fn report_deleted(
     context: &Context,
     objects: &[Object],
-    (outcomes, passed): (Vec<DeleteOutcome>, PassOutcome),
+    outcomes: Vec<DeleteOutcome>,
+    passed: &PassOutcome,
     describe: impl Fn(&State, &Object) -> &'static str,
 ) -> anyhow::Result<()> {
     for (object, outcome) in objects.iter().zip(outcomes) {
@@ -364,5 +366,5 @@ fn report_deleted(
         }
         context.report_change(kind, &key, describe(&passed.state, object))?;
     }
-    Ok(context.report_pass(&passed)?)
+    Ok(context.report_pass(passed)?)
 }

@@ -54,7 +54,7 @@ impl RunCommand for Edit {
             }
             let refusal = match last_refusal.take() {
                 Some(refusal) if is_same => refusal,
-                _ => match write_back(context, &store, (kind, &name), &document, &edited) {
+                _ => match write_back(context, &store, kind, &name, &document, &edited) {
                     Ok(()) => return Ok(()),
                     Err(refusal) => refusal,
                 },
@@ -153,7 +153,8 @@ fn refuse_editor(editor: &str, why: &str) -> Refusal {
 fn write_back(
     context: &Context,
     store: &Store,
-    (kind, name): (Kind, &str),
+    kind: Kind,
+    name: &str,
     document: &Value,
     edited: &str,
 ) -> Result<(), Refusal> {

@@ -22,7 +22,7 @@ use crate::{output, rules};
 
 use crate::commands::scope::EditedObject;
 use crate::commands::selector::Selector;
-use crate::commands::waiting::{Observation, WaitOutcome, Waiting};
+use crate::commands::waiting::{Observation, WaitOutcome, WaitProgress, Waiting};
 use crate::commands::{Context, RunCommand, scope};
 
 /// How long `power status` waits for the answers of the management controllers.
@@ -199,7 +199,11 @@ impl Power {
                 if met == total {
                     return Ok(Observation::Met(()));
                 }
-                Ok(Observation::Not(met as u64, total as u64, format!("{met} of {total} hosts")))
+                Ok(Observation::NotYet(WaitProgress {
+                    done: met as u64,
+                    total: total as u64,
+                    description: format!("{met} of {total} hosts"),
+                }))
             })?
         } else {
             WaitOutcome::Met(())

@@ -9,7 +9,7 @@ pub mod scale;
 
 use clap::Args;
 
-use crate::edits::{describe_size_changes, record_event};
+use crate::edits::{PoolSizes, record_event};
 use crate::model::event_reason::EventReason;
 use crate::model::kinds::Kind;
 use crate::model::pool::ClusterPool;
@@ -55,13 +55,17 @@ pub fn scale_pool(
     let ((), passed) = context.door(&store).change(&scope, &[], |state, tick| {
         let pool_id = state.pools.find(&key).ok_or_else(|| absent_pool(name))?;
         let pool = state.pools.get(pool_id).ok_or_else(|| absent_pool(name))?;
-        let before = (pool.spec.size, pool.spec.running_count);
-        let after = (size.unwrap_or(before.0), running_count.unwrap_or(before.1));
+        let before = PoolSizes::of(pool);
+        let after = PoolSizes {
+            size: size.unwrap_or(before.size),
+            running_count: running_count.unwrap_or(before.running_count),
+        };
         if after == before {
             return Ok(());
         }
         state.pools.update(pool_id, |pool| {
-            (pool.spec.size, pool.spec.running_count) = after;
+            pool.spec.size = after.size;
+            pool.spec.running_count = after.running_count;
             pool.metadata.generation += 1;
             pool.skip_past_ticks(tick.now);
         });
@@ -71,7 +75,7 @@ pub fn scale_pool(
             Kind::ClusterPool,
             key.clone(),
             EventReason::Scaled,
-            &describe_size_changes(before, after),
+            &before.describe_changes(after),
         );
         Ok(())
     })?;

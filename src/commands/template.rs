@@ -128,7 +128,7 @@ fn lease_addresses(
             let index = numbering.assign_number(state, &numbered_claims, tick)?;
             let claim_keys = claim_keys_of(&template_key, index, pools);
             for (claim_key, pool) in claim_keys.iter().zip(pools) {
-                put_claim(state, store, (claim_key, pool), host_name, tick)?;
+                put_claim(state, store, claim_key, pool, host_name, tick)?;
             }
             Ok((index, claim_keys))
         },
@@ -141,7 +141,8 @@ fn lease_addresses(
 fn put_claim(
     state: &mut State,
     store: &Store,
-    (claim_key, pool): (&Key, &str),
+    claim_key: &Key,
+    pool: &str,
     host_name: &str,
     tick: &Tick,
 ) -> Result<(), Refusal> {

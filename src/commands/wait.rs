@@ -14,7 +14,7 @@ use crate::output;
 use crate::store::{Filter, Store};
 
 use crate::commands::selector::Selector;
-use crate::commands::waiting::{Observation, WaitOutcome, Waiting};
+use crate::commands::waiting::{Observation, WaitOutcome, WaitProgress, Waiting};
 use crate::commands::{Context, RunCommand, target};
 
 #[derive(Args)]
@@ -188,7 +188,7 @@ impl RunCommand for Wait {
             };
             let met_count = total - waiting_objects.len() as u64;
             let description = format!("{}/{}: {}", kind.word(), key.name, self.goal.description());
-            Ok(Observation::Not(met_count, total, description))
+            Ok(Observation::NotYet(WaitProgress { done: met_count, total, description }))
         })?;
         printed?;
         let Some((kind, key)) = waiting_objects.first() else { return Ok(()) };

@@ -21,8 +21,16 @@ const BAR_FRAME: Span = Span(100_000);
 pub enum Observation<T> {
     /// What is waited for is there.
     Met(T),
-    /// It is not there yet: how many are done, of how many, and the same in words.
-    Not(u64, u64, String),
+    NotYet(WaitProgress),
+}
+
+/// How far what is waited for has come, for the progress bar.
+pub struct WaitProgress {
+    /// How many of `total` are done.
+    pub done: u64,
+    pub total: u64,
+    /// The same in words.
+    pub description: String,
 }
 
 /// How the waiting ended.
@@ -32,6 +40,13 @@ pub enum WaitOutcome<T> {
     Late,
     /// A signal came; this is the exit code for it.
     Interrupted(Exit),
+}
+
+/// What became of an attempt to run a pass.
+struct TriedPass {
+    has_passed: bool,
+    /// When the next pass will have something to do. None if nobody knows.
+    due: Option<Time>,
 }
 
 /// How a command waits.
@@ -55,13 +70,13 @@ impl Waiting<'_> {
         let mut progress = Progress::new(self.context.can_redraw(), self.context.globals.quiet);
         let end = world.now().plus(self.limit);
         loop {
-            let (has_passed, due) = self.try_pass()?;
-            let (count, total, description) = match look(has_passed)? {
+            let TriedPass { has_passed, due } = self.try_pass()?;
+            let WaitProgress { done, total, description } = match look(has_passed)? {
                 Observation::Met(value) => {
                     progress.finish();
                     return Ok(WaitOutcome::Met(value));
                 }
-                Observation::Not(count, total, description) => (count, total, description),
+                Observation::NotYet(progress_so_far) => progress_so_far,
             };
             if let Some(caught) = world.take_signal() {
                 progress.finish();
@@ -71,7 +86,7 @@ impl Waiting<'_> {
                 progress.finish();
                 return Ok(WaitOutcome::Late);
             }
-            if let Some(line) = progress.update(count, total, &description, world.now()) {
+            if let Some(line) = progress.update(done, total, &description, world.now()) {
                 self.context.hint(&line);
             }
             // While the clock stands, nothing happens before something is due.
@@ -82,16 +97,15 @@ impl Waiting<'_> {
         }
     }
 
-    /// Runs a pass, unless another process does. Returns whether it was run, and when the next pass
-    /// will have something to do, as far as that is known.
-    fn try_pass(&self) -> Result<(bool, Option<Time>), Refusal> {
+    /// Runs a pass, unless another process runs one or the command was told not to.
+    fn try_pass(&self) -> Result<TriedPass, Refusal> {
         let soon = Some(self.context.world.now().plus(LOOK_INTERVAL));
         if !self.door.plans_changes {
-            return Ok((false, soon));
+            return Ok(TriedPass { has_passed: false, due: soon });
         }
         // The lock is held for one pass only, so that other processes run theirs between ours.
         let Some(lock) = try_pass_lock(self.door.store.path())? else {
-            return Ok((false, soon));
+            return Ok(TriedPass { has_passed: false, due: soon });
         };
         let passed = match self.pool {
             Some(pool) => self.door.run_pass(&Scope::pool(pool.clone()))?,
@@ -105,7 +119,8 @@ impl Waiting<'_> {
         // Some drivers cannot say when their jobs will be done: these are looked at again soon.
         let is_end_unknown = !in_flight.jobs.is_empty() && in_flight.due.is_none();
         let next_look = if is_end_unknown { soon } else { None };
-        Ok((true, [in_flight.due, plan_due, next_look].into_iter().flatten().min()))
+        let due = [in_flight.due, plan_due, next_look].into_iter().flatten().min();
+        Ok(TriedPass { has_passed: true, due })
     }
 
     /// Sleeps until then, but not longer than the interval between two looks.
@@ -131,12 +146,10 @@ impl Waiting<'_> {
                 return Ok(Observation::Met(()));
             }
             job_count = in_flight.jobs.len();
-            let (installed, size, description) = count_clusters(self.door.store, self.pool)?;
-            Ok(Observation::Not(
-                installed,
-                size,
-                format!("{description}; {}", count_of(job_count, "job")),
-            ))
+            let mut progress = count_clusters(self.door.store, self.pool)?;
+            let jobs = count_of(job_count, "job");
+            progress.description = format!("{}; {jobs}", progress.description);
+            Ok(Observation::NotYet(progress))
         })?;
         match ended {
             WaitOutcome::Met(()) => Ok(()),
@@ -156,9 +169,9 @@ impl Waiting<'_> {
     }
 }
 
-/// How many unclaimed clusters a pool, or all pools, have that are installed, how many they keep,
-/// and their counts in words.
-pub fn count_clusters(store: &Store, pool: Option<&Key>) -> Result<(u64, u64, String), Refusal> {
+/// Counts the unclaimed clusters of a pool, or of all pools: those that are installed of those that
+/// the pools are to keep.
+pub fn count_clusters(store: &Store, pool: Option<&Key>) -> Result<WaitProgress, Refusal> {
     let pools: Vec<ClusterPool> = match pool {
         Some(key) => store.find::<ClusterPool>(key)?.into_iter().collect(),
         None => store.list_all::<ClusterPool>()?,
@@ -171,7 +184,7 @@ pub fn count_clusters(store: &Store, pool: Option<&Key>) -> Result<(u64, u64, St
     let description = format!(
         "{ready} ready, {standby} standby, {installing} installing, {deleting} deprovisioning"
     );
-    Ok((ready + standby, size, description))
+    Ok(WaitProgress { done: ready + standby, total: size, description })
 }
 
 fn sum_of(pools: &[ClusterPool], count: fn(&PoolStatus) -> u32) -> u64 {

@@ -29,6 +29,6 @@ pub use events::{record_event, record_warning};
 pub use hold::Holding;
 pub use losses::{RestoreLoss, Snapshot, find_gone_clusters, find_losses};
 pub use outcome::{DeleteOutcome, PutOutcome};
-pub use pools::describe_size_changes;
+pub use pools::PoolSizes;
 pub use put::put_object;
 pub use put_mode::PutMode;

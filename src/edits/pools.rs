@@ -13,7 +13,7 @@ use super::put_mode::PutMode;
 impl EditedDocument for ClusterPool {
     fn carry_over(existing: &Self, desired: &mut Self, _: PutMode, tick: &Tick) -> bool {
         desired.status.clone_from(&existing.status);
-        if sizes(existing) != sizes(desired) {
+        if PoolSizes::of(existing) != PoolSizes::of(desired) {
             desired.skip_past_ticks(tick.now);
         }
         existing.spec != desired.spec
@@ -25,12 +25,12 @@ impl EditedDocument for ClusterPool {
         mode: PutMode,
         tick: &Tick,
     ) -> Result<PutOutcome, Refusal> {
-        let sizes_before = state.pools.by_key(&pool.key()).map(sizes);
-        let sizes_after = sizes(&pool);
+        let sizes_before = state.pools.by_key(&pool.key()).map(PoolSizes::of);
+        let sizes_after = PoolSizes::of(&pool);
         let outcome = put_document(state, pool, mode, tick)?;
         Ok(match (outcome, sizes_before) {
             (PutOutcome::Configured(_), Some(sizes_before)) => {
-                PutOutcome::Configured(describe_size_changes(sizes_before, sizes_after))
+                PutOutcome::Configured(sizes_before.describe_changes(sizes_after))
             }
             (outcome, _) => outcome,
         })
@@ -41,20 +41,28 @@ impl EditedDocument for ClusterPool {
     }
 }
 
-/// The size of a pool, and its `runningCount`.
-fn sizes(pool: &ClusterPool) -> (u32, u32) {
-    (pool.spec.size, pool.spec.running_count)
+/// How many unclaimed clusters a pool keeps, and how many of them it keeps running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolSizes {
+    pub size: u32,
+    pub running_count: u32,
 }
 
-/// Describes how the size of a pool and its `runningCount` change, each given in this order:
-/// `size 1 -> 3`. Empty if they do not.
-pub fn describe_size_changes(before: (u32, u32), after: (u32, u32)) -> String {
-    let mut changes = Vec::new();
-    for (field, before, after) in [("size", before.0, after.0), ("runningCount", before.1, after.1)]
-    {
-        if before != after {
-            changes.push(format!("{field} {before} -> {after}"));
-        }
+impl PoolSizes {
+    /// The sizes in the spec of a pool.
+    pub fn of(pool: &ClusterPool) -> Self {
+        Self { size: pool.spec.size, running_count: pool.spec.running_count }
     }
-    changes.join(", ")
+
+    /// The fields that change and how: `size 1 -> 3, runningCount 0 -> 1`. Empty if none does.
+    pub fn describe_changes(self, after: Self) -> String {
+        let mut changes = Vec::new();
+        if self.size != after.size {
+            changes.push(format!("size {} -> {}", self.size, after.size));
+        }
+        if self.running_count != after.running_count {
+            changes.push(format!("runningCount {} -> {}", self.running_count, after.running_count));
+        }
+        changes.join(", ")
+    }
 }

@@ -15,12 +15,36 @@ use crate::store::{NeededObject, Store};
 
 use crate::commands::Context;
 
-pub const BIND_FAILED: EventReason = EventReason::HostBindFailed;
-pub const UNBIND_FAILED: EventReason = EventReason::HostUnbindFailed;
 /// Events of one reason that a host gets within an hour.
 const MAX_EVENTS_PER_HOUR: usize = 20;
 /// Events of a host that are searched for earlier ones.
 const SEARCHED_EVENTS: usize = 200;
+
+/// What a command asked for its hosts, in vain.
+#[derive(Clone, Copy)]
+pub enum RefusedChange<'a> {
+    Bind { cluster: &'a Key },
+    Unbind,
+}
+
+impl RefusedChange<'_> {
+    fn reason(self) -> EventReason {
+        match self {
+            Self::Bind { .. } => EventReason::HostBindFailed,
+            Self::Unbind => EventReason::HostUnbindFailed,
+        }
+    }
+
+    fn message(self, refused: &Refused) -> String {
+        let Refused { key, why } = refused;
+        match self {
+            Self::Bind { cluster } => {
+                format!("Failed to bind host {} to cluster {}: {why}", key.name, cluster.name)
+            }
+            Self::Unbind => format!("Failed to unbind host {} to cluster: {why}", key.name),
+        }
+    }
+}
 
 /// A host that was refused, and why.
 pub struct Refused {
@@ -34,12 +58,12 @@ impl Refused {
     }
 }
 
-/// Records each refusal as an event with this reason. `cluster`: the one that the hosts were to be
-/// bound to. The same message is recorded once a day.
+/// Records each refusal as an event of its host. The same message is recorded once a day, and no
+/// more than `MAX_EVENTS_PER_HOUR` of a host, because a script may try again for ever.
 pub fn record_refusals(
     context: &Context,
     store: &Store,
-    (reason, cluster): (EventReason, Option<&Key>),
+    change: RefusedChange<'_>,
     refused_agents: &[Refused],
 ) -> Result<(), Refusal> {
     if refused_agents.is_empty() {
@@ -51,15 +75,10 @@ pub fn record_refusals(
         .map(|refused| NeededObject { kind: Kind::Agent, key: refused.key.clone() })
         .collect();
     door.change(&Scope::Pools(Vec::new()), &needs, |state, tick| {
-        for Refused { key, why } in refused_agents {
-            let message = match cluster {
-                Some(cluster) => {
-                    format!("Failed to bind host {} to cluster {}: {why}", key.name, cluster.name)
-                }
-                None => format!("Failed to unbind host {} to cluster: {why}", key.name),
-            };
-            if !is_recorded_enough(store, (reason, key), &message, tick)? {
-                record_refusal(state, (reason, key), cluster, message, tick);
+        for refused in refused_agents {
+            let message = change.message(refused);
+            if !is_recorded_enough(store, &refused.key, change.reason(), &message, tick)? {
+                record_refusal(state, &refused.key, change, message, tick);
             }
         }
         Ok(())
@@ -70,7 +89,8 @@ pub fn record_refusals(
 /// Whether the message was recorded within a day, or many of its reason within an hour.
 fn is_recorded_enough(
     store: &Store,
-    (reason, agent_key): (EventReason, &Key),
+    agent_key: &Key,
+    reason: EventReason,
     message: &str,
     tick: &Tick,
 ) -> Result<bool, Refusal> {
@@ -84,13 +104,17 @@ fn is_recorded_enough(
 
 fn record_refusal(
     state: &mut State,
-    (reason, agent_key): (EventReason, &Key),
-    cluster: Option<&Key>,
+    agent_key: &Key,
+    change: RefusedChange<'_>,
     message: String,
     tick: &Tick,
 ) {
     let Some(agent) = state.agents.by_key(agent_key) else { return };
-    let event = agents::agent_event(agent, reason, EventType::Warning, message, &tick.actor, tick);
-    let cluster = cluster.cloned().or_else(|| event.cluster.clone());
+    let warning = EventType::Warning;
+    let event = agents::agent_event(agent, change.reason(), warning, message, &tick.actor, tick);
+    let cluster = match change {
+        RefusedChange::Bind { cluster } => Some(cluster.clone()),
+        RefusedChange::Unbind => event.cluster.clone(),
+    };
     state.record_event(Event { cluster, ..event });
 }

@@ -87,8 +87,8 @@ impl RunCommand for Add {
                     context.ask_hidden(&format!("password of {user}: "), "--password-file -")?
                 }
             };
-            let ca = self.ca.as_deref().map(read_secret_value).transpose()?;
-            credentials = Some((user.as_str(), password, ca));
+            let ca_certificate = self.ca.as_deref().map(read_secret_value).transpose()?;
+            credentials = Some(BmcCredentials { user: user.clone(), password, ca_certificate });
         }
         let new_host = NewHost::new(&key, self.make_host(&key), credentials);
         new_host.check(context)?;
@@ -147,6 +147,14 @@ pub fn credentials_secret_name(host: &str) -> String {
     format!("{host}-bmc-secret")
 }
 
+/// What a management controller is asked with.
+pub struct BmcCredentials {
+    pub user: String,
+    pub password: SecretValue,
+    /// The certificate authority of the controller, in PEM.
+    pub ca_certificate: Option<SecretValue>,
+}
+
 /// A host to be put into the state, and the Secret that comes with it.
 pub struct NewHost {
     pub host: BareMetalHost,
@@ -154,18 +162,16 @@ pub struct NewHost {
 }
 
 impl NewHost {
-    /// `credentials`: user, password, and the certificate authority of the management controller.
-    pub fn new(
-        key: &Key,
-        host: BareMetalHost,
-        credentials: Option<(&str, SecretValue, Option<SecretValue>)>,
-    ) -> Self {
-        let secret = credentials.map(|(user, password, ca)| {
+    /// A host with the credentials that are kept in a Secret of its own. Without credentials, the
+    /// host names a Secret that exists.
+    pub fn new(key: &Key, host: BareMetalHost, credentials: Option<BmcCredentials>) -> Self {
+        let secret = credentials.map(|credentials| {
             let mut values = BTreeMap::from([
-                ("username".to_owned(), SecretValue::new(user)),
-                ("password".to_owned(), password),
+                ("username".to_owned(), SecretValue::new(credentials.user)),
+                ("password".to_owned(), credentials.password),
             ]);
-            values.extend(ca.map(|ca| ("ca.crt".to_owned(), ca)));
+            let certificate = credentials.ca_certificate;
+            values.extend(certificate.map(|certificate| ("ca.crt".to_owned(), certificate)));
             let metadata = Meta {
                 name: credentials_secret_name(&key.name),
                 namespace: key.namespace.clone(),

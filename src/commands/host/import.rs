@@ -17,7 +17,9 @@ use crate::model::refusal::{Refusal, nearest_name};
 use crate::yaml::MAX_BYTES;
 use crate::{output, rules};
 
-use crate::commands::host::add::{ExistingHosts, NewHost, credentials_secret_name, put_hosts};
+use crate::commands::host::add::{
+    BmcCredentials, ExistingHosts, NewHost, credentials_secret_name, put_hosts,
+};
 use crate::commands::{Context, RunCommand};
 use crate::manifest;
 
@@ -231,10 +233,13 @@ fn read_row(row: &BTreeMap<&str, &str>, namespace: &str) -> Result<NewHost, Vec<
         },
         ..BareMetalHost::default()
     };
-    let user = text_of(row, "username");
     let mut credentials = None;
     if has_credentials {
-        credentials = Some((user.as_str(), SecretValue::new(text_of(row, "password")), None));
+        credentials = Some(BmcCredentials {
+            user: text_of(row, "username"),
+            password: SecretValue::new(text_of(row, "password")),
+            ca_certificate: None,
+        });
     }
     let object = Object::BareMetalHost(Box::new(host.clone()));
     if let Err(refusal) = rules::check_object(&object) {

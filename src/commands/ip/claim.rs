@@ -90,16 +90,22 @@ fn pool_key_of(claim: &IpClaim) -> Key {
     Key::new(&*claim.metadata.namespace, &*claim.spec.pool.name)
 }
 
-/// The lease of each claim with the name of its IPAddress. The first claim that has no address
-/// refuses all.
-fn read_leases(state: &State, claim_keys: &[Key]) -> Result<Vec<(IpLease, String)>, Refusal> {
+/// A lease, and the name of the IPAddress that it is shown as.
+struct NamedLease {
+    lease: IpLease,
+    address_name: String,
+}
+
+/// Returns the leases of claims in their order. The first claim that has no address refuses all.
+fn read_leases(state: &State, claim_keys: &[Key]) -> Result<Vec<NamedLease>, Refusal> {
     let mut leases = Vec::new();
     for claim_key in claim_keys {
         let Some(lease) = state.ip_leases.by_key(claim_key) else { continue };
         if lease.address.is_none() {
             return Err(refuse_without_address(state, lease, claim_keys));
         }
-        leases.push((lease.clone(), state.address_name_of(lease)));
+        let address_name = state.address_name_of(lease);
+        leases.push(NamedLease { lease: lease.clone(), address_name });
     }
     Ok(leases)
 }
@@ -226,21 +232,22 @@ fn check_existing(lease: &IpLease, claim: &IpClaim) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The answer for leases, each with the name of its IPAddress.
-fn list_leases(context: &Context, leases: &[(IpLease, String)]) -> Answer {
-    let names = leases.iter().map(|(lease, _)| Name::of(Kind::IpClaim, &lease.key()));
+/// The answer for leases: their IPClaims for programs, a line for each for people.
+fn list_leases(context: &Context, leases: &[NamedLease]) -> Answer {
+    let names = leases.iter().map(|named| Name::of(Kind::IpClaim, &named.lease.key()));
     let mut answer = Answer::default().with_names(names);
     if context.wants_documents() {
-        answer = answer.with_list(leases.iter().map(|(lease, name)| lease_document(lease, name)));
+        answer = answer.with_list(leases.iter().map(lease_document));
     } else {
-        let lines = leases.iter().map(|(lease, _)| lease_line(lease, leases.len()));
+        let lines = leases.iter().map(|named| lease_line(&named.lease, leases.len()));
         answer = answer.with_text(lines.collect::<String>());
     }
     if leases.len() == 1 { answer.single() } else { answer }
 }
 
-fn lease_document(lease: &IpLease, name: &str) -> Value {
-    let mut document = Object::IpClaim(Box::new(lease.to_claim(name))).to_wire();
+fn lease_document(named: &NamedLease) -> Value {
+    let NamedLease { lease, address_name } = named;
+    let mut document = Object::IpClaim(Box::new(lease.to_claim(address_name))).to_wire();
     if let Some(address) = lease.address {
         document["status"]["address"]["address"] = address.to_string().into();
     }

@@ -24,7 +24,7 @@ use crate::commands::agent::host::{
 };
 use crate::commands::{Context, RunCommand};
 
-/// Of a host that reports under an id that is not its own, or whose secret was replaced.
+/// The answer to a host that reports under an id that is not its own, or whose secret was replaced.
 const WRONG_SECRET: &str = "the secret is not this host's; register again";
 
 /// What a host proves itself with.
