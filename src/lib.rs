@@ -23,6 +23,16 @@
 //! render, model }`; plan, store, drivers and output never name each other. `tests/architecture.rs`
 //! checks all of it against the code.
 //!
+//! # Words
+//!
+//! - A *host* in the code is a BareMetalHost: what poolctl knows of a machine with a management
+//!   controller, by which it switches the machine on and off.
+//! - A *machine* is the hardware itself. An Agent stands for one that reports itself, and may be of
+//!   the same machine as a host. Help and events call it a host, as the assisted installer does.
+//! - A *controller* is the management controller of a machine (BMC), never a loop of a hub.
+//! - A *job* is a program that a driver runs in the background; its *verb* is what it is to do.
+//! - A *pass* plans and writes a state once; a *tick* is what it knows of clock and chance.
+//!
 //! # Choices
 //!
 //! The design leaves these open. Each choice is the one that keeps the code smallest.

@@ -1,4 +1,5 @@
-//! Explains an Agent: the host of a discovery image.
+//! Explains an Agent: a machine that was booted from a discovery image, or that its controller has
+//! described.
 
 use super::chain::Chain;
 use super::cluster::explain_cluster;
@@ -41,7 +42,7 @@ pub fn cluster_of<'a>(state: &'a State, agent: &Agent) -> Option<&'a Cluster> {
     clusters::find_cluster(state, &agent.bound_cluster()?)
 }
 
-/// When a host that failed to join its cluster does so again.
+/// When a machine that failed to join its cluster tries to join it again.
 fn describe_next_join(evidence: &Evidence, agent: &Agent) -> Option<String> {
     if !failed_to_join(agent) {
         return None;
@@ -56,7 +57,7 @@ fn describe_next_join(evidence: &Evidence, agent: &Agent) -> Option<String> {
     })
 }
 
-/// What keeps a host from being bound or installed. An obstacle comes after those that must be
+/// What keeps a machine from being bound or installed. An obstacle comes after those that must be
 /// removed first.
 fn find_obstacles(state: &State, agent: &Agent) -> Vec<String> {
     let mut obstacles = Vec::new();
@@ -93,7 +94,7 @@ fn find_obstacles(state: &State, agent: &Agent) -> Vec<String> {
             obstacles.push(format!("{}: {}", check.id, check.message));
         }
     }
-    // The host has left its cluster, but the cluster still has its node.
+    // The machine has left its cluster, but the cluster still has its node.
     if let Some(deprovision_info) = &agent.status.deprovision_info
         && agent.state().is_free()
     {
@@ -197,7 +198,7 @@ fn namespace_option_of(evidence: &Evidence, agent: &Agent, cluster: &Key) -> Str
     }
 }
 
-/// How a host that does not report itself any more is booted again.
+/// The sentence that says how a machine that reports itself no more is booted again.
 fn describe_boot(evidence: &Evidence, agent: &Agent) -> String {
     let key = agent.infra_env_key();
     let infra_env = key.as_ref().and_then(|key| evidence.state.infra_envs.by_key(key));

@@ -1,9 +1,9 @@
-//! `agent bind|unbind`: asks that hosts become nodes of a cluster, or leave it. The pass binds and
-//! unbinds them; a host that it refuses fails the whole command.
+//! `agent bind|unbind`: asks that machines become nodes of a cluster, or leave it. The pass binds
+//! and unbinds them; a machine that it refuses fails the whole command.
 
 pub mod find;
 pub mod fit;
-pub mod host;
+pub mod machine;
 pub mod refused;
 pub mod set;
 
@@ -237,13 +237,13 @@ fn refuse_other_cluster(state: &State, agent: &Agent, cluster_key: &Key) -> Resu
     })
 }
 
-/// Why the pass would not unbind a host, and what helps.
+/// Why the pass would not unbind a machine, and what helps.
 fn unbind_obstacle(state: &State, agent: &Agent) -> Option<(String, NextStep)> {
     let cluster_key = agent.bound_cluster()?;
     let why = agents::unbind_refusal(state, agent)?;
     let name = &agent.metadata.name;
     let infra_env = agent.infra_env_key().and_then(|key| state.infra_envs.by_key(&key));
-    // Every host of such an InfraEnv belongs to its cluster.
+    // Every machine of such an InfraEnv belongs to its cluster.
     let next = if infra_env
         .is_some_and(|infra_env| infra_env.cluster_key().as_ref() == Some(&cluster_key))
     {
@@ -277,7 +277,7 @@ fn refuse_unbound(unbound_agents: &[Refused], agent_keys: &[Key]) -> Result<(), 
         .next(format!("poolctl describe agent {}", agent_keys[0].name)))
 }
 
-/// Why a host is not bound to the cluster; none if it is.
+/// Why a machine is not bound to the cluster; none if it is.
 fn bind_obstacle(state: &State, agent_key: &Key, cluster_key: &Key) -> Option<String> {
     let agent = state.agents.by_key(agent_key)?;
     if agent.bound_cluster().as_ref() == Some(cluster_key) {
@@ -288,7 +288,7 @@ fn bind_obstacle(state: &State, agent_key: &Key, cluster_key: &Key) -> Option<St
     refusal.or_else(|| Some(agent.condition(SPEC_SYNCED)?.message.clone()))
 }
 
-/// Asks before an installed host leaves its cluster for another one (`wanted`) or for none.
+/// Asks before an installed machine leaves its cluster for another one (`wanted`) or for none.
 pub fn confirm_leaving_cluster(
     context: &Context,
     agent: &Agent,
@@ -370,7 +370,7 @@ fn request_unbinding(
     let Some(agent) = state.agents.get(agent_id) else { return Ok(()) };
     let only_waits = agent.bound_cluster().is_none() && agent.requested_cluster().is_some();
     if !only_waits && let Some(why) = agents::unbind_refusal(state, agent) {
-        // A host in the middle of its installation is refused every time: no event about that.
+        // A machine in the middle of its installation is refused every time: no event about that.
         if !agent.state().is_installing() || agent.is_day2() {
             refused_agents.push(Refused::new(agent_key, &why));
         }

@@ -1,5 +1,5 @@
-//! `infraenv create|token`: makes InfraEnvs, whose discovery images make hosts into agents, and the
-//! tokens with which such hosts register. Of a token only its hash is stored.
+//! `infraenv create|token`: makes InfraEnvs, whose discovery images make machines into agents, and
+//! the tokens with which such machines register. Of a token only its hash is stored.
 
 pub mod images;
 pub mod iso;
@@ -248,7 +248,7 @@ fn infra_env_need(key: &Key) -> [NeededObject; 1] {
     [NeededObject { kind: Kind::InfraEnv, key: key.clone() }]
 }
 
-/// Refuses a token that would never admit a host.
+/// Refuses a token that would never admit a machine.
 pub fn check_token_lifetime(lifetime: Option<Span>) -> Result<(), Refusal> {
     match lifetime {
         Some(Span(0)) => Err(Refusal::usage("--expires 0s would admit no hosts")),
@@ -309,7 +309,7 @@ pub fn create_token(
     Ok((token, stored_token))
 }
 
-/// Revokes the token of this id, or all tokens; returns how many admitted hosts until now.
+/// Revokes the token of this id, or all tokens; returns how many admitted machines until now.
 pub fn revoke_tokens(
     door: &Door<'_>,
     infra_env_key: &Key,

@@ -7,8 +7,8 @@ use clap::{ArgMatches, Args, Command};
 
 use crate::model::refusal::Refusal;
 
-use crate::commands::agent::host::ssh as agent_ssh;
-use crate::commands::agent::{find as agent_find, host as agent_host, set as agent_set};
+use crate::commands::agent::machine::ssh as agent_ssh;
+use crate::commands::agent::{find as agent_find, machine as agent_machine, set as agent_set};
 use crate::commands::claim::{extend, release};
 use crate::commands::cluster::{credentials, extract, rotate};
 use crate::commands::context::{Context, Globals};
@@ -100,9 +100,9 @@ fn pool_nodes() -> Vec<Node> {
         entry::<host_hold::Unhold>(),
     ];
     let agent = vec![
-        entry::<agent_host::Register>(),
-        entry::<agent_host::Report>(),
-        entry::<agent_host::CheckIn>(),
+        entry::<agent_machine::Register>(),
+        entry::<agent_machine::Report>(),
+        entry::<agent_machine::CheckIn>(),
         entry::<agent_ssh::Ssh>(),
         entry::<agent_find::Discover>(),
         entry::<agent_set::Approve>(),

@@ -1,5 +1,5 @@
-//! Edits Agents. Edits keep what hosts reported and what poolctl recorded. Binding and installing
-//! happen in a pass.
+//! Edits Agents. Edits keep what machines reported and what poolctl recorded. Binding and
+//! installing happen in a pass.
 
 use crate::model::agent::{Agent, HostState, INFRA_ENV_LABEL, report};
 use crate::model::event::{Event, EventType};
@@ -96,7 +96,7 @@ fn check_change(existing: &Agent, desired: &Agent, mode: PutMode) -> Result<(), 
         .map_err(|why| Refusal::conflict(format!("Agent `{name}`: {why}")))
 }
 
-/// The event that a user approved a host for installation, or withdrew the approval.
+/// The event that a user approved a machine for installation, or withdrew the approval.
 pub fn approval_event(agent: &Agent, tick: &Tick) -> Event {
     let name = agent.hostname();
     let approved = agent.spec.approved;
@@ -112,7 +112,7 @@ pub fn approval_event(agent: &Agent, tick: &Tick) -> Event {
 }
 
 /// Restores the status of an Agent that is recreated from its manifest: from its annotations, or
-/// else as that of a free host. An Agent that has reported itself keeps its own status.
+/// else as that of a free machine. An Agent that has reported itself keeps its own status.
 fn restore_status(agent: &mut Agent, tick: &Tick) {
     let Agent { metadata, spec, status, .. } = agent;
     if !status.host_id.is_empty() || status.found_by_controller {
@@ -154,7 +154,7 @@ fn restore_status(agent: &mut Agent, tick: &Tick) {
     status.last_contact_time.get_or_insert(tick.now);
 }
 
-/// Whether only a host that is bound to a cluster can be in this state.
+/// Whether only a machine that is bound to a cluster can be in this state.
 fn is_bound_state(state: HostState) -> bool {
     !state.is_free() && !state.is_returning()
 }

@@ -1,5 +1,5 @@
 //! `agent discover`: makes agents of hosts that a management controller can describe.
-//! `agent match`: shows which free hosts fit a role. Neither installs anything.
+//! `agent match`: shows which free machines fit a role. Neither installs anything.
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
@@ -246,7 +246,7 @@ impl RunCommand for Match {
     }
 }
 
-/// A host that was looked at, and whether it fits.
+/// A machine that was looked at, and whether it fits.
 struct Candidate {
     agent: Agent,
     picked: bool,
@@ -286,7 +286,7 @@ fn list_candidates(context: &Context, candidates: &[Candidate]) -> Answer {
 }
 
 impl Match {
-    /// Everything in the way of a host; empty if it fits.
+    /// Everything in the way of a machine; empty if it fits.
     fn find_obstacles(&self, state: &State, agent: &Agent) -> Vec<String> {
         let mut obstacles: Vec<String> =
             agents::pick::why_not_free(state, agent).into_iter().collect();

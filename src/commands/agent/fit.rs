@@ -1,18 +1,18 @@
-//! Tells for which roles a host has enough, and what it lacks for the others.
+//! Tells for which roles a machine has enough, and what it lacks for the others.
 
 use crate::model::agent::inventory::Inventory;
 use crate::model::agent::needs::NodeRole;
 use crate::model::agent::{Agent, Role};
 use crate::rules::validations::missing_requirements;
 
-/// The roles that a host can have, by the names that people use.
+/// The roles that a machine can have, by the names that people use.
 const ROLES: [(&str, NodeRole); 3] = [
     ("master", NodeRole::multi_node(Role::Master)),
     ("worker", NodeRole::multi_node(Role::Worker)),
     ("sno", NodeRole::SINGLE_NODE),
 ];
 
-/// The roles for which a host has enough, such as `master,worker`; without an inventory nothing.
+/// The roles for which a machine has enough, such as `master,worker`; without an inventory nothing.
 pub fn suitable_roles(agent: &Agent) -> Option<String> {
     let inventory = valid_inventory(agent)?;
     let mut names = Vec::new();

@@ -1,5 +1,5 @@
-//! Records as events that hosts were not bound or unbound, in a transaction of its own after the
-//! refusal. Whoever looks after a host finds them there; it never changes the host.
+//! Records as events that machines were not bound or unbound, in a transaction of its own after the
+//! refusal. Whoever looks after a machine finds them there; it never changes the machine.
 
 use crate::model::event::{Event, EventType};
 use crate::model::event_reason::EventReason;
@@ -15,12 +15,12 @@ use crate::store::{NeededObject, Store};
 
 use crate::commands::Context;
 
-/// Events of one reason that a host gets within an hour.
+/// Events of one reason that a machine gets within an hour.
 const MAX_EVENTS_PER_HOUR: usize = 20;
-/// Events of a host that are searched for earlier ones.
+/// Events of a machine that are searched for earlier ones.
 const SEARCHED_EVENTS: usize = 200;
 
-/// What a command asked for its hosts, in vain.
+/// What a command asked for its machines, in vain.
 #[derive(Clone, Copy)]
 pub enum RefusedChange<'a> {
     Bind { cluster: &'a Key },
@@ -46,7 +46,7 @@ impl RefusedChange<'_> {
     }
 }
 
-/// A host that was refused, and why.
+/// A machine that was refused, and why.
 pub struct Refused {
     pub key: Key,
     pub why: String,
@@ -58,8 +58,8 @@ impl Refused {
     }
 }
 
-/// Records each refusal as an event of its host. The same message is recorded once a day, and no
-/// more than `MAX_EVENTS_PER_HOUR` of a host, because a script may try again for ever.
+/// Records each refusal as an event of its machine. The same message is recorded once a day, and no
+/// more than `MAX_EVENTS_PER_HOUR` of a machine, because a script may try again for ever.
 pub fn record_refusals(
     context: &Context,
     store: &Store,

@@ -1,5 +1,5 @@
-//! `agent approve|set`: lets hosts be installed, and sets role, name, disk and labels of a node.
-//! Never decides whether a host fits: the pass does, and what it refuses is undone.
+//! `agent approve|set`: lets machines be installed, and sets role, name, disk and labels of a node.
+//! Never decides whether a machine fits: the pass does, and what it refuses is undone.
 
 use std::ffi::OsStr;
 
@@ -24,11 +24,11 @@ use crate::rules;
 use crate::commands::agent::{agent_needs, find_agent_keys};
 use crate::commands::{Context, RunCommand};
 
-/// Roles that people may give a host.
+/// Roles that people may give a machine.
 const ROLES: [Role; 3] = [Role::Master, Role::Worker, Role::AutoAssign];
 
 /// Parses the value of `--role`. It takes any word, because the refusal of a wrong one names the
-/// host, which is not known yet; `parse_role` refuses it.
+/// machine, which is not known yet; `parse_role` refuses it.
 #[derive(Clone, Copy)]
 pub struct RoleWord;
 
@@ -49,7 +49,7 @@ impl TypedValueParser for RoleWord {
     }
 }
 
-/// The role that a word names; the refusal of another word names the host.
+/// The role that a word names; the refusal of another word names the machine.
 pub fn parse_role(word: &str, agent: &Agent) -> Result<Role, Refusal> {
     let role = ROLES.into_iter().find(|role| role.name() == word);
     role.ok_or_else(|| {

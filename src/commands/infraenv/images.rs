@@ -1,5 +1,5 @@
 //! Finds the files of discovery images: that of an InfraEnv, and those that no InfraEnv names any
-//! more. Never removes one: a host that runs from an image dies with it.
+//! more. Never removes one: a machine that runs from an image dies with it.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! `infraenv iso`: makes the discovery image of an InfraEnv, from which hosts are booted to become
-//! agents. It never serves the image or boots a host.
+//! `infraenv iso`: makes the discovery image of an InfraEnv, from which machines are booted to
+//! become agents. It never serves the image or boots a machine.
 
 mod make;
 mod ssh;
@@ -191,7 +191,7 @@ impl Iso {
         }
         context.hint(&format!("management controllers fetch the image from {url}"));
         if let Some(path) = images::find_image_file(settings, former) {
-            // It stays: a host that runs from an image dies with it.
+            // It stays: a machine that runs from an image dies with it.
             context.hint(&format!("the previous image is still in {}", path.display()));
         }
     }
@@ -212,7 +212,7 @@ fn failed_condition(error: &anyhow::Error) -> Condition {
 }
 
 impl Iso {
-    /// Refuses arguments with which no host would ever report.
+    /// Refuses arguments with which no machine would ever report.
     fn check_arguments(&self) -> anyhow::Result<()> {
         let (user, place) = self.split_address();
         let (host, port) = parse_place(place)?;
@@ -245,7 +245,7 @@ impl Iso {
         self.address.split_once('@').unwrap_or(("poolctl", &self.address))
     }
 
-    /// Refuses a file that is no private key, or whose passphrase no host could type.
+    /// Refuses a file that is no private key, or whose passphrase no machine could type.
     fn check_key(&self) -> anyhow::Result<()> {
         let key = read_text(&self.key)?;
         let advice = "ssh-keygen -t ed25519 -N '' -f hosts";

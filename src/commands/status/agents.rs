@@ -17,13 +17,13 @@ const MOST_NAMED: usize = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Wait {
     Approval,
-    /// Its host is to be booted from the discovery image.
+    /// Its machine is to be booted from the discovery image.
     DiscoveryBoot,
-    /// Its host is to be booted in the middle of the installation.
+    /// Its machine is to be booted in the middle of the installation.
     InstallationBoot,
-    /// It is bound, and its host reports no more.
+    /// It is bound, and its machine reports no more.
     Report,
-    /// Its host lacks hardware that is required.
+    /// Its machine lacks hardware that is required.
     Hardware,
     /// The spec of its cluster lacks something.
     ClusterSpec,
@@ -72,7 +72,7 @@ fn waits_of(agent: &Agent) -> Vec<Wait> {
     let wait =
         if is_unbound_duplicate { Some(Wait::Duplicate) } else { wait_in_state(agent.state()) };
     let mut waits = Vec::new();
-    // Approval helps neither a host that is too weak nor one that is another agent already.
+    // Approval helps neither a machine that is too weak nor one that is another agent already.
     if !agent.spec.approved && !agent.is_duplicate() && wait != Some(Wait::Hardware) {
         waits.push(Wait::Approval);
     }

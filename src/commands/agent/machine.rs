@@ -1,5 +1,5 @@
-//! `agent register|report|check-in`: records what hosts tell about themselves. No pass runs and no
-//! job begins, so that any number of hosts may report at any time.
+//! `agent register|report|check-in`: records what machines tell about themselves. No pass runs and
+//! no job begins, so that any number of machines may report at any time.
 
 pub mod ssh;
 
@@ -31,15 +31,15 @@ use crate::reconcile::Door;
 use crate::rules;
 use crate::store::{NeededObject, Store};
 
-use crate::commands::agent::host::ssh::{Proof, check_proof, hash_secret};
+use crate::commands::agent::machine::ssh::{Proof, check_proof, hash_secret};
 use crate::commands::{Context, RunCommand};
 
-/// The most bytes that a host may send at once.
+/// The most bytes that a machine may send at once.
 const MAX_BYTES: u64 = 1 << 20;
-/// How long a host may take to send them.
+/// How long a machine may take to send them.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 const REFUSED: EventReason = EventReason::HostRegistrationFailed;
-/// Refused hosts that are recorded as events of an InfraEnv within an hour.
+/// Refused machines that are recorded as events of an InfraEnv within an hour.
 const MAX_EVENTS_PER_HOUR: usize = 20;
 /// Events of an InfraEnv that are searched for earlier ones.
 const SEARCHED_EVENTS: usize = 200;
@@ -63,7 +63,7 @@ impl RunCommand for Register {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
         let infra_env_key = context.find::<InfraEnv>(&store, &self.infraenv)?.key();
-        let (name, _) = register_host(context, &store, &infra_env_key, &self.id, None)?;
+        let (name, _) = register_machine(context, &store, &infra_env_key, &self.id, None)?;
         context.report_change(Kind::Agent, &Key::new(infra_env_key.namespace, name), "registered")
     }
 }
@@ -111,8 +111,8 @@ impl RunCommand for Report {
     }
 }
 
-/// Writes what a host reports into its agent. The agents of the same machine are loaded too, because
-/// the pass compares them.
+/// Writes what a machine reports into its agent. The agents of the same machine are loaded too,
+/// because the pass compares them.
 pub fn take_report(
     store: &Store,
     state: &mut State,
@@ -161,7 +161,7 @@ impl RunCommand for CheckIn {
     }
 }
 
-/// Records the contact, and returns what the agent on the host is told to do, as JSON.
+/// Records the contact, and returns what the agent on the machine is told to do, as JSON.
 fn check_in(context: &Context, store: &Store, agent_key: &Key) -> Result<Value, Refusal> {
     change_agent(context, store, agent_key, |state, agent_id, tick| {
         state.agents.update(agent_id, |agent| {
@@ -194,10 +194,10 @@ pub fn change_agent<T>(
     Ok(value)
 }
 
-/// Records that a host was booted, whether it is known or new. Returns the name of its agent, and
-/// the secret with which it proves from now on who it is. `proof` is what it has sent; a person at
-/// the command line needs none.
-pub fn register_host(
+/// Records that a machine was booted, whether it is known or new. Returns the name of its agent,
+/// and the secret with which it proves from now on who it is. `proof` is what it has sent; a person
+/// at the command line needs none.
+pub fn register_machine(
     context: &Context,
     store: &Store,
     infra_env_key: &Key,
@@ -222,7 +222,7 @@ pub fn register_host(
         if let Some(agent_id) = known_agent
             && state.agents.get(agent_id).is_some_and(|agent| agent.status.found_by_controller)
         {
-            // A controller has described this host. Whoever reports under its id may be another
+            // A controller has described this machine. Whoever reports under its id may be another
             // one, and becomes an agent of its own.
             state.agents.update(agent_id, |agent| agent.status.host_id.clear());
             known_agent = None;
@@ -240,15 +240,16 @@ pub fn register_host(
         Ok(agent.map(|agent| agent.metadata.name.clone()).unwrap_or_default())
     });
     if let Err(refusal) = &registered {
-        record_refused_host(&door, infra_env_key, &host_id, refusal)?;
+        record_refused_machine(&door, infra_env_key, &host_id, refusal)?;
     }
     Ok((registered?.0, secret))
 }
 
-/// Records that a host was refused, for whoever looks after its InfraEnv. Whoever has an image can
-/// try for ever: the same message is recorded once a day, and few within an hour. A refusal without
-/// proof is an event of the InfraEnv, whose old events are deleted; events of hosts are kept.
-fn record_refused_host(
+/// Records that a machine was refused, for whoever looks after its InfraEnv. Whoever has an image
+/// can try for ever: the same message is recorded once a day, and few within an hour. A refusal
+/// without proof is an event of the InfraEnv, whose old events are deleted; events of machines are
+/// kept.
+fn record_refused_machine(
     door: &Door<'_>,
     infra_env_key: &Key,
     host_id: &str,

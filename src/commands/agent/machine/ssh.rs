@@ -1,6 +1,6 @@
-//! `agent ssh`: serves one message of a host over SSH, as the only command that its key may run. A
-//! host proves who it is with the token of its InfraEnv or with its own secret. What it reports is
-//! recorded; no pass runs and no job begins.
+//! `agent ssh`: serves one message of a machine over SSH, as the only command that its key may run.
+//! A machine proves who it is with the token of its InfraEnv or with its own secret. What it
+//! reports is recorded; no pass runs and no job begins.
 
 use std::path::PathBuf;
 
@@ -19,15 +19,16 @@ use crate::plan::agents;
 use crate::rules;
 use crate::store::Store;
 
-use crate::commands::agent::host::{
-    change_agent, read_short_file, read_stdin, register_host, take_report,
+use crate::commands::agent::machine::{
+    change_agent, read_short_file, read_stdin, register_machine, take_report,
 };
 use crate::commands::{Context, RunCommand};
 
-/// The answer to a host that reports under an id that is not its own, or whose secret was replaced.
+/// The answer to a machine that reports under an id that is not its own, or whose secret was
+/// replaced.
 const WRONG_SECRET: &str = "the secret is not this host's; register again";
 
-/// What a host proves itself with.
+/// What a machine proves itself with.
 #[derive(Debug)]
 pub enum Proof {
     /// The token of its InfraEnv.
@@ -41,8 +42,8 @@ pub fn hash_secret(secret: &str) -> String {
     sha256(secret.as_bytes())
 }
 
-/// Refuses a host that may not register. Its own secret always admits it. The token of its InfraEnv
-/// admits it if it is new, or if no other host reports under its id now.
+/// Refuses a machine that may not register. Its own secret always admits it. The token of its
+/// InfraEnv admits it if it is new, or if no other machine reports under its id now.
 pub fn check_proof(
     state: &State,
     infra_env_key: &Key,
@@ -145,7 +146,7 @@ fn parse_infra_env_key(context: &Context, name: &str) -> Result<Key, Refusal> {
     Ok(Key::new(namespace, name))
 }
 
-/// What a host sends over SSH, as JSON.
+/// What a machine sends over SSH, as JSON.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Message {
@@ -176,7 +177,7 @@ impl RunCommand for Ssh {
                 .because("it was given to hosts of a discovery image, for nothing else")
                 .into());
         }
-        // Read before the state is opened, so that a slow host keeps nobody waiting.
+        // Read before the state is opened, so that a slow machine keeps nobody waiting.
         let message: Message = serde_json::from_str(&read_stdin()?)
             .map_err(|error| refuse_message(&error.to_string()))?;
         let (namespace, name) = message
@@ -204,7 +205,7 @@ impl RunCommand for Ssh {
                 };
                 let host_id = &message.host_id;
                 let (_, secret) =
-                    register_host(context, &store, &infra_env_key, host_id, Some(&proof))?;
+                    register_machine(context, &store, &infra_env_key, host_id, Some(&proof))?;
                 json!({"secret": secret, "next": "none", "after": 60})
             }
             _ => take_message(context, &store, &infra_env_key, message, request)?,
@@ -217,8 +218,8 @@ fn refuse_message(why: &str) -> Refusal {
     Refusal::usage("this is not a message from a host").because(why)
 }
 
-/// Records a report or a check-in of a host that proves with its secret who it is. Returns what it
-/// is told to do.
+/// Records a report or a check-in of a machine that proves with its secret who it is. Returns what
+/// it is told to do.
 fn take_message(
     context: &Context,
     store: &Store,
