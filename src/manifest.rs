@@ -148,6 +148,7 @@ fn read_file(path: &Path, name: &str, limit: usize) -> Result<String, Refusal> {
     read_text(name, file, limit)
 }
 
+/// Reads a text of at most `limit` bytes. `name` is how a refusal calls the source.
 fn read_text(name: &str, source: impl Read, limit: usize) -> Result<String, Refusal> {
     let mut bytes = Vec::new();
     // One byte more than is accepted shows that there is more.
@@ -350,6 +351,7 @@ fn rename_metal3_fields(node: &mut Node) {
     }
 }
 
+/// Renames one field as `rename_metal3_fields` does.
 fn rename_metal3_field(name: &mut String) {
     if let Some(first_letter) = name.get_mut(..1) {
         first_letter.make_ascii_lowercase();
@@ -379,6 +381,7 @@ fn remove_upstream_marks(metadata: &mut Node) {
     }
 }
 
+/// The value of a field, if the node is a mapping that has it.
 fn field_mut<'a>(node: &'a mut Node, name: &str) -> Option<&'a mut Node> {
     let Tree::Map(entries) = &mut node.tree else {
         return None;
@@ -392,6 +395,8 @@ fn remove_fields(node: &mut Node, names: &[&str]) {
     }
 }
 
+/// Sets a field to a string, in place of one that is there. It gets the place of the node, for
+/// messages.
 fn set_field(node: &mut Node, name: &str, value: &str) {
     let key = string_node(name, node.line, node.column);
     let field = string_node(value, node.line, node.column);
@@ -418,6 +423,7 @@ pub fn check_edited_document(kind: Kind, document: &Value) -> Result<Object, Ref
     Ok(object)
 }
 
+/// A JSON value as a node that came from no file: its line and its column are 0.
 fn node_without_place(value: &Value) -> Node {
     let tree = match value {
         Value::Array(items) => Tree::List(items.iter().map(node_without_place).collect()),

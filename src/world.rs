@@ -146,6 +146,7 @@ impl World {
         Tick { now, seed: self.seed(), revision, actor: self.actor_name(), clock_jumped }
     }
 
+    /// The seed of one pass: the number in `POOLCTL_SEED`, or else random.
     fn seed(&self) -> u128 {
         if let Some(seed) = self.seed {
             return u128::from(seed);
@@ -319,6 +320,8 @@ impl World {
     }
 }
 
+/// The variables that are set and not empty. One that is not UTF-8 is refused, because a path or a
+/// name would be misread.
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
 fn read_environment() -> Result<HashMap<&'static str, String>, Refusal> {
     let mut environment = HashMap::new();

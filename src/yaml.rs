@@ -88,6 +88,8 @@ fn split_json_documents(content: &str, limit: usize) -> Option<Vec<&str>> {
     if parts.len() > 1 { Some(parts) } else { None }
 }
 
+/// Parses all documents of a text of at most `limit` bytes; empty documents are left out. The error
+/// has the place, but never the text around it.
 fn parse_yaml_documents(content: &str, limit: usize) -> Result<Vec<Node>, YamlError> {
     let size = content.len();
     if size > limit {
@@ -223,6 +225,7 @@ fn place_node(raw: Spanned<Raw>) -> Node {
     Node { tree, line, column }
 }
 
+/// The node of a key, with its place.
 fn place_key(key: Spanned<String>) -> Node {
     Node {
         line: key.referenced.line(),

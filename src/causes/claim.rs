@@ -35,6 +35,8 @@ pub fn explained_pool<'a>(state: &'a State, claim: &Claim) -> Option<&'a Cluster
     waits_for_pool.then_some(pool)
 }
 
+/// Explains a claim that was released and is not gone, by what keeps its cluster from being
+/// destroyed.
 fn explain_release(evidence: &Evidence, claim: &Claim, since: Time) -> Chain {
     let activity = evidence.describe_activity("terminating", Some(since));
     let first_cause = format!("claim {} {activity}", claim.name);
@@ -47,6 +49,7 @@ fn explain_release(evidence: &Evidence, claim: &Claim, since: Time) -> Chain {
     }
 }
 
+/// Explains a claim with a cluster: what the cluster lacks, or that it runs and until when.
 fn explain_assignment(evidence: &Evidence, claim: &Claim, cluster_name: &str) -> Chain {
     let name = &claim.name;
     let option = &evidence.namespace_option;
@@ -66,6 +69,7 @@ fn explain_assignment(evidence: &Evidence, claim: &Claim, cluster_name: &str) ->
     Chain::new(cause, format!("poolctl kubeconfig {name}{option}"))
 }
 
+/// Explains a claim without a cluster, by its place in the queue and by the obstacle of its pool.
 fn explain_wait(evidence: &Evidence, claim: &Claim) -> Chain {
     let pool_name = &claim.pool;
     let first_cause = format!(

@@ -127,6 +127,8 @@ fn describe_agent(agent: &Agent) -> String {
     format!("host {} is {}: {info}", agent.hostname(), agent.state())
 }
 
+/// Explains a cluster that is being deleted: what protects or holds it, or why the last attempt to
+/// destroy it failed. `job` tells of a job that runs, and is empty if none does.
 fn explain_deprovisioning(evidence: &Evidence, cluster: &Cluster, job: &str) -> Chain {
     let name = &cluster.name;
     let option = &evidence.namespace_option;
@@ -175,6 +177,8 @@ fn find_failing_host<'a>(
     })
 }
 
+/// Explains an installed cluster by its power and its use. `job` tells of a job that runs, and is
+/// empty if none does.
 fn explain_installed_cluster(evidence: &Evidence, cluster: &Cluster, job: &str) -> Chain {
     let name = &cluster.name;
     let option = &evidence.namespace_option;

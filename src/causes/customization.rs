@@ -22,6 +22,8 @@ pub fn cluster_of<'a>(state: &'a State, customization: &Customization) -> Option
     state.clusters.get(state.find_cluster(&customization.holder.as_ref()?.cluster)?)
 }
 
+/// Explains a customization that is leased, by the cluster that has it; one of a cluster that was
+/// left running stays leased until a person resets it.
 fn explain_lease(
     evidence: &Evidence,
     customization: &Customization,
@@ -43,6 +45,7 @@ fn explain_lease(
     }
 }
 
+/// Explains a customization that nobody has, by how each pool that lists it sees it.
 fn explain_free_customization(evidence: &Evidence, name: &str) -> Chain {
     let option = &evidence.namespace_option;
     let first_cause = format!("customization {name} is leased to no cluster");

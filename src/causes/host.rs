@@ -63,6 +63,7 @@ fn explain_machine(evidence: &Evidence, host: &BareMetalHost) -> Chain {
     }
 }
 
+/// Explains a host that a job works on now.
 fn explain_running_job(evidence: &Evidence, host: &str, job: &Job) -> Chain {
     let verb = job.verb.name();
     let activity = evidence.describe_activity("running", Some(job.started));
@@ -70,6 +71,8 @@ fn explain_running_job(evidence: &Evidence, host: &str, job: &Job) -> Chain {
     Chain::new(cause, format!("poolctl job logs {} -f", job.id))
 }
 
+/// Explains a host whose last job failed, and when it is tried again. `secret` is the name of the
+/// Secret with its credentials.
 fn explain_error(evidence: &Evidence, host: &BareMetalHost, secret: &str) -> Chain {
     let name = &host.metadata.name;
     let status = &host.status;

@@ -40,6 +40,7 @@ pub fn command_to_make_image(infra_env: &str, namespace_option: &str) -> String 
     )
 }
 
+/// A sentence about the image of an InfraEnv: when it was made, and where it is.
 fn describe_image(infra_env: &InfraEnv, image_created: Option<&Condition>) -> String {
     let name = &infra_env.metadata.name;
     let Some(time) = infra_env.status.created_time else {

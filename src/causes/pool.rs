@@ -121,6 +121,7 @@ fn find_obstacle<'a>(state: &'a State, pool: &'a ClusterPool) -> Option<Obstacle
     find_condition(pool, ConditionType::CapacityAvailable, "False").map(Obstacle::Capacity)
 }
 
+/// Puts an obstacle into words, with the command that removes it.
 fn explain_obstacle(evidence: &Evidence, pool: &ClusterPool, obstacle: Obstacle<'_>) -> Chain {
     let name = &pool.metadata.name;
     let option = &evidence.namespace_option;

@@ -19,6 +19,8 @@ impl Context {
         self.guest.get_or_init(|| self.find_guest()).as_ref()
     }
 
+    /// The person behind sudo, unless that person is an admin of the state. A state that cannot be
+    /// read names no admins, so that nobody gets more rights by damaging it.
     fn find_guest(&self) -> Option<Person> {
         if !self.world.is_behind_sudo() {
             return None;
@@ -93,6 +95,8 @@ impl Context {
         format!("ask {}", self.world.account_name())
     }
 
+    /// A refusal of something that guests may not do. It tells them who they are and which commands
+    /// are for them.
     fn denied(&self, problem: &str) -> Refusal {
         let guest = self.world.actor_name();
         let account = self.world.account_name();

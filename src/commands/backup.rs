@@ -203,6 +203,7 @@ fn make_room(
     Ok((Store::open_or_create(state_path)?, clusters))
 }
 
+/// Refuses to replace a state whose jobs run: their outcome would be recorded nowhere.
 fn refuse_live_jobs(store: &Store) -> Result<(), Refusal> {
     let live_jobs = store.live_jobs()?;
     let Some(job) = live_jobs.first() else { return Ok(()) };

@@ -173,6 +173,9 @@ pub fn make_new_claim(
     Ok(new_claim)
 }
 
+/// Adds a claim to the state, under a made-up name if `name` is None. Refused if the pool is gone
+/// or is being deleted, or if the name is taken. The claim gets its cluster from the pass that
+/// follows.
 fn make_claim(
     state: &mut State,
     pool_key: &Key,

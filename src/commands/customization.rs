@@ -75,6 +75,9 @@ impl RunCommand for Create {
 }
 
 impl Create {
+    /// The customization that the options describe: a patch for each `--set PATH=STRING`, then one
+    /// for each `--set-json PATH=JSON`. Whether the paths exist is seen only when a pool renders
+    /// it.
     fn make_customization(&self, key: &Key) -> Result<Customization, Refusal> {
         if let Some(empty) = self.set_json.iter().find(|option| option.ends_with('=')) {
             return Err(Refusal::usage(format!("`{empty}` has no JSON after `=`")));
@@ -302,6 +305,8 @@ fn reset_customization(state: &mut State, key: &Key, tick: &Tick) -> &'static st
     result
 }
 
+/// Gives an entry of an inventory all its attempts again. What a pass found out about it is
+/// forgotten, because the person has probably mended it.
 fn reset_entry(entry: &mut InventoryStatus) {
     entry.attempts = CUSTOMIZATION_ATTEMPTS;
     if entry.status.is_broken() || entry.status == EntryStatus::Unavailable {

@@ -152,6 +152,8 @@ pub fn confirm_deletion(context: &Context, store: &Store, object: &Object) -> Re
     context.confirm(&format!("{word} `{name}` {loss}"), &format!("poolctl {verb} {name}"))
 }
 
+/// Refuses to delete an address, or its claim, that a cluster or one of its hosts uses: it would be
+/// leased again while they still answer under it.
 fn refuse_address_of_cluster(store: &Store, object: &Object) -> Result<(), Refusal> {
     let key = object.key();
     let claim_name = match object {
@@ -210,6 +212,8 @@ fn confirm_agents(context: &Context, store: &Store, object: &Object) -> Result<(
     Ok(())
 }
 
+/// What is lost with a cluster that nothing makes again, or that somebody has claimed. None if
+/// nobody would miss it.
 fn loss_of_cluster(cluster: &Cluster) -> Option<String> {
     if let Some(claim) = &cluster.claim {
         return Some(format!("is in use by claim `{claim}` and would be destroyed"));
@@ -267,7 +271,8 @@ pub fn delete_objects(
     report_deleted(context, objects, outcomes, &passed, describe)
 }
 
-fn find_agents(state: &State, infra_env_key: &Key) -> Vec<AgentId> {
+/// The agents of an InfraEnv, among those that are loaded.
+fn agents_of_infra_env(state: &State, infra_env_key: &Key) -> Vec<AgentId> {
     let mut agent_ids = Vec::new();
     for (agent_id, agent) in state.agents.iter() {
         if agent.infra_env_key().as_ref() == Some(infra_env_key) {
@@ -280,7 +285,7 @@ fn find_agents(state: &State, infra_env_key: &Key) -> Vec<AgentId> {
 /// Refuses to delete an InfraEnv that has agents.
 pub fn refuse_with_agents(state: &mut State, infra_env_key: &Key, _: &Tick) -> Result<(), Refusal> {
     let mut names = Vec::new();
-    for agent_id in find_agents(state, infra_env_key) {
+    for agent_id in agents_of_infra_env(state, infra_env_key) {
         names.extend(state.agents.get(agent_id).map(|agent| agent.metadata.name.clone()));
     }
     if names.is_empty() {
@@ -324,7 +329,7 @@ fn record_refusal(
 /// Marks the agents of an InfraEnv for deletion, which go before it; refuses if one is being
 /// installed.
 fn delete_agents(state: &mut State, infra_env_key: &Key, tick: &Tick) -> Result<(), Refusal> {
-    for agent_id in find_agents(state, infra_env_key) {
+    for agent_id in agents_of_infra_env(state, infra_env_key) {
         if let Some(agent) = state.agents.get(agent_id)
             && agent.state().is_installing()
         {

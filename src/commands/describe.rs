@@ -175,6 +175,8 @@ fn describe_agent(out: &mut String, agent: &Agent) {
     }
 }
 
+/// The conditions of an object, made from facts where they are not stored. Empty for kinds without
+/// conditions.
 fn conditions_of(object: &Object) -> Vec<Condition> {
     match object {
         Object::ClusterPool(pool) => pool.status.conditions.clone(),
@@ -224,6 +226,8 @@ fn write_fields(out: &mut String, mapping: &Value, depth: usize) {
     }
 }
 
+/// A value of a field on one line: strings without quotes, mappings as `name: value` pairs, lists
+/// as JSON.
 fn value_in_a_line(value: &Value) -> String {
     match value {
         Value::String(string) => string.clone(),

@@ -52,6 +52,8 @@ impl RunCommand for Diff {
 }
 
 impl Diff {
+    /// The answer for each object that applying the manifests would change. Without a state all
+    /// objects are new.
     fn find_differences(&self, context: &Context) -> Result<Vec<Answer>, Refusal> {
         let namespace = context.namespace()?;
         let options =

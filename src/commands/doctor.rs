@@ -107,6 +107,8 @@ struct Checks<'a> {
 }
 
 impl Checks<'_> {
+    /// Runs one check, and its fix if it finds problems and `--fix` was given. A fix counts only if
+    /// the same check finds nothing afterwards.
     fn run(&mut self, check: &'static str, look: &dyn Fn() -> Problems, fix: Fix<'_>) {
         let problems = look_for_problems(look);
         if problems.is_empty() {
@@ -172,6 +174,8 @@ fn find_broken_links(door: &Door<'_>) -> Problems {
     Ok(problems)
 }
 
+/// Mends references between clusters, claims and leases in a transaction of its own, as a pass
+/// does.
 fn mend_links(door: &Door<'_>) -> Result<(), Refusal> {
     door.change(&Scope::Whole, &[], |state, tick| {
         plan::repair_links(state, tick);

@@ -118,8 +118,8 @@ fn mapping_values(schema: &Value) -> Option<&Value> {
     schema.get("additionalProperties").filter(|values| values.is_object())
 }
 
-/// Adds lines for the fields below a field, indented by `depth` times two spaces. If `is_recursive`,
-/// the fields below them follow without their descriptions.
+/// Adds lines for the fields below a field, indented by `depth` times two spaces. If
+/// `is_recursive`, the fields below them follow without their descriptions.
 fn list_fields(schema: &'static Value, depth: usize, is_recursive: bool, lines: &mut Vec<String>) {
     let indent = "  ".repeat(depth);
     for (name, field) in fields_below(schema) {
@@ -172,6 +172,7 @@ fn reason_lines(kind: Kind, path: &str) -> Vec<String> {
     lines
 }
 
+/// Whether a field of this name must be given. Of a list it is asked about the objects in it.
 fn is_required(schema: &Value, name: &str) -> bool {
     let mut object = without_null(schema);
     while let Some(items) = object.get("items") {

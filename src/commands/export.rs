@@ -151,6 +151,7 @@ fn add_credentials_of_hosts(store: &Store, items: &mut [Value]) -> Result<(), Re
     Ok(())
 }
 
+/// The document of an object among those of the export, found by kind and key.
 fn find_item<'a>(items: &'a mut [Value], kind: Kind, key: &Key) -> Option<&'a mut Value> {
     items.iter_mut().find(|item| {
         item["kind"] == kind.name()
@@ -159,6 +160,8 @@ fn find_item<'a>(items: &'a mut [Value], kind: Kind, key: &Key) -> Option<&'a mu
     })
 }
 
+/// Writes the values of all Secrets into their documents, in base64. Documents never have them by
+/// themselves.
 fn add_secret_values(store: &Store, items: &mut [Value]) -> Result<(), Refusal> {
     // Both are in the order of the state.
     let secret_items = items.iter_mut().filter(|item| item["kind"] == "Secret");

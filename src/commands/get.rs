@@ -194,6 +194,7 @@ impl Get {
         }
     }
 
+    /// The jobs of the named objects, or those with these ids; all jobs without names.
     fn job_entries(
         &self,
         context: &Context,
@@ -211,6 +212,8 @@ impl Get {
         Ok(job::entries(context, &jobs))
     }
 
+    /// The events of objects with these names, or of all objects without names; the oldest first,
+    /// as kubectl has them. Only `-n` leaves out other namespaces.
     fn event_entries(
         &self,
         context: &Context,

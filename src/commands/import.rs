@@ -268,6 +268,8 @@ fn fill_state(
     Ok(repairs)
 }
 
+/// Inserts one object of the file, completed with what an older or another program does not write.
+/// `jobs` are those in the file; they tell how far a cluster had come.
 fn insert_object(
     state: &mut State,
     mut object: Object,

@@ -91,6 +91,9 @@ impl Change {
         Ok(())
     }
 
+    /// Sets and removes entries of `metadata.labels` or `metadata.annotations`, whichever `field`
+    /// says. A change without a value removes its entry. A different existing value is refused
+    /// unless `--overwrite` is given.
     fn change_document(
         &self,
         document: &mut Value,

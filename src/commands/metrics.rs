@@ -197,6 +197,7 @@ fn write_assignment_delays(out: &mut String, name: &str, pools: &[ClusterPool]) 
     }
 }
 
+/// Writes how many unclaimed clusters were replaced because they were made from an older spec.
 fn write_stale_deleted(out: &mut String, name: &str, pools: &[ClusterPool]) {
     for pool in pools {
         let total = pool.status.history.stale_deleted;

@@ -96,6 +96,8 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     }
 }
 
+/// Runs the command that clap has found, and prints the documents that it answered, also if it
+/// failed later.
 fn run_command(matches: &ArgMatches) -> anyhow::Result<()> {
     let context = Context::new(Globals::from_arg_matches(matches)?)?;
     let outcome = tree::dispatch(matches, &context);

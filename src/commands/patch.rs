@@ -67,6 +67,7 @@ impl RunCommand for Patch {
 }
 
 impl Patch {
+    /// Applies the patch to a document in place. A patch that is refused leaves it as it was.
     fn apply_to(&self, document: &mut Value, changes: &Value) -> Result<(), Refusal> {
         match self.format {
             PatchType::Merge if changes.is_object() => {

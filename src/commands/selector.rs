@@ -100,6 +100,8 @@ fn split_at_commas(selector: &str) -> Vec<&str> {
     parts
 }
 
+/// Parses one requirement, such as `a=b`, `!a` or `a in (b,c)`. None if it is spelled in no such
+/// way.
 fn parse_requirement(part: &str) -> Option<Requirement> {
     if let Some((head, list)) = part.strip_suffix(')').and_then(|open| open.split_once('(')) {
         let values = Some(list.split(',').collect());

@@ -200,6 +200,8 @@ fn size_bar(installed: u32, size: u32) -> String {
     (0..width).map(|index| if index < full { '▮' } else { '▯' }).collect()
 }
 
+/// What is wrong with a pool, a short text for each: paused installations, bad conditions, and then
+/// its own deletion or pause.
 fn pool_problems(pool: &ClusterPool) -> Vec<String> {
     let bad_conditions = [
         (ConditionType::MissingDependencies, "True"),

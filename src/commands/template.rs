@@ -79,6 +79,8 @@ impl RunCommand for Render {
 }
 
 impl Render {
+    /// The rendered template as a document: in nmstate's form, or as the Metal3Data that Metal3
+    /// would make.
     fn make_document(&self, facts: &TemplateContext<'_>, data_name: &str) -> Result<Value, String> {
         let networks = render_network_data(facts)?;
         Ok(match self.format {
@@ -279,6 +281,8 @@ impl Numbering<'_> {
         Ok(number)
     }
 
+    /// The number that a host had before if its claims tell it, else the lowest that no host and no
+    /// address uses.
     fn find_free_number(
         &self,
         template: &Metal3DataTemplate,

@@ -241,6 +241,8 @@ impl Wait {
         self.goal.is_reached(object.as_ref())
     }
 
+    /// The refusal for an object that did not become what it was waited to be; `problem` says how
+    /// the waiting ended.
     fn refuse_wait(
         &self,
         context: &Context,

@@ -92,6 +92,7 @@ fn release(state: &mut State, lease_id: IpLeaseId, tick: &Tick) -> DeleteOutcome
     }))
 }
 
+/// Adds a lease without an address for a new claim. A pass gives it one.
 fn insert_claim(state: &mut State, claim: IpClaim, tick: &Tick) -> PutOutcome {
     let Key { namespace, name } = claim.metadata.key();
     let created = claim.metadata.creation_timestamp.unwrap_or(tick.now);

@@ -43,6 +43,9 @@ impl Edited for Claim {
     }
 }
 
+/// Adds a claim that belongs to whoever acts. Refused if it chooses its cluster, or if a cluster
+/// still belongs to a deleted claim of this name and would come back with what somebody else left
+/// on it.
 fn insert_claim(state: &mut State, mut claim: Claim, tick: &Tick) -> Result<PutOutcome, Refusal> {
     if let Some(cluster) = &claim.cluster {
         let why =
@@ -68,6 +71,8 @@ fn insert_claim(state: &mut State, mut claim: Claim, tick: &Tick) -> Result<PutO
     Ok(PutOutcome::Created)
 }
 
+/// Changes lifetime, subjects and metadata of a claim, and its pool while it has no cluster. Any
+/// other change is refused, and any change of the spec once the claim is being released.
 fn change_claim(
     state: &mut State,
     claim_id: ClaimId,

@@ -45,6 +45,8 @@ fn refuse<T>(cluster: &Cluster, why: &str) -> Result<T, Refusal> {
     Err(Refusal::conflict(format!("cluster `{}`: {why}", cluster.name)))
 }
 
+/// Adds a cluster that is installed already or that poolctl is to install. Refused if it names a
+/// pool, or if another cluster has its name in DNS.
 fn insert_cluster(
     state: &mut State,
     mut cluster: Cluster,
@@ -77,6 +79,8 @@ fn insert_cluster(
     Ok(PutOutcome::Created)
 }
 
+/// Changes what may be changed of a cluster after `check_change`. A claim in the spec assigns the
+/// cluster by hand, which starts it, too.
 fn change_cluster(
     state: &mut State,
     cluster_id: ClusterId,

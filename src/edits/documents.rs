@@ -145,6 +145,7 @@ pub fn merge_metadata(existing: &Meta, desired: &mut Meta) {
     }
 }
 
+/// All entries of both maps; those of `desired` win.
 fn merge_maps(
     existing: &BTreeMap<String, String>,
     desired: &BTreeMap<String, String>,

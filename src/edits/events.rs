@@ -48,6 +48,7 @@ pub fn record_warning(
     state.record_event(Event { event_type: EventType::Warning, ..event });
 }
 
+/// A normal event of the user who acts, at the time of the tick. The caller records it.
 fn make_event(tick: &Tick, kind: Kind, object: Key, reason: EventReason, message: &str) -> Event {
     Event {
         time: tick.now,

@@ -103,6 +103,8 @@ impl Holding<'_> {
         sentences
     }
 
+    /// Pauses a cluster that is paused now and was not when the backup was made. Returns the
+    /// sentence about it; None if the cluster is gone.
     fn hold_pause(&self, state: &mut State, cluster_name: &str, tick: &Tick) -> Option<String> {
         let cluster = self.now.cluster(cluster_name)?;
         pause_cluster(state, cluster_name);
@@ -111,6 +113,8 @@ impl Holding<'_> {
         Some(record_held(state, tick, Kind::ClusterDeployment, cluster.key(), sentence))
     }
 
+    /// Holds one leased resource for its holder, and records that in an event. Returns the sentence
+    /// about it; None if there is nothing that can or must be held.
     fn hold_lease(&self, state: &mut State, lease: &Lease, tick: &Tick) -> Option<String> {
         let now = &self.now.state;
         let (kind, key, sentence) = match &lease.resource {
@@ -381,6 +385,7 @@ fn keep_manual_holds(state: &mut State, now: &Snapshot) -> Vec<String> {
     sentences
 }
 
+/// Pauses a cluster by its fact and by the annotation in its document, which must agree.
 fn pause_cluster(state: &mut State, cluster_name: &str) {
     let Some(cluster_id) = state.find_cluster(cluster_name) else { return };
     state.clusters.update(cluster_id, |cluster| {

@@ -145,6 +145,8 @@ fn find_loss_of_cluster(
     lost_claim
 }
 
+/// The loss of a lease, unless the backup has the same resource for the same holder and for at
+/// least as long.
 fn find_loss_of_lease(lease: Lease, now: &Snapshot, backup: &Snapshot) -> Option<RestoreLoss> {
     let in_backup = backup.find_counterpart(&lease, now);
     let is_kept = in_backup.as_ref().is_some_and(|in_backup| {

@@ -38,6 +38,8 @@ pub fn leave_out_unmodelled(
     manifests.warnings.push(warning);
 }
 
+/// What an object of another program holds: who it is, where it stands in which file, and the
+/// address, if it is about one.
 fn foreign_lease(
     kind: ForeignKind,
     file: &str,

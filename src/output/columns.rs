@@ -82,6 +82,7 @@ pub fn object_row(object: &Object, view: &RowContext) -> Row {
     row
 }
 
+/// The columns of a kind that every table shows, between the name and the age.
 fn kind_columns(object: &Object, view: &RowContext) -> Row {
     match object {
         Object::ClusterPool(pool) => pool_columns(pool),
@@ -227,6 +228,7 @@ fn claim_columns(claim: &Claim, view: &RowContext) -> Row {
     ]
 }
 
+/// The state of a claim in a word or two, with what it waits for.
 fn claim_state(claim: &Claim, view: &RowContext) -> String {
     if claim.deleting.is_some() {
         return "Releasing".into();
@@ -306,6 +308,7 @@ fn inventory_entry<'a>(
     entries.into_iter().min_by_key(|entry| entry.status == EntryStatus::Unavailable)
 }
 
+/// The columns that only `-o wide` adds.
 fn wide_columns(object: &Object, view: &RowContext) -> Row {
     match object {
         Object::ClusterPool(pool) => vec![

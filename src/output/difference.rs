@@ -86,6 +86,8 @@ fn comes_with_cluster(changed: &ChangedObject, state: &State) -> bool {
     })
 }
 
+/// Adds `+ NAME`, `- NAME` or `~ NAME` for an object, and below a changed one its fields. An object
+/// of which only untold fields change gets no line.
 fn add_object_lines(changed: &ChangedObject, lines: &mut Vec<DifferenceLine>) {
     let Some(object) = changed.after.as_ref().or(changed.before.as_ref()) else { return };
     let name = Name::of(object.kind(), &object.key());
@@ -122,6 +124,8 @@ fn told_fields(object: &Object) -> Value {
     }
 }
 
+/// What a person decides about an agent, and what becomes of it, without the hardware that it
+/// reports.
 fn told_fields_of_agent(agent: &Agent) -> Value {
     let mut failing = Vec::new();
     for validation in agent.validations() {
@@ -213,6 +217,7 @@ fn lease_line(change: &Change<'_, IpLease>) -> Option<DifferenceLine> {
     Some(DifferenceLine::new(name, line))
 }
 
+/// A line for a job that begins or ends. None for one that is forgotten.
 fn job_line(change: &Change<'_, Job>) -> Option<DifferenceLine> {
     let job = change.after?;
     let work = format!("{} of {}", job.verb.name(), job.object_word());
@@ -251,6 +256,7 @@ fn add_changed_fields(path: &str, before: &Value, after: &Value, fields: &mut Ve
     }
 }
 
+/// A condition without the instants in it, which change with every pass and tell nothing.
 fn without_times(condition: &Value) -> Value {
     let mut condition = condition.clone();
     if let Some(fields) = condition.as_object_mut() {

@@ -59,6 +59,8 @@ pub fn agent_config(
     document
 }
 
+/// The address at which the masters meet. A static one is preferred, because the machine has it
+/// after every boot.
 fn choose_rendezvous(nodes: &[&Node<'_>]) -> Option<String> {
     let masters: Vec<&Node<'_>> = nodes.iter().copied().filter(|node| node.is_master()).collect();
     let static_address = masters.iter().find_map(|node| node.first_static_address());
@@ -72,6 +74,7 @@ impl<'a> Node<'a> {
         matches!(self.role, Role::Master | Role::Bootstrap)
     }
 
+    /// Masters first, then by host name; the name of the Agent makes the order whole.
     fn sort_key(&self) -> (bool, &'a str, &'a str) {
         (!self.is_master(), self.agent.hostname(), self.agent.metadata.name.as_str())
     }

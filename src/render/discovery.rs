@@ -80,6 +80,8 @@ pub fn render_ignition(discovery: &Discovery<'_>) -> Result<Value, String> {
     Ok(ignition)
 }
 
+/// Refuses an Ignition that is too large for the image. `base` and `config_count` are for the
+/// message: they are what it may be too large by.
 fn check_size(ignition: &Value, base: &str, config_count: usize) -> Result<(), String> {
     let size = ignition.to_string().len();
     if size <= MAX_IGNITION_SIZE {

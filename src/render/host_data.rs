@@ -102,6 +102,8 @@ impl<'a> TemplateContext<'a> {
         Ok(self.host.metadata.annotations.get(name).map_or("", String::as_str))
     }
 
+    /// The address that was leased for the host from a pool, which a template names or an
+    /// annotation of an object does.
     fn lease(&self, source: PoolSource<'_>) -> Result<&'a LeasedAddress, String> {
         let name = match source {
             PoolSource::Named { name, .. } => name,
@@ -131,6 +133,8 @@ impl<'a> TemplateContext<'a> {
         nic.map(|nic| nic.mac.as_str()).ok_or_else(|| format!("NIC name not found {name}"))
     }
 
+    /// The MAC address for an entry of the metadata: of the interface that it names, or the one
+    /// that the host boots from.
     fn mac_of_entry(&self, entry: &FromHostInterface) -> Result<String, String> {
         if !entry.from_boot_mac {
             return self.mac_of_interface(&entry.interface).map(str::to_owned);

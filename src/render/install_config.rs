@@ -112,6 +112,7 @@ pub fn render(
     Ok(Rendered { cluster_name, keeps_name, base_domain, document, text, notes })
 }
 
+/// The string at a pointer; the error tells a person which patch to look at.
 fn read_string(document: &Value, pointer: &str) -> Result<String, String> {
     match document.pointer(pointer) {
         Some(Value::String(string)) if !string.is_empty() => Ok(string.clone()),

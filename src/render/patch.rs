@@ -31,6 +31,7 @@ impl<'a> PatchRules<'a> {
         Self { strict, allowed: pool.metadata.annotation(ALLOWED_PATHS) }
     }
 
+    /// Refuses a pointer that the pool does not let patches change.
     fn check_allowed(self, pointer: &str) -> Result<(), String> {
         let Some(allowed) = self.allowed else { return Ok(()) };
         if split_pointers(allowed).any(|prefix| is_at_or_below(pointer, prefix)) {
@@ -163,6 +164,7 @@ fn is_secret_place(pointer: &str) -> bool {
     pointer.rsplit('/').next().is_some_and(is_secret_name)
 }
 
+/// A path as a JSON pointer. Under strict rules one without its leading slash is refused.
 fn parse_pointer(path: &str, strict: bool) -> Result<Cow<'_, str>, String> {
     let pointer = with_leading_slash(path);
     if strict && *pointer != *path {

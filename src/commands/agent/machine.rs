@@ -308,6 +308,8 @@ fn is_recorded_enough(
     Ok(is_repeated || within_hour.count() >= MAX_EVENTS_PER_HOUR)
 }
 
+/// Adds an agent for a machine that registers for the first time, and returns its id in the state.
+/// Refused if the InfraEnv is gone, or if it takes no more machines.
 fn add_agent(
     store: &Store,
     state: &mut State,

@@ -58,6 +58,8 @@ pub fn describe(loss: &RestoreLoss, now: &Snapshot) -> String {
     }
 }
 
+/// A sentence about what is lost: the resource, and who has it now. Empty for an address of which
+/// the snapshot has no lease.
 fn describe_lease(lease: &Lease, now: &Snapshot) -> String {
     let holder = &lease.holder;
     match &lease.resource {

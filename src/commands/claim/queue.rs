@@ -67,6 +67,8 @@ struct Forecast {
 }
 
 impl Forecast {
+    /// Forecasts from the state now and from how long jobs of the pool usually took. `past_jobs`
+    /// and `live_jobs` are those of this pool; `clusters` may be of all pools.
     fn of_pool(
         pool: &ClusterPool,
         clusters: &[Cluster],

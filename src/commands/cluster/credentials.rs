@@ -153,6 +153,7 @@ fn find_claim_or_cluster(context: &Context, store: &Store, name: &str) -> Result
     }
 }
 
+/// The cluster that a claim has. Refused while it has none, and if the cluster is gone.
 fn find_cluster_of_claim(store: &Store, claim: &Claim) -> Result<Object, Refusal> {
     let name = &claim.name;
     let Some(cluster_name) = claim.cluster.clone() else {
@@ -189,6 +190,8 @@ fn write_kubeconfig(store: &Store, cluster: &Cluster) -> Result<String, Refusal>
     Ok(path.display().to_string())
 }
 
+/// The value under a key of a Secret of a cluster. Refused if the cluster names no such Secret, as
+/// before it is installed, or if the Secret has no such key.
 fn read_secret(
     store: &Store,
     cluster: &Cluster,

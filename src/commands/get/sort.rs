@@ -54,6 +54,7 @@ fn cell_value(row: &Row, column: &str) -> Result<Value, Refusal> {
     Ok(cell.parse::<i64>().map_or_else(|_| Value::from(cell.as_str()), Value::from))
 }
 
+/// Orders two values of a column: what has no value first, then numbers by their size, then words.
 fn compare_values(left: &Value, right: &Value) -> Ordering {
     match (left.as_f64(), right.as_f64()) {
         (Some(left), Some(right)) => left.total_cmp(&right),

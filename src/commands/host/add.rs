@@ -253,6 +253,7 @@ pub fn put_hosts(
     })
 }
 
+/// Refuses a host or a Secret that exists: what a person adds must not replace somebody else's.
 fn refuse_existing(state: &State, object: &Object) -> Result<(), Refusal> {
     let key = object.key();
     let name = &key.name;

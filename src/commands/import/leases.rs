@@ -121,6 +121,7 @@ fn claim_key(address: &IpAddress) -> Key {
     Key::new(&*address.metadata.namespace, &*address.spec.claim.name)
 }
 
+/// The lease of an object that another program keeps and that poolctl has no kind for, in words.
 fn foreign_lease(lease: &ForeignLease) -> LostLease {
     let ForeignLease { kind, key, place, address } = lease;
     let mut description = format!("{place}: {} `{key}` holds {}", kind.full_name(), kind.holds);
@@ -130,6 +131,7 @@ fn foreign_lease(lease: &ForeignLease) -> LostLease {
     LostLease { kind: *kind, key: key.clone(), description }
 }
 
+/// An address of a pool that the file does not have: nothing would keep it from being leased again.
 fn address_without_pool(ip_address: &IpAddress) -> LostLease {
     let kind = ForeignKind::IP_ADDRESS;
     let key = ip_address.metadata.key();

@@ -188,6 +188,7 @@ impl Claim {
     }
 }
 
+/// Whether one of these claims has a lease already, with an address or without.
 fn is_any_leased(store: &Store, claims: &[IpClaim]) -> Result<bool, Refusal> {
     for claim in claims {
         if store.find_lease_of_claim(&claim.metadata.key())?.is_some() {
@@ -245,6 +246,8 @@ fn list_leases(context: &Context, leases: &[NamedLease]) -> Answer {
     if leases.len() == 1 { answer.single() } else { answer }
 }
 
+/// The IPClaim of a lease as a document, whose status also has the address itself, so that scripts
+/// need no second look-up.
 fn lease_document(named: &NamedLease) -> Value {
     let NamedLease { lease, address_name } = named;
     let mut document = Object::IpClaim(Box::new(lease.to_claim(address_name))).to_wire();

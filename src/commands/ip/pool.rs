@@ -199,6 +199,8 @@ struct AddressStates<'a> {
 }
 
 impl<'a> AddressStates<'a> {
+    /// Reads the leases in a range of a pool, also those of other pools, and what the pool's spec
+    /// says about its addresses.
     fn load(pool: &'a IpPool, range: IpRange, store: &Store) -> Result<Self, Refusal> {
         let gateways =
             pool.spec.pools.iter().map(|range| &range.gateway).chain([&pool.spec.gateway]);
@@ -226,6 +228,8 @@ impl<'a> AddressStates<'a> {
         }
     }
 
+    /// The letter of an address on the map, one of `LETTERS`. `!` comes before all others, because
+    /// it marks what somebody must mend.
     fn letter(&self, address: Addr) -> char {
         let owner = self.pre_allocated_claim(address);
         let is_never_leased = self.never_leased.contains(&address);
@@ -288,6 +292,7 @@ fn split_by_state(states: &AddressStates<'_>, pool_range: IpRange) -> Vec<(IpRan
     parts
 }
 
+/// A range as a document: its ends, its state in a word, and the claim that has it.
 fn range_document(range: IpRange, letter: char, claim: Option<&str>) -> Value {
     let state = LETTERS.iter().find(|(state_letter, _)| *state_letter == letter);
     let word = state.map(|(_, word)| *word);
@@ -305,6 +310,8 @@ struct OutsideAddress {
     claim: String,
 }
 
+/// The addresses of a pool that are outside of its ranges, which happens when a range is made
+/// smaller. Leased ones come first.
 fn find_outside_addresses(pool: &IpPool, store: &Store) -> Result<Vec<OutsideAddress>, Refusal> {
     let mut outside = Vec::new();
     for lease in store.list_leases_of_pool(pool)? {

@@ -59,6 +59,7 @@ impl RunCommand for Advise {
     }
 }
 
+/// Answers that there were too few claims to advise anything, and hints at a longer span.
 fn answer_too_short(context: &Context, pool: &ClusterPool, advice: &Advice) -> anyhow::Result<()> {
     let line = format!(
         "{} in {}: advice needs {FEWEST_CLAIMS} claims or more\n",
@@ -71,6 +72,8 @@ fn answer_too_short(context: &Context, pool: &ClusterPool, advice: &Advice) -> a
     Ok(())
 }
 
+/// Hints at the command that follows the advice, and at `maxSize` if it would stop the pool from
+/// growing.
 fn hint_next(context: &Context, pool: &ClusterPool, advice: &Advice) {
     let Advice { size, running_count, .. } = advice;
     if let Some(max_size) = pool.spec.max_size
@@ -105,6 +108,8 @@ struct Advice {
 }
 
 impl Advice {
+    /// Advises as many running clusters as claims usually come while one is installed, and as large
+    /// a pool as the most claims that ever came within that time.
     fn from_history(history: &History, now: Time) -> Self {
         let claim_interval = history.claim_interval(now);
         let install_time = history.usual_time(Verb::Provision);

@@ -121,6 +121,8 @@ impl<'a> DnsRequirement<'a> {
         Self { customization, problem: Some(problem), records: Vec::new() }
     }
 
+    /// The records that an installation with this install-config needs: of the API and of the
+    /// applications. Addresses that the install-config does not have are left out.
     fn from_install_config(customization: &'a str, config: &Value) -> Self {
         let cluster = string_at(config, "/metadata/name");
         let domain = string_at(config, "/baseDomain");

@@ -67,6 +67,8 @@ pub fn waiting_lines(
     Ok(lines)
 }
 
+/// What an agent waits for that a person can do, none if nothing. An agent may wait for approval
+/// and for something else.
 fn waits_of(agent: &Agent) -> Vec<Wait> {
     let is_unbound_duplicate = agent.is_duplicate() && agent.bound_cluster().is_none();
     let wait =
@@ -111,6 +113,7 @@ fn waiting_line(
     Ok(format!("{} {verb} {description}: {next}", count_and_names(names)))
 }
 
+/// What a person can do for an agent in this state. None for states that end by themselves.
 fn wait_in_state(state: HostState) -> Option<Wait> {
     Some(match state {
         HostState::UnbindingPendingUserAction | HostState::ResettingPendingUserAction => {

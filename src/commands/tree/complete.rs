@@ -55,6 +55,7 @@ struct CommandLine {
 }
 
 impl CommandLine {
+    /// Reads the words before the one that is being typed; unknown ones are passed over.
     fn read(words: &[String]) -> Self {
         let globals = Globals::augment_args(Command::new("poolctl"));
         let mut line = Self {
@@ -73,6 +74,8 @@ impl CommandLine {
         line
     }
 
+    /// Takes one word: the value of the option before it, an option, a subcommand, or a positional
+    /// argument.
     fn read_word(&mut self, word: &str) {
         // bash cuts words at `=`.
         if word == "=" {
@@ -160,6 +163,7 @@ impl CommandLine {
         self.positional_values(context, typed)
     }
 
+    /// The subcommands that can follow; none behind a positional argument, and no hidden ones.
     fn subcommand_names(&self) -> Vec<String> {
         if !self.positionals.is_empty() {
             return Vec::new();

@@ -105,6 +105,8 @@ fn is_claim_gone(store: &Store, state: &State, cluster: &Cluster) -> Result<bool
     Ok(!is_loaded && store.find_pool_of(Kind::ClusterClaim, &claim)?.is_none())
 }
 
+/// Adds what explains a host: its last job, whether its cluster still exists, and the agents of its
+/// machine if the cluster does not.
 fn read_about_host(
     store: &Store,
     host: &BareMetalHost,

@@ -132,6 +132,7 @@ fn add_selected<'a>(
     Ok(())
 }
 
+/// The elements of a list or the values of a mapping; none of anything else.
 fn children(value: &Value) -> Vec<&Value> {
     match value {
         Value::Array(elements) => elements.iter().collect(),
@@ -152,6 +153,8 @@ fn add_descendants<'a>(value: &'a Value, selected: &mut Vec<&'a Value>) {
     }
 }
 
+/// The element at an index, which counts from the end if it is below 0. Outside of the list it is
+/// an error, as in kubectl.
 fn element_at(elements: &[Value], index: i64) -> Result<&Value, EvaluationError> {
     let length = elements.len();
     let index = from_beginning(index, length);
@@ -189,6 +192,7 @@ fn signed(length: usize) -> i64 {
     i64::try_from(length).unwrap_or(i64::MAX)
 }
 
+/// Whether a filter selects the value at `@` of the scope.
 fn passes(filter: &Filter, scope: Scope<'_>) -> Result<bool, EvaluationError> {
     match filter {
         Filter::Exists(path) => Ok(!select_present(path, scope)?.is_empty()),

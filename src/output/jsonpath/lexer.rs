@@ -88,6 +88,8 @@ impl Lexer<'_> {
         }
     }
 
+    /// Reads one token inside braces. What a letter means depends on what it is enclosed in: `:` is
+    /// a sign only between brackets, and comparisons only in filters.
     fn read_token(&mut self, enclosure: Enclosure) -> Result<(), String> {
         self.rest = self.rest.trim_start();
         let Some(letter) = self.rest.chars().next() else { return Ok(()) };
@@ -133,6 +135,7 @@ impl Lexer<'_> {
         Ok(())
     }
 
+    /// Reads a name or a `*`. The error names the text that no token begins with.
     fn read_word(&mut self, enclosure: Enclosure) -> Result<(), String> {
         match word_length(self.rest, enclosure) {
             0 => Err(format!("`{}` is not understood", self.rest)),
@@ -154,6 +157,8 @@ impl Lexer<'_> {
         self.rest = rest;
     }
 
+    /// Opens a bracket or a filter. Refused deeper than `DEEPEST_NESTING`, which bounds the
+    /// recursion of the parser.
     fn enter(&mut self, enclosure: Enclosure) -> Result<(), String> {
         self.enclosures.push(enclosure);
         if self.enclosures.len() > DEEPEST_NESTING {

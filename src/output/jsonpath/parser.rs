@@ -37,6 +37,8 @@ pub fn parse_path(path: &str) -> Result<Path, String> {
 }
 
 impl<'a> Parser<'a> {
+    /// Parses the whole template. Ranges are kept on a stack of their own, so that a template
+    /// cannot exhaust that of the program.
     fn parse_pieces(&mut self) -> Result<Vec<Piece>, String> {
         let mut pieces = Vec::new();
         // Ranges without their `end` yet, outermost first, each with the pieces before it.
@@ -63,6 +65,8 @@ impl<'a> Parser<'a> {
         if open_ranges.is_empty() { Ok(pieces) } else { Err("`range` without `end`".into()) }
     }
 
+    /// Parses what is between braces, the closing one included: a text in quotes, `range PATH`,
+    /// `end`, or a path.
     fn parse_action(&mut self) -> Result<Action, String> {
         let action = if let Some(token) = self.take(TokenKind::Quoted) {
             Action::Print(Piece::Text(unquote(token.raw)?))
@@ -77,6 +81,8 @@ impl<'a> Parser<'a> {
         Ok(action)
     }
 
+    /// Parses a path from its optional `$` or `@` up to the first token that does not belong to it.
+    /// Each segment is a union of selectors, mostly of one.
     fn parse_path(&mut self) -> Result<Path, String> {
         let from_root = self.take(TokenKind::Root).is_some();
         if !from_root {
@@ -103,6 +109,7 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// Parses the name of a field, or `*`. None if the next token is neither, and nothing is taken.
     fn parse_name(&mut self) -> Option<Selector> {
         if self.take(TokenKind::Wildcard).is_some() {
             return Some(Selector::Children);
@@ -126,6 +133,7 @@ impl<'a> Parser<'a> {
         Ok(selectors)
     }
 
+    /// Parses one part of a union: a name in quotes, `*`, an index, or a slice.
     fn parse_union_part(&mut self) -> Result<Selector, String> {
         if let Some(token) = self.take(TokenKind::Quoted) {
             return Ok(read_quoted_name(token.raw));
@@ -159,11 +167,13 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// Parses an index, which may be negative. None if no number follows, as at an end of a slice.
     fn parse_index(&mut self) -> Result<Option<i64>, String> {
         let Some(token) = self.take(TokenKind::Number) else { return Ok(None) };
         token.raw.parse().map(Some).map_err(|_| format!("`{}` is not an index", token.raw))
     }
 
+    /// Parses a filter: a path that must lead somewhere, or a comparison of two operands.
     fn parse_filter(&mut self) -> Result<Filter, String> {
         let left = self.parse_operand()?;
         let Some(token) = self.take(TokenKind::Operator) else {
@@ -182,6 +192,7 @@ impl<'a> Parser<'a> {
         Ok(Filter::Compare { left, operator, right })
     }
 
+    /// Parses a path, or a literal as JSON spells it.
     fn parse_operand(&mut self) -> Result<Operand, String> {
         let Some(token) = self.tokens.peek().copied() else {
             return Err("a value is missing".to_owned());

@@ -105,6 +105,7 @@ fn leases_of_family(leases: &[IpLease], is_v4: bool) -> impl Iterator<Item = &Ip
     leases.iter().filter(move |lease| lease.address.is_some_and(|address| address.is_v4() == is_v4))
 }
 
+/// The addresses of one family as nmstate has them. A family without addresses is disabled.
 fn render_family(leases: &[IpLease], is_v4: bool) -> Value {
     let mut addresses = Vec::new();
     for lease in leases_of_family(leases, is_v4) {

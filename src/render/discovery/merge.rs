@@ -44,6 +44,8 @@ fn parse_version(version: &Value) -> Option<(u32, u32)> {
     Some((major, minor))
 }
 
+/// Merges `overlay` into `base` as Ignition does: mappings by field, lists by item, and everything
+/// else is replaced.
 fn merge_values(base: &mut Value, overlay: Value) {
     match (base, overlay) {
         // A null means that the field is not given.

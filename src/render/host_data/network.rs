@@ -82,6 +82,7 @@ fn resolve_mac_address(
     Ok(resolved.to_owned())
 }
 
+/// A bond of several links. Parameters that the kernel would not take are refused.
 fn render_bond(facts: &TemplateContext<'_>, bond: &Bond) -> Result<Value, String> {
     if let Some(why) = bond.illegal_parameters() {
         return Err(why);
@@ -98,6 +99,7 @@ fn render_bond(facts: &TemplateContext<'_>, bond: &Bond) -> Result<Value, String
     Ok(fields.into())
 }
 
+/// A VLAN on another link; it must have its number.
 fn render_vlan(facts: &TemplateContext<'_>, vlan: &Vlan) -> Result<Value, String> {
     let Some(number) = vlan.number else {
         let id = &vlan.id;
@@ -111,6 +113,7 @@ fn render_vlan(facts: &TemplateContext<'_>, vlan: &Vlan) -> Result<Value, String
     Ok(fields.into())
 }
 
+/// A network of a link: its leased address, if the template has it leased, and its routes.
 fn render_network(facts: &TemplateContext<'_>, network: &AnyNetwork<'_>) -> Result<Value, String> {
     let network_type = match network.list {
         NetworkList::Ipv4 => "ipv4",

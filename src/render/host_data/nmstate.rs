@@ -60,6 +60,8 @@ impl NetworkData<'_> {
         link.map_or(id, name_of_link).to_owned()
     }
 
+    /// The interface of a link. A link that only networks name has nothing but its id, and is a
+    /// card of that name.
     fn render_interface(&self, link: &Value) -> Value {
         let id = text_field(link, "id");
         let mut interface = Map::new();
@@ -94,6 +96,8 @@ impl NetworkData<'_> {
         interface.into()
     }
 
+    /// The `link-aggregation` of a bond: its mode, the names of its ports on the machine, and its
+    /// options.
     fn render_aggregation(&self, bond: &Value) -> Value {
         let ids = list_field(bond, "bond_links").iter().filter_map(Value::as_str);
         let ports: Vec<String> = ids.map(|id| self.interface_name(id)).collect();
@@ -143,6 +147,7 @@ impl NetworkData<'_> {
         rendered.into()
     }
 
+    /// The routes of all networks, without those whose netmask cannot be read.
     fn render_routes(&self) -> Vec<Value> {
         let mut routes = Vec::new();
         for network in self.networks {

@@ -72,6 +72,8 @@ fn check_plain_fields(document: &Value, report: &mut Report) {
     }
 }
 
+/// Why openshift-install would refuse a pull secret, None if it would not. Only its form is
+/// checked, never a login.
 fn find_pull_secret_problem(json: &str) -> Option<String> {
     if json.is_empty() {
         return Some("empty pull secret".into());
@@ -89,6 +91,8 @@ fn find_pull_secret_problem(json: &str) -> Option<String> {
     Some(format!("\"{registry}\" requires either auth or credsStore"))
 }
 
+/// The networks of the machines, or openshift-install's default if there are none. Unreadable ones
+/// are reported and left out.
 fn read_machine_networks(document: &Value, report: &mut Report) -> Vec<Subnet> {
     let entries = list_field(field(document, "networking"), "machineNetwork");
     let mut networks: Vec<Subnet> = Vec::new();
@@ -107,6 +111,8 @@ fn read_machine_networks(document: &Value, report: &mut Report) -> Vec<Subnet> {
     networks
 }
 
+/// The number of masters, which is reported if openshift-install does not support it. None if it is
+/// not readable.
 fn read_masters(document: &Value, report: &mut Report) -> Option<u64> {
     let pool = field(document, "controlPlane");
     let name = field(pool, "name");
@@ -143,6 +149,8 @@ fn read_workers(document: &Value, report: &mut Report) -> Option<u64> {
     workers
 }
 
+/// The replicas of a pool of machines, openshift-install's default if it has none. What is no
+/// number is reported, and is None.
 fn read_replicas(pool: &Value, path: &str, report: &mut Report) -> Option<u64> {
     let replicas = field(pool, "replicas");
     if replicas.is_null() {

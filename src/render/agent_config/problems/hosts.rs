@@ -92,6 +92,8 @@ impl<'v> Host<'v> {
         format!("{}.{field}", self.path)
     }
 
+    /// Checks the name and the role. `names` are those of the hosts before this one; its own is
+    /// added.
     fn check_name_and_role(&self, names: &mut BTreeSet<&'v str>, report: &mut Report) {
         let name = text_field(self.value, "hostname");
         let path = self.path_of("hostname");
@@ -107,6 +109,7 @@ impl<'v> Host<'v> {
         }
     }
 
+    /// Checks the hints by which the installer finds the disk: it supports fewer than Metal3 does.
     fn check_root_device_hints(&self, report: &mut Report) {
         let hints = field(self.value, "rootDeviceHints");
         let path = self.path_of("rootDeviceHints");

@@ -100,6 +100,8 @@ impl<'v> Vips<'v> {
         }
     }
 
+    /// Checks that the addresses can be read, that they are in a network of the machines unless a
+    /// user's load balancer has them, and that their families suit those networks.
     fn check_addresses(&self, networks: &[Subnet], is_user_managed: bool, report: &mut Report) {
         let Self { name, path, values } = self;
         for value in *values {
