@@ -237,7 +237,7 @@ fn add_object(
     mut document: Node,
     reading: &ReadOptions<'_>,
 ) -> Vec<Refusal> {
-    normalise(kind, &mut document, reading);
+    normalise_document(kind, &mut document, reading);
     let mut refusals = Vec::new();
     for problem in schema::check(kind, &mut document) {
         if reading.moves_state && problem.is_unknown && problem.is_in_status() {
@@ -301,7 +301,7 @@ fn parse_record<T: DeserializeOwned>(kind_name: &str, document: &Node) -> Result
 }
 
 /// Takes out what servers write, and replaces older spellings of fields by those of today.
-fn normalise(kind: Kind, document: &mut Node, reading: &ReadOptions<'_>) {
+fn normalise_document(kind: Kind, document: &mut Node, reading: &ReadOptions<'_>) {
     remove_fields(document, &["apiVersion", "kind"]);
     if !reading.moves_state {
         remove_fields(document, &["status"]);

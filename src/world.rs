@@ -60,7 +60,7 @@ pub struct World {
     seed: Option<u64>,
     /// Where signals are read, once they are caught.
     signals: RefCell<Option<SignalsInfo<WithOrigin>>>,
-    /// The one that came last, if `interrupted` has not told of it yet.
+    /// The one that came last, if `take_signal` has not told of it yet.
     last_signal: Cell<Option<CaughtSignal>>,
     /// The umask that the program was started with; programs that it starts get it back.
     pub umask: Mode,
@@ -281,7 +281,7 @@ impl World {
         std::thread::sleep(Duration::from_micros(time.0.unsigned_abs()));
     }
 
-    /// From here on SIGINT, SIGTERM, SIGQUIT and SIGHUP do not end the program; `interrupted` tells
+    /// From here on SIGINT, SIGTERM, SIGQUIT and SIGHUP do not end the program; `take_signal` tells
     /// of them. SIGHUP stays ignored under nohup.
     pub fn catch_signals(&self) {
         let mut signals = vec![SIGINT, SIGTERM, SIGQUIT];

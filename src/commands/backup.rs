@@ -162,10 +162,10 @@ impl Restore {
             let problem = "leases were made after the backup; a restore would forget them and \
                            lease again what is in use";
             let mut refusal = Refusal::conflict(problem);
-            refusal.causes = losses.iter().map(|loss| leases::describe(loss, &now)).collect();
+            refusal.causes = losses.iter().map(|loss| leases::describe_loss(loss, &now)).collect();
             return Err(refusal.next(format!("{}{HOLD_OPTION} -y", self.command())));
         }
-        leases::hold(context, copy, &losses, &gone_clusters, &now)
+        leases::hold_losses(context, copy, &losses, &gone_clusters, &now)
     }
 }
 

@@ -85,10 +85,10 @@ impl RunCommand for Claim {
         let name = self.positional_name.or(self.name);
         let new_claim = make_new_claim(context, &store, &pool, name.as_deref(), &self.terms)?;
         let Some(limit) = self.wait else {
-            return report(context, &store, &new_claim.key, None);
+            return report_claim(context, &store, &new_claim.key, None);
         };
         match wait_for_running_cluster(context, &store, &new_claim, limit) {
-            Ok(waited) => report(context, &store, &new_claim.key, Some(waited)),
+            Ok(waited) => report_claim(context, &store, &new_claim.key, Some(waited)),
             Err(refusal) if self.keep => Err(refusal.into()),
             Err(refusal) => {
                 release_new_claim(context, &store, &new_claim)?;
@@ -304,7 +304,12 @@ pub fn queue_position(
 }
 
 /// Tells what the claim has got: a cluster, or a place in the queue and why it waits.
-fn report(context: &Context, store: &Store, key: &Key, waited: Option<Span>) -> anyhow::Result<()> {
+fn report_claim(
+    context: &Context,
+    store: &Store,
+    key: &Key,
+    waited: Option<Span>,
+) -> anyhow::Result<()> {
     let wants_documents = context.wants_documents();
     let claim = if wants_documents {
         store.find_whole::<ClaimRow>(key)?

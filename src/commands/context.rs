@@ -142,14 +142,14 @@ impl Context {
     }
 
     /// The namespace to look in, or none with `--all-namespaces`.
-    pub fn namespaces(&self) -> Result<Option<String>, Refusal> {
+    pub fn namespace_filter(&self) -> Result<Option<String>, Refusal> {
         if self.globals.all_namespaces { Ok(None) } else { self.namespace().map(Some) }
     }
 
     /// The namespace in which objects of a kind are listed. None lists them everywhere: with
     /// `--all-namespaces`, and for a kind without namespaces.
-    pub fn namespace_to_list(&self, kind: Kind) -> Result<Option<String>, Refusal> {
-        if kind.is_namespaced() { self.namespaces() } else { Ok(None) }
+    pub fn namespace_filter_of(&self, kind: Kind) -> Result<Option<String>, Refusal> {
+        if kind.is_namespaced() { self.namespace_filter() } else { Ok(None) }
     }
 
     /// All objects of a kind in the namespaces that the command works in, with their documents. With
@@ -160,7 +160,7 @@ impl Context {
         kind: Kind,
         selector: Option<&Selector>,
     ) -> Result<Vec<Object>, Refusal> {
-        let namespace = self.namespace_to_list(kind)?;
+        let namespace = self.namespace_filter_of(kind)?;
         let mut objects =
             store.list_objects(kind, &Filter { namespace, name: None, whole: true })?;
         if let Some(selector) = selector {

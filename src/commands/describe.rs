@@ -49,7 +49,7 @@ impl RunCommand for Describe {
         let mut recent_events = store.list_events(Some((kind, &object.key())), RECENT_EVENTS)?;
         recent_events.retain(|event| event.time >= context.visible_since(&object));
         recent_events.reverse();
-        let chain = causes::explain(&evidence::gather(context, &store, &object)?, &object);
+        let chain = causes::explain(&evidence::gather_evidence(context, &store, &object)?, &object);
         let next = context.next_for_person(&chain.next);
         let document = json!({
             "object": object.to_wire(),

@@ -95,7 +95,7 @@ impl RunCommand for Doctor {
         checks.run("drivers", &|| find_missing_drivers(&store), None);
         checks.run("passes", &|| find_overdue_work(context, &door), None);
         checks.run("due", &|| door.find_missed_changes(), Some(&|| store.mark_everything_due()));
-        report(context, &checks.findings)
+        report_findings(context, &checks.findings)
     }
 }
 
@@ -238,7 +238,7 @@ fn find_orphaned_images(door: &Door<'_>) -> Problems {
 }
 
 /// Prints the findings; exit code 1 if something is wrong.
-fn report(context: &Context, findings: &[Finding]) -> anyhow::Result<()> {
+fn report_findings(context: &Context, findings: &[Finding]) -> anyhow::Result<()> {
     let mut entries = Vec::new();
     for Finding { check, state, detail } in findings {
         let state = state.name();

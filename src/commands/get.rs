@@ -56,7 +56,7 @@ impl RunCommand for Get {
     const AUDIENCE: Audience = Audience::Guests;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let wanted = self.wanted()?;
+        let wanted = self.wanted_objects()?;
         for (kind, _) in &wanted {
             let audience = match kind {
                 Kind::ClusterPool | Kind::ClusterClaim | Kind::ClusterDeployment => {
@@ -112,7 +112,7 @@ fn hint_none(context: &Context, kind: Kind) -> Result<(), Refusal> {
     if context.is_for_people() && kind.is_record() {
         context.hint(&format!("no {}s", kind.word()));
     } else if context.is_for_people() {
-        let namespace = context.namespace_to_list(kind)?;
+        let namespace = context.namespace_filter_of(kind)?;
         let place = namespace.map(|name| format!(" in namespace {name}")).unwrap_or_default();
         context.hint(&format!("no {} found{place}", kind.name()));
     }
@@ -121,7 +121,7 @@ fn hint_none(context: &Context, kind: Kind) -> Result<(), Refusal> {
 
 impl Get {
     /// The kinds that are asked for, each with the names of its objects; no names mean all.
-    fn wanted(&self) -> Result<Vec<(Kind, Vec<String>)>, Refusal> {
+    fn wanted_objects(&self) -> Result<Vec<(Kind, Vec<String>)>, Refusal> {
         if !self.kinds.contains('/') {
             let kinds = self.kinds.split(',').map(target::parse_kind);
             return kinds.map(|kind| Ok((kind?, self.names.clone()))).collect();
@@ -305,7 +305,7 @@ fn list_objects(
     if !lists_all {
         return names.iter().map(|name| find_named(context, store, kind, name)).collect();
     }
-    let namespace = context.namespace_to_list(kind)?;
+    let namespace = context.namespace_filter_of(kind)?;
     let mut objects = store.list_objects(kind, &Filter { namespace, name: None, whole })?;
     objects.retain(|object| is_asked_for(names, &object.key().name));
     for name in names {

@@ -62,7 +62,7 @@ impl HostSelection {
         store: &Store,
     ) -> Result<Vec<BareMetalHost>, Refusal> {
         let mut hosts = if self.names.is_empty() {
-            let filter = Filter { namespace: context.namespaces()?, ..Filter::default() };
+            let filter = Filter { namespace: context.namespace_filter()?, ..Filter::default() };
             store.list::<BareMetalHost>(&filter)?
         } else {
             Vec::new()

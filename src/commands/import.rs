@@ -78,7 +78,7 @@ impl RunCommand for Import {
             return Err(Refusal::invalid("there is nothing to import").into());
         }
         rules::check_single_holders(&manifests.objects)?;
-        rehearse(context, manifests.clone())?;
+        rehearse_import(context, manifests.clone())?;
         let object_count = manifests.objects.len();
         let store = context.open_or_create_state()?;
         let door = Door { store: &store, world: &context.world, plans_changes: false };
@@ -117,7 +117,7 @@ fn leave_out_settings(manifests: &mut Manifests) {
 }
 
 /// Imports into a state in memory first: a file that is refused must not create a state file.
-fn rehearse(context: &Context, manifests: Manifests) -> Result<(), Refusal> {
+fn rehearse_import(context: &Context, manifests: Manifests) -> Result<(), Refusal> {
     let tick = Tick { now: context.world.now(), ..Tick::default() };
     let mut state = State::default();
     fill_state(&mut state, manifests, &tick)?;

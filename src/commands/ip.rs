@@ -152,7 +152,7 @@ impl RunCommand for Who {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let address: Addr = self.address.parse().map_err(Refusal::usage)?;
         let store = context.open_existing_state()?;
-        let namespace = context.namespaces()?;
+        let namespace = context.namespace_filter()?;
         let tenants = store.list_tenants(namespace.as_deref(), address)?;
         let kept = find_kept(&store, namespace.as_deref(), &tenants, address)?;
         if kept.is_empty() && tenants.is_empty() && !context.wants_documents() {

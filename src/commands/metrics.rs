@@ -143,7 +143,8 @@ fn write_metrics(store: &Store, now: Time) -> Result<String, Refusal> {
         match values {
             Values::Count(count) => {
                 for pool in &pools {
-                    let _ = writeln!(out, "{name}{{{}}} {}", labels(pool), count(&pool.status));
+                    let _ =
+                        writeln!(out, "{name}{{{}}} {}", pool_labels(pool), count(&pool.status));
                 }
             }
             Values::OldestClaim => write_oldest_claims(&mut out, name, &pools, &claims, now),
@@ -154,7 +155,7 @@ fn write_metrics(store: &Store, now: Time) -> Result<String, Refusal> {
     Ok(out + "# EOF\n")
 }
 
-fn labels(pool: &ClusterPool) -> String {
+fn pool_labels(pool: &ClusterPool) -> String {
     let meta = &pool.metadata;
     format!("clusterpool_namespace=\"{}\",clusterpool_name=\"{}\"", meta.namespace, meta.name)
 }
@@ -175,7 +176,7 @@ fn write_oldest_claims(
     for pool in pools {
         let waited = earliest_claims.get(&pool.key()).map(|since| now.since(*since));
         let seconds = waited.unwrap_or_default().0 / Span::seconds(1).0;
-        let _ = writeln!(out, "{name}{{{}}} {seconds}", labels(pool));
+        let _ = writeln!(out, "{name}{{{}}} {seconds}", pool_labels(pool));
     }
 }
 
@@ -183,7 +184,7 @@ fn write_oldest_claims(
 /// the buckets before it too, as histograms of OpenMetrics do.
 fn write_assignment_delays(out: &mut String, name: &str, pools: &[ClusterPool]) {
     for pool in pools {
-        let labels = labels(pool);
+        let labels = pool_labels(pool);
         let history = &pool.status.history;
         let bounds =
             CLAIM_DELAY_BOUNDS.iter().map(|bound| format!("{bound}.0")).chain(["+Inf".into()]);
@@ -201,6 +202,6 @@ fn write_assignment_delays(out: &mut String, name: &str, pools: &[ClusterPool]) 
 fn write_stale_deleted(out: &mut String, name: &str, pools: &[ClusterPool]) {
     for pool in pools {
         let total = pool.status.history.stale_deleted;
-        let _ = writeln!(out, "{name}_total{{{}}} {total}", labels(pool));
+        let _ = writeln!(out, "{name}_total{{{}}} {total}", pool_labels(pool));
     }
 }

@@ -148,7 +148,9 @@ fn edit_object(
     let document_before = object.to_wire();
     let mut document = document_before.clone();
     edit_document(&mut document)?;
-    if object.kind() == Kind::ClusterClaim && owner(&document) != owner(&document_before) {
+    if object.kind() == Kind::ClusterClaim
+        && owner_annotation(&document) != owner_annotation(&document_before)
+    {
         return Err(Refusal::conflict(format!(
             "annotation `{OWNER}` of a claim cannot be changed"
         )));
@@ -165,7 +167,7 @@ fn edit_object(
 }
 
 /// The annotation with the account that created a claim, or null if there is none.
-fn owner(document: &Value) -> &Value {
+fn owner_annotation(document: &Value) -> &Value {
     &document["metadata"]["annotations"][OWNER]
 }
 

@@ -163,7 +163,7 @@ impl RunCommand for Wait {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
-        let mut waiting_objects = self.objects(context, &store)?;
+        let mut waiting_objects = self.objects_to_wait_for(context, &store)?;
         if waiting_objects.is_empty() {
             bail!(Refusal::not_found("there is nothing to wait for").next(Self::EXAMPLE));
         }
@@ -208,7 +208,11 @@ impl RunCommand for Wait {
 
 impl Wait {
     /// The objects to wait for. Those that are named need not exist yet.
-    fn objects(&self, context: &Context, store: &Store) -> Result<Vec<(Kind, Key)>, Refusal> {
+    fn objects_to_wait_for(
+        &self,
+        context: &Context,
+        store: &Store,
+    ) -> Result<Vec<(Kind, Key)>, Refusal> {
         if self.all || self.selector.is_some() {
             let kind = target::parse_kind(&self.kind)?;
             let objects = context.select_objects(store, kind, self.selector.as_ref())?;

@@ -31,7 +31,7 @@ impl RunCommand for Why {
         let (kind, name) = target::parse_object(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;
         let store = context.open_existing_state()?;
         let object = context.find_object(&store, kind, &name)?;
-        let chain = causes::explain(&evidence::gather(context, &store, &object)?, &object);
+        let chain = causes::explain(&evidence::gather_evidence(context, &store, &object)?, &object);
         let next = context.next_for_person(&chain.next);
         let mut lines = Vec::new();
         for (depth, cause) in chain.causes.iter().enumerate() {

@@ -54,7 +54,7 @@ impl Edited for IpClaim {
 
     fn delete(state: &mut State, key: &Key, tick: &Tick) -> DeleteOutcome {
         let Some(lease_id) = state.ip_leases.find(key) else { return DeleteOutcome::NotFound };
-        release(state, lease_id, tick)
+        request_release(state, lease_id, tick)
     }
 
     fn import(state: &mut State, claim: Self, tick: &Tick) -> Result<(), Refusal> {
@@ -76,7 +76,7 @@ impl Edited for IpAddress {
         let lease =
             state.ip_leases.iter().find(|(_, lease)| state.address_name_of(lease) == key.name);
         let Some((lease_id, _)) = lease else { return DeleteOutcome::NotFound };
-        release(state, lease_id, tick)
+        request_release(state, lease_id, tick)
     }
 
     fn import(state: &mut State, address: Self, tick: &Tick) -> Result<(), Refusal> {
@@ -86,7 +86,7 @@ impl Edited for IpAddress {
 
 /// Marks a lease as to be deleted, the claim together with its address. A pass removes it, but not
 /// before every other holder has let go of it.
-fn release(state: &mut State, lease_id: IpLeaseId, tick: &Tick) -> DeleteOutcome {
+fn request_release(state: &mut State, lease_id: IpLeaseId, tick: &Tick) -> DeleteOutcome {
     DeleteOutcome::of_mark(state.ip_leases.update(lease_id, |lease| {
         lease.deleting.get_or_insert(tick.now);
     }))

@@ -41,7 +41,7 @@ impl Edited for Cluster {
     }
 }
 
-fn refuse<T>(cluster: &Cluster, why: &str) -> Result<T, Refusal> {
+fn refuse_edit<T>(cluster: &Cluster, why: &str) -> Result<T, Refusal> {
     Err(Refusal::conflict(format!("cluster `{}`: {why}", cluster.name)))
 }
 
@@ -54,13 +54,13 @@ fn insert_cluster(
 ) -> Result<PutOutcome, Refusal> {
     if cluster.pool.is_some() {
         let why = "only a pool makes clusters for itself; leave spec.clusterPoolRef out";
-        return refuse(&cluster, why);
+        return refuse_edit(&cluster, why);
     }
     let (name, domain) = dns_name(&cluster);
     let namesake = state.clusters.rows().find(|namesake| dns_name(namesake) == (name, domain));
     if let Some(namesake) = namesake {
         let why = format!("{name}.{domain} is already the name of cluster `{}`", namesake.name);
-        return refuse(&cluster, &why);
+        return refuse_edit(&cluster, &why);
     }
     cluster.created = tick.now;
     if cluster.is_installed() {
@@ -128,13 +128,13 @@ fn change_cluster(
 fn check_change(state: &State, existing: &Cluster, desired: &Cluster) -> Result<(), Refusal> {
     if desired.namespace != existing.namespace {
         let why = format!("the name is taken by a cluster in namespace {}", existing.namespace);
-        return refuse(desired, &why);
+        return refuse_edit(desired, &why);
     }
     let is_assigned = existing.claim.is_none() && desired.claim.is_some();
     let has_other_links =
         (&desired.pool, &desired.customization) != (&existing.pool, &existing.customization);
     if has_other_links || (!is_assigned && desired.claim != existing.claim) {
-        return refuse(
+        return refuse_edit(
             desired,
             "spec.clusterPoolRef is filled in by poolctl and cannot be changed",
         );
@@ -143,7 +143,7 @@ fn check_change(state: &State, existing: &Cluster, desired: &Cluster) -> Result<
         check_assignment(state, existing, &desired.claim_key().unwrap_or_default())?;
     }
     if dns_name(desired) != dns_name(existing) {
-        return refuse(desired, "spec.clusterName and spec.baseDomain cannot be changed");
+        return refuse_edit(desired, "spec.clusterName and spec.baseDomain cannot be changed");
     }
     Ok(())
 }

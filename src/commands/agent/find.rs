@@ -214,7 +214,7 @@ impl RunCommand for Match {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
-        let filter = Filter { namespace: context.namespaces()?, ..Filter::default() };
+        let filter = Filter { namespace: context.namespace_filter()?, ..Filter::default() };
         let (state, _) = context.door(&store).load_for_dry_run(&Scope::Whole, &[])?;
         let mut candidates = Vec::new();
         for agent in store.list::<Agent>(&filter)? {

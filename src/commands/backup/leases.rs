@@ -25,7 +25,7 @@ pub fn read_snapshot(store: &Store) -> Result<Snapshot, Refusal> {
 
 /// Holds in one transaction what would be lost. Returns a sentence for each lease: how it is held,
 /// and what gives it back.
-pub fn hold(
+pub fn hold_losses(
     context: &Context,
     copy: &Store,
     losses: &[RestoreLoss],
@@ -43,7 +43,7 @@ pub fn hold(
 }
 
 /// What is leased and to whom, as the cause of a refusal.
-pub fn describe(loss: &RestoreLoss, now: &Snapshot) -> String {
+pub fn describe_loss(loss: &RestoreLoss, now: &Snapshot) -> String {
     match loss {
         RestoreLoss::Pause(cluster) => {
             format!("cluster `{cluster}` is paused; in the backup it is not")

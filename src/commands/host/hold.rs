@@ -60,7 +60,7 @@ fn set_hold(
     let hosts = selection.find_hosts(context, &store)?;
     let host_keys: Vec<Key> = hosts.iter().map(BareMetalHost::key).collect();
     // Their agents have a condition that says whether they are held: the pass must see them.
-    let agents = list_agents_of_hosts(&store, context.namespaces()?, &host_keys)?;
+    let agents = list_agents_of_hosts(&store, context.namespace_filter()?, &host_keys)?;
     let agent_needs =
         agents.iter().map(|agent| NeededObject { kind: Kind::Agent, key: agent.key() }).collect();
     let message =

@@ -91,7 +91,7 @@ fn waiting_line(
 ) -> Result<String, Refusal> {
     let namespace_option = context.namespace_option(namespace);
     let first_name = names.first().copied().unwrap_or_default();
-    let mut description = describe(wait).to_owned();
+    let mut description = describe_wait(wait).to_owned();
     let mut next = format!("poolctl why agent/{first_name}{namespace_option}");
     match (wait, subject) {
         (Wait::Approval, _) => {
@@ -129,7 +129,7 @@ fn wait_in_state(state: HostState) -> Option<Wait> {
     })
 }
 
-fn describe(wait: Wait) -> &'static str {
+fn describe_wait(wait: Wait) -> &'static str {
     match wait {
         Wait::Approval => "not approved",
         Wait::DiscoveryBoot => "waiting to be booted from the discovery image",

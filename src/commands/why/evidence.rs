@@ -18,7 +18,11 @@ use crate::commands::{Context, claim};
 
 /// What `causes::explain` needs to know of an object. The history of a state is long, so past jobs
 /// and events are read only if the explanation of this object comes to them.
-pub fn gather(context: &Context, store: &Store, object: &Object) -> Result<Evidence, Refusal> {
+pub fn gather_evidence(
+    context: &Context,
+    store: &Store,
+    object: &Object,
+) -> Result<Evidence, Refusal> {
     let scope = Scope::Pools(pool_of(object).into_iter().collect());
     let (state, _) = context.door(store).load_for_dry_run(&scope, &needs_of(object))?;
     let now = context.world.now().max(store.read_mark()?.now);
