@@ -24,7 +24,6 @@ use crate::model::meta::Key;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{AgentId, Scope, State};
 use crate::model::tick::Tick;
-use crate::model::time::Span;
 use crate::output::{Answer, Name};
 use crate::plan::agents;
 use crate::reconcile::Door;
@@ -32,6 +31,7 @@ use crate::rules;
 use crate::store::{NeededObject, Store};
 
 use crate::commands::agent::machine::ssh::{Proof, check_proof, hash_secret};
+use crate::commands::agent::refused::is_recorded_enough;
 use crate::commands::{Context, RunCommand};
 
 /// The most bytes that a machine may send at once.
@@ -39,10 +39,6 @@ const MAX_BYTES: u64 = 1 << 20;
 /// How long a machine may take to send them.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 const REFUSED: EventReason = EventReason::HostRegistrationFailed;
-/// Refused machines that are recorded as events of an InfraEnv within an hour.
-const MAX_EVENTS_PER_HOUR: usize = 20;
-/// Events of an InfraEnv that are searched for earlier ones.
-const SEARCHED_EVENTS: usize = 200;
 
 #[derive(Args)]
 pub struct Register {
@@ -262,7 +258,13 @@ fn record_refused_machine(
     door.change(&Scope::Pools(Vec::new()), &[], |state, tick| {
         door.store.load_infra_env_with_machine(state, infra_env_key, host_id)?;
         if state.infra_envs.find(infra_env_key).is_none()
-            || is_recorded_enough(door.store, infra_env_key, &message, tick)?
+            || is_recorded_enough(
+                door.store,
+                (Kind::InfraEnv, infra_env_key),
+                REFUSED,
+                &message,
+                tick,
+            )?
         {
             return Ok(());
         }
@@ -291,21 +293,6 @@ fn record_refused_machine(
         Ok(())
     })?;
     Ok(())
-}
-
-/// Whether this refusal was recorded within a day, or many refusals within an hour.
-fn is_recorded_enough(
-    store: &Store,
-    infra_env_key: &Key,
-    message: &str,
-    tick: &Tick,
-) -> Result<bool, Refusal> {
-    let mut events = store.list_events(Some((Kind::InfraEnv, infra_env_key)), SEARCHED_EVENTS)?;
-    events.retain(|event| event.reason == REFUSED);
-    events.retain(|event| tick.now.since(event.time) < Span::hours(24));
-    let is_repeated = events.iter().any(|event| event.message == message);
-    let within_hour = events.iter().filter(|event| tick.now.since(event.time) < Span::hours(1));
-    Ok(is_repeated || within_hour.count() >= MAX_EVENTS_PER_HOUR)
 }
 
 /// Adds an agent for a machine that registers for the first time, and returns its id in the state.

@@ -15,9 +15,9 @@ use crate::store::{NeededObject, Store};
 
 use crate::commands::Context;
 
-/// Events of one reason that a machine gets within an hour.
+/// How many refusals of one reason are recorded of an object within an hour.
 const MAX_EVENTS_PER_HOUR: usize = 20;
-/// Events of a machine that are searched for earlier ones.
+/// How many of the newest events of an object are searched for earlier refusals.
 const SEARCHED_EVENTS: usize = 200;
 
 /// What a command asked for its machines, in vain.
@@ -77,7 +77,8 @@ pub fn record_refusals(
     door.change(&Scope::Pools(Vec::new()), &needs, |state, tick| {
         for refused in refused_agents {
             let message = change.message(refused);
-            if !is_recorded_enough(store, &refused.key, change.reason(), &message, tick)? {
+            let object = (Kind::Agent, &refused.key);
+            if !is_recorded_enough(store, object, change.reason(), &message, tick)? {
                 record_refusal(state, &refused.key, change, message, tick);
             }
         }
@@ -86,15 +87,16 @@ pub fn record_refusals(
     Ok(())
 }
 
-/// Whether the message was recorded within a day, or many of its reason within an hour.
-fn is_recorded_enough(
+/// Whether the same message was recorded of an object within a day, or many of its reason within an
+/// hour. Whoever is refused can try for ever, and must not fill the state with events.
+pub fn is_recorded_enough(
     store: &Store,
-    agent_key: &Key,
+    object: (Kind, &Key),
     reason: EventReason,
     message: &str,
     tick: &Tick,
 ) -> Result<bool, Refusal> {
-    let mut events = store.list_events(Some((Kind::Agent, agent_key)), SEARCHED_EVENTS)?;
+    let mut events = store.list_events(Some(object), SEARCHED_EVENTS)?;
     events.retain(|event| event.reason == reason);
     events.retain(|event| tick.now.since(event.time) < Span::hours(24));
     let is_repeated = events.iter().any(|event| event.message == message);
