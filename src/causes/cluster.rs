@@ -61,6 +61,8 @@ pub fn explain_cluster(evidence: &Evidence, cluster: &Cluster) -> Chain {
     }
 }
 
+/// The job that works on a cluster now, as the end of a sentence: `; a provision job runs for 5m`.
+/// Empty if there is none.
 fn describe_live_job(evidence: &Evidence, cluster: &str) -> String {
     let Some((_, job)) = evidence.state.live_job(cluster) else { return String::new() };
     let activity = evidence.describe_activity("running", Some(job.started));
@@ -122,6 +124,7 @@ fn explain_wait_for_hosts(evidence: &Evidence, cluster: &Cluster, cause: String)
     late_agents.into_iter().map(describe_agent).fold(Chain::new(first_cause, next), Chain::because)
 }
 
+/// An agent that is not ready for its cluster, and what it says about that.
 fn describe_agent(agent: &Agent) -> String {
     let info = &agent.status.debug_info.state_info;
     format!("host {} is {}: {info}", agent.hostname(), agent.state())

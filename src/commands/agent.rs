@@ -153,7 +153,7 @@ impl Bind {
     }
 }
 
-/// The keys of agents that must be there, each once, in the order of their names.
+/// The keys of agents that must be there, each once, in the order in which they are named.
 pub fn find_agent_keys(
     context: &Context,
     store: &Store,
@@ -197,6 +197,7 @@ fn request_binding(
     let mut after = agent.clone();
     after.spec.cluster_deployment_name = Some(ClusterReference::from_key(cluster_key));
     after.spec.role = role.unwrap_or(after.spec.role);
+    // Whoever wants the same machine for another cluster is told whom to talk to.
     after.metadata.annotations.insert(BOUND_BY.into(), tick.actor.clone());
     after.metadata.generation += 1;
     rules::check_object(&Object::Agent(Box::new(after.clone())))?;

@@ -97,6 +97,8 @@ impl RunCommand for Restore {
             Store::open_or_create(&state_path)?;
         }
         let state_path = std::fs::canonicalize(&state_path).unwrap_or(state_path);
+        // Until the backup is in place, no pass may act on the old state and no command write to
+        // it.
         let Some(_pass) = try_pass_lock(&state_path)? else {
             bail!(Refusal::new(Exit::Busy, "a pass is running").next(command));
         };
@@ -130,6 +132,7 @@ impl RunCommand for Restore {
 }
 
 impl Restore {
+    /// The command line to type again after a refusal.
     fn command(&self) -> String {
         let option = if self.leases_since.is_some() { HOLD_OPTION } else { "" };
         format!("poolctl restore {}{option}", self.file.display())

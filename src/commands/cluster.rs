@@ -109,6 +109,7 @@ fn retry_cluster(state: &mut State, cluster: &Cluster, tick: &Tick) -> bool {
     if !cluster.is_installed()
         && let Some(pool_id) = cluster.pool.as_deref().and_then(|key| state.pools.find(key))
     {
+        // The pool may have paused its installations because they kept failing.
         plan::end_pause(state, pool_id);
     }
     if is_changed {
@@ -175,7 +176,8 @@ fn describe_outcome(job: &Job, now: Time) -> String {
     lines
 }
 
-/// Asks for the power of a claimed cluster, or of one without a pool.
+/// Asks for the power of a claimed cluster, or of one without a pool, as `hibernate` and `resume`
+/// do. `result` is what the answer says of the cluster.
 fn set_power(context: &Context, name: &str, power: Power, result: &str) -> anyhow::Result<()> {
     let store = context.open_existing_state()?;
     let cluster = find_cluster(context, &store, name, AccessAction::Change)?;
@@ -188,6 +190,7 @@ fn set_power(context: &Context, name: &str, power: Power, result: &str) -> anyho
         let scale = format!("poolctl pool scale {} --running-count N{namespace_option}", pool.name);
         return Err(Refusal::conflict(problem).advise(scale).into());
     }
+    // Where the driver has no power over a cluster, the controllers of its hosts may have it.
     if cluster.powerless && !store.uses_hosts(name)? {
         let problem = format!("the driver of cluster `{name}` cannot stop clusters");
         return Err(Refusal::conflict(problem).into());

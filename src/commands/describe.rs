@@ -74,6 +74,7 @@ fn describe_object(
     let mut document = object.to_wire();
     if let Some(fields) = document.as_object_mut() {
         fields.remove("apiVersion");
+        // These two are told below in fewer words.
         if let Some(status) = fields.get_mut("status").and_then(Value::as_object_mut) {
             status.remove("conditions");
             status.remove("validationsInfo");
@@ -108,6 +109,7 @@ fn describe_object(
     Ok(out)
 }
 
+/// What of a pool is no field of it: a summary of its inventory, and when its schedule acts next.
 fn describe_pool(out: &mut String, context: &Context, pool: &ClusterPool) {
     if let Some(summary) = plan::inventory_summary(pool) {
         let _ = writeln!(out, "\ninventory: {}", clean_line(&summary));

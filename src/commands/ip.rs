@@ -207,6 +207,7 @@ fn address_row(shows_namespaces: bool, namespace: &str, address: Addr) -> Row {
     row
 }
 
+/// The name of the claim of an address, under which the answer lists it.
 fn claim_name(namespace: &str, claim: &str) -> Name {
     Name::of(Kind::IpClaim, &Key::new(namespace, claim))
 }

@@ -37,6 +37,8 @@ impl RunCommand for Status {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
+        // An overview is of all namespaces, unless `-n` names one: POOLCTL_NAMESPACE does not
+        // count.
         let filter = Filter { namespace: context.globals.namespace.clone(), ..Filter::default() };
         let mut pools = Vec::new();
         for pool in store.list::<ClusterPool>(&filter)? {
@@ -117,6 +119,7 @@ fn show_to_guest(
     context.answer(Answer::text(lines))
 }
 
+/// A line about a claim: whether it waits, or which cluster it has and until when.
 fn claim_line(claim: &Claim) -> String {
     let state = match (&claim.cluster, claim.expires_at()) {
         _ if claim.deleting.is_some() => "is being released".to_owned(),
@@ -196,6 +199,7 @@ fn pool_line(pool: &ClusterPool) -> String {
 /// A bar of one square for each cluster, of 20 squares at most.
 fn size_bar(installed: u32, size: u32) -> String {
     let width = size.clamp(1, 20);
+    // Rounded up, so that the bar of a pool with any cluster is not empty.
     let full = (installed.min(size) * width).div_ceil(size.max(1)).min(width);
     (0..width).map(|index| if index < full { '▮' } else { '▯' }).collect()
 }

@@ -80,6 +80,7 @@ impl Extract {
             let line_end = if value.reveal().ends_with('\n') { "" } else { "\n" };
             return context.print_value(&format!("{}{line_end}", value.reveal()));
         }
+        // No key of a Secret may choose a file outside of the folder.
         if key.contains('/') || key.starts_with("..") {
             let problem = format!("key `{key}` cannot be the name of a file");
             return Err(Refusal::invalid(problem).advise("print it with --to=-").into());

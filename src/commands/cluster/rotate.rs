@@ -46,6 +46,8 @@ impl RunCommand for RotateCredentials {
             };
             let mut rotated = Vec::new();
             for (cluster, copy) in &copies {
+                // A copy that is equal is left alone, so that running the command again changes
+                // nothing and records nothing.
                 let is_outdated = read_values(state, copy).is_none_or(|held| held != values);
                 if is_outdated {
                     write_values(state, copy, &values);
@@ -142,11 +144,12 @@ pub fn credential_states(
     Ok(states)
 }
 
-type Values = HashMap<String, SecretValue>;
+/// The values of a Secret by their keys.
+type SecretValues = HashMap<String, SecretValue>;
 
 /// The values of a Secret that are loaded; none if there is no such Secret.
-fn read_values(state: &State, secret: &Key) -> Option<Values> {
-    let mut values = Values::new();
+fn read_values(state: &State, secret: &Key) -> Option<SecretValues> {
+    let mut values = SecretValues::new();
     for (key, stored) in &state.secrets.by_key(secret)?.values {
         if let StoredValue::Loaded(value) | StoredValue::New(value) = stored {
             values.insert(key.clone(), value.clone());
@@ -156,7 +159,7 @@ fn read_values(state: &State, secret: &Key) -> Option<Values> {
 }
 
 /// Replaces the values of a Secret, which is made if there is none.
-fn write_values(state: &mut State, secret: &Key, values: &Values) {
+fn write_values(state: &mut State, secret: &Key, values: &SecretValues) {
     let mut stored = BTreeMap::new();
     for (key, value) in values {
         stored.insert(key.clone(), StoredValue::New(value.clone()));

@@ -98,7 +98,8 @@ fn find_machines_bound_twice(context: &Context, state: &State) -> Vec<String> {
     problems
 }
 
-/// Clusters that are marked as installed on hosts, or as not, against their platform.
+/// Clusters that are marked as installed on hosts, or as not, against their platform. The mark is a
+/// fact that follows from the document; a pass trusts it and does not read the document.
 fn find_wrong_platforms(store: &Store) -> Problems {
     let mut problems = Vec::new();
     for mut cluster in store.list::<Cluster>(&Filter { whole: true, ..Filter::default() })? {
