@@ -62,6 +62,8 @@ struct Users {
 }
 
 impl Users {
+    /// A line of `driver list`; programs get the names of the hosts, too, of which there may be
+    /// many.
     fn entry(&self, context: &Context, driver: &str) -> Entry {
         let Self { pools, hosts } = self;
         context.entry(

@@ -32,7 +32,7 @@ struct Entry {
     run: fn(&ArgMatches, &Context) -> anyhow::Result<()>,
 }
 
-/// What stands under a heading of the help.
+/// What stands under a heading of the help: a word that follows `poolctl`.
 enum Node {
     Command(Entry),
     /// A noun with its commands, such as `pool create`.
@@ -43,6 +43,7 @@ enum Node {
     },
 }
 
+/// A command below a noun, such as `create` in `pool create`.
 fn entry<C: RunCommand>() -> Entry {
     Entry {
         name: C::NAME,
@@ -56,10 +57,12 @@ fn entry<C: RunCommand>() -> Entry {
     }
 }
 
+/// A command without a noun, such as `get`.
 fn command<C: RunCommand>() -> Node {
     Node::Command(entry::<C>())
 }
 
+/// A noun with its commands.
 fn group(name: &'static str, about: &'static str, entries: Vec<Entry>) -> Node {
     Node::Group { name, about, entries }
 }
@@ -270,10 +273,12 @@ pub fn tree() -> Command {
     root
 }
 
+/// A command for clap, which makes its arguments only when it is named.
 fn clap_command(entry: &Entry) -> Command {
     Command::new(entry.name).about(entry.about).defer(entry.arguments)
 }
 
+/// A noun for clap. Without a command after it, its help is shown.
 fn clap_group(name: &'static str, about: &'static str, entries: &[Entry]) -> Command {
     Command::new(name)
         .about(about)

@@ -200,11 +200,14 @@ fn check_one_line<'t>(what: &str, value: &'t str) -> Result<&'t str, String> {
     Ok(value)
 }
 
+/// A file of an Ignition. `mode` is its permissions; a file of the same path in the base is
+/// replaced.
 fn render_file(path: &str, mode: u32, contents: &str) -> Value {
     let source = format!("data:text/plain;charset=utf-8;base64,{}", STANDARD.encode(contents));
     json!({"path": path, "mode": mode, "overwrite": true, "contents": {"source": source}})
 }
 
+/// A systemd unit of an Ignition, which starts at every boot.
 fn render_unit(name: &str, contents: &str) -> Value {
     json!({"name": name, "enabled": true, "contents": contents})
 }

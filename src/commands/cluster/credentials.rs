@@ -105,18 +105,19 @@ fn find_installed_cluster(
         .next(format!("poolctl describe cluster {}", cluster.name)))
 }
 
-/// The cluster of a claim, or the cluster of this name; refused unless the deed is permitted.
+/// The cluster of a claim, or the cluster of this name; refused unless whoever asks may do `action`
+/// with it.
 pub fn find_cluster(
     context: &Context,
     store: &Store,
     name: &str,
-    deed: AccessAction,
+    action: AccessAction,
 ) -> Result<Cluster, Refusal> {
     let object = match find_claim_or_cluster(context, store, name)? {
         Object::ClusterClaim(claim) => find_cluster_of_claim(store, &claim)?,
         object => object,
     };
-    context.check_permission(store, deed, &object)?;
+    context.check_permission(store, action, &object)?;
     match object {
         Object::ClusterDeployment(cluster) => Ok(*cluster),
         object => Err(Refusal::not_found(format!("`{}` is not a cluster", object.key().name))),

@@ -155,6 +155,7 @@ fn header_problems(header: &csv::StringRecord) -> Vec<String> {
     problems
 }
 
+/// Why a line of the file cannot be read, without the place, which the caller adds.
 fn describe_error(error: &csv::Error, columns: usize) -> String {
     match error.kind() {
         csv::ErrorKind::UnequalLengths { len, .. } => {
@@ -253,6 +254,8 @@ fn text_of(row: &BTreeMap<&str, &str>, column: &str) -> String {
     row.get(column).copied().unwrap_or_default().to_owned()
 }
 
+/// The value of a column that is a switch, None if the row has none. A word that is neither true
+/// nor false is added to `problems`.
 fn read_bool(row: &BTreeMap<&str, &str>, column: &str, problems: &mut Vec<String>) -> Option<bool> {
     match row.get(column)?.to_lowercase().as_str() {
         "true" | "yes" | "1" => Some(true),

@@ -51,6 +51,8 @@ fn count_matching(manifests: &Manifests, matches: fn(&Object) -> bool) -> usize 
     manifests.objects.iter().filter(|object| matches(object)).count()
 }
 
+/// Whether a document of a Secret has no values, as exports have them unless they are asked for
+/// them.
 fn is_empty_secret(object: &Object) -> bool {
     match object {
         Object::Secret(secret) => secret.data.is_none() && secret.string_data.is_none(),

@@ -135,7 +135,8 @@ impl<'v> Host<'v> {
         }
     }
 
-    /// `macs` are those of the hosts before this one; its own are added.
+    /// Checks the interfaces and their MAC addresses. `macs` are those of the hosts before this
+    /// one; its own are added.
     fn check_interfaces(&self, macs: &mut BTreeSet<String>, report: &mut Report) {
         let interfaces = list_field(self.value, "interfaces");
         let path = self.path_of("interfaces");
