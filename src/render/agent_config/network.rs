@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use crate::model::address::Addr;
+use crate::model::address::{Addr, IpFamily};
 use crate::model::agent::Agent;
 use crate::model::agent::inventory::Inventory;
 use crate::model::ip_lease::IpLease;
@@ -80,16 +80,17 @@ pub fn nmstate_of_leases(agent: &Agent, leases: &[IpLease]) -> Option<Value> {
     let card = cards(agent.status.inventory.as_ref()?).into_iter().next()?;
     let mut nmstate = json!({"interfaces": [{
         "name": card.name, "type": "ethernet", "state": "up", "mac-address": card.mac,
-        "ipv4": render_family(leases, true), "ipv6": render_family(leases, false)}]});
+        "ipv4": render_family(leases, IpFamily::V4),
+        "ipv6": render_family(leases, IpFamily::V6)}]});
     let servers: BTreeSet<&String> =
         leases.iter().flat_map(|lease| &lease.network.dns_servers).collect();
     if !servers.is_empty() {
         nmstate["dns-resolver"] = json!({"config": {"server": servers}});
     }
     let mut routes = Vec::new();
-    for (is_v4, destination) in [(true, "0.0.0.0/0"), (false, "::/0")] {
+    for (family, destination) in [(IpFamily::V4, "0.0.0.0/0"), (IpFamily::V6, "::/0")] {
         let gateway =
-            leases_of_family(leases, is_v4).find_map(|lease| lease.network.gateway.clone());
+            leases_of_family(leases, family).find_map(|lease| lease.network.gateway.clone());
         if let Some(gateway) = gateway {
             routes.push(json!({"destination": destination, "next-hop-address": gateway,
                 "next-hop-interface": card.name, "table-id": 254}));
@@ -101,14 +102,16 @@ pub fn nmstate_of_leases(agent: &Agent, leases: &[IpLease]) -> Option<Value> {
     Some(nmstate)
 }
 
-fn leases_of_family(leases: &[IpLease], is_v4: bool) -> impl Iterator<Item = &IpLease> {
-    leases.iter().filter(move |lease| lease.address.is_some_and(|address| address.is_v4() == is_v4))
+fn leases_of_family(leases: &[IpLease], family: IpFamily) -> impl Iterator<Item = &IpLease> {
+    leases
+        .iter()
+        .filter(move |lease| lease.address.is_some_and(|address| address.family() == family))
 }
 
 /// The addresses of one family as nmstate has them. A family without addresses is disabled.
-fn render_family(leases: &[IpLease], is_v4: bool) -> Value {
+fn render_family(leases: &[IpLease], family: IpFamily) -> Value {
     let mut addresses = Vec::new();
-    for lease in leases_of_family(leases, is_v4) {
+    for lease in leases_of_family(leases, family) {
         let ip = lease.address.map(|address| address.to_string());
         addresses.push(json!({"ip": ip, "prefix-length": lease.network.prefix}));
     }
@@ -182,10 +185,13 @@ pub fn static_addresses(nmstate: &Value) -> Vec<Addr> {
 }
 
 /// Whether a host gets addresses of a family from the network, by DHCP or from routers.
-pub fn has_dynamic_addresses(nmstate: &Value, is_v4: bool) -> bool {
-    let key = if is_v4 { "ipv4" } else { "ipv6" };
+pub fn has_dynamic_addresses(nmstate: &Value, family: IpFamily) -> bool {
+    let key = match family {
+        IpFamily::V4 => "ipv4",
+        IpFamily::V6 => "ipv6",
+    };
     interfaces_of(nmstate).iter().any(|interface| {
-        let family = &interface[key];
-        family["dhcp"].as_bool() == Some(true) || family["autoconf"].as_bool() == Some(true)
+        let settings = &interface[key];
+        settings["dhcp"].as_bool() == Some(true) || settings["autoconf"].as_bool() == Some(true)
     })
 }

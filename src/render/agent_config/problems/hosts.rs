@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::model::address::{Addr, Subnet};
+use crate::model::address::{Addr, IpFamily, Subnet};
 
 use super::super::{is_device_path, network};
 use super::{Cluster, Report, field, is_in_any, list_field, outside_of, text_field};
@@ -199,14 +199,14 @@ impl<'v> Host<'v> {
             return;
         }
         let is_in_cluster_network = self.is_in_cluster_network(networks);
-        for is_v4 in [true, false] {
+        for family in [IpFamily::V4, IpFamily::V6] {
             let addresses: Vec<Addr> =
-                self.static_addresses.iter().copied().filter(|ip| ip.is_v4() == is_v4).collect();
+                self.static_addresses.iter().copied().filter(|ip| ip.family() == family).collect();
             let is_family_used =
-                networks.iter().any(|network| network.written_address().is_v4() == is_v4);
+                networks.iter().any(|network| network.written_address().family() == family);
             let is_fine = addresses.is_empty()
                 || addresses.iter().any(|address| is_in_any(networks, *address))
-                || self.has_dynamic_addresses(is_v4);
+                || self.has_dynamic_addresses(family);
             // A host may have other networks besides: addresses of a family that the cluster does
             // not use are fine, if the host is on a network of the cluster at all.
             if !is_fine && (is_family_used || !is_in_cluster_network) {
@@ -218,19 +218,19 @@ impl<'v> Host<'v> {
     /// Whether the host has an address of the cluster's networks, or may get one.
     fn is_in_cluster_network(&self, networks: &[Subnet]) -> bool {
         self.static_addresses.iter().any(|address| is_in_any(networks, *address))
-            || self.has_dynamic_addresses(true)
-            || self.has_dynamic_addresses(false)
+            || self.has_dynamic_addresses(IpFamily::V4)
+            || self.has_dynamic_addresses(IpFamily::V6)
     }
 
-    fn has_dynamic_addresses(&self, is_v4: bool) -> bool {
-        network::has_dynamic_addresses(self.nmstate, is_v4)
+    fn has_dynamic_addresses(&self, family: IpFamily) -> bool {
+        network::has_dynamic_addresses(self.nmstate, family)
     }
 
     /// Whether the host has an address, or may get it.
     fn may_have(&self, address: Addr) -> bool {
         self.static_addresses.is_empty()
             || self.static_addresses.contains(&address)
-            || self.has_dynamic_addresses(address.is_v4())
+            || self.has_dynamic_addresses(address.family())
     }
 }
 

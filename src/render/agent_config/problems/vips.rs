@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::model::address::{Addr, Subnet};
+use crate::model::address::{Addr, IpFamily, Subnet};
 
 use super::{Report, field, is_in_any, outside_of, text_field};
 
@@ -113,11 +113,11 @@ impl<'v> Vips<'v> {
                 report.add_invalid(path, value, &outside_of(networks));
             }
         }
-        let families: Vec<bool> =
-            values.iter().filter_map(parse_address).map(Addr::is_v4).collect();
+        let families: Vec<IpFamily> =
+            values.iter().filter_map(parse_address).map(Addr::family).collect();
         let is_dual_stack = networks.iter().any(|network| network.written_address().is_v4())
             && networks.iter().any(|network| !network.written_address().is_v4());
-        let primary_family = networks.first().map(|network| network.written_address().is_v4());
+        let primary_family = networks.first().map(|network| network.written_address().family());
         match (families.as_slice(), *values) {
             ([family], [value]) if is_dual_stack && Some(*family) != primary_family => {
                 let why = format!(
