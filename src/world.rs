@@ -56,6 +56,8 @@ pub struct World {
     sudo_user: Option<u32>,
     /// The time under `POOLCTL_NOW`: the clock stands, and waiting moves it.
     standing_clock: Cell<Option<Time>>,
+    /// What the clocks say in a rehearsal in one process, which may play jumps and boots.
+    rehearsed_clocks: Option<Clocks>,
     /// The number in `POOLCTL_SEED`.
     seed: Option<u64>,
     /// Where signals are read, once they are caught.
@@ -98,11 +100,28 @@ impl World {
             environment,
             sudo_user,
             standing_clock: Cell::new(now),
+            rehearsed_clocks: None,
             seed,
             signals: RefCell::default(),
             last_signal: Cell::default(),
             umask,
         })
+    }
+
+    /// The world of a rehearsal in one process, such as the simulator of the tests. It has no
+    /// environment and no user behind sudo, and its clocks stand at what they are said to show. As
+    /// under `POOLCTL_NOW`, only simulated jobs run in it.
+    pub fn rehearsed(clocks: Clocks, seed: u64) -> Self {
+        Self {
+            environment: HashMap::new(),
+            sudo_user: None,
+            standing_clock: Cell::new(Some(clocks.wall)),
+            rehearsed_clocks: Some(clocks),
+            seed: Some(seed),
+            signals: RefCell::default(),
+            last_signal: Cell::default(),
+            umask: Mode::from_raw_mode(0o077),
+        }
     }
 
     /// The value of a variable, if it is set and not empty.
@@ -130,6 +149,9 @@ impl World {
     /// The clock on the wall, and the one that nobody moves; a standing clock is alone.
     pub fn read_clocks(&self) -> Clocks {
         let wall = self.now();
+        if let Some(clocks) = &self.rehearsed_clocks {
+            return Clocks { wall, ..clocks.clone() };
+        }
         if self.is_clock_standing() {
             return Clocks { wall, ..Clocks::default() };
         }
