@@ -211,19 +211,29 @@ fn files_are_not_too_long_and_say_what_they_are_about() {
 
 #[test]
 fn no_test_file_is_forgotten() {
-    let main = std::fs::read_to_string(root().join("tests/main.rs")).unwrap();
+    let tests = root().join("tests");
     let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
-    for path in rust_files(&root().join("tests")) {
-        let name = path.file_stem().unwrap().to_string_lossy();
+    for path in rust_files(&tests) {
         let relative_path = path.strip_prefix(root()).unwrap().display();
-        // A module of the one binary, or a target of its own.
-        let is_module = main.contains(&format!("mod {name};"));
+        // A target of its own, or a module of the one binary or of a folder of it.
         let is_target = manifest.contains(&format!("path = \"{relative_path}\""));
         assert!(
-            is_module || is_target,
-            "{relative_path} is named neither in tests/main.rs nor in Cargo.toml"
+            is_target || is_module_of_tests(&path, &tests),
+            "{relative_path} is named neither by the modules of tests/main.rs nor in Cargo.toml"
         );
     }
+}
+
+/// Whether a file is named by the module above it: those in a folder by its `mod.rs`, the others by
+/// `main.rs`.
+fn is_module_of_tests(path: &Path, tests: &Path) -> bool {
+    let folder = path.parent().unwrap();
+    let is_folder_itself = path.ends_with("mod.rs");
+    let name = if is_folder_itself { folder.file_name() } else { path.file_stem() };
+    let is_of_main = folder == tests || is_folder_itself;
+    let parent = if is_of_main { tests.join("main.rs") } else { folder.join("mod.rs") };
+    let code = std::fs::read_to_string(parent).unwrap_or_default();
+    code.contains(&format!("mod {};", name.unwrap().to_string_lossy()))
 }
 
 #[test]

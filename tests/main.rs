@@ -24,6 +24,8 @@
 //!   out: patches, one JSON object a line (`cases/patches.txt`), and data templates in YAML
 //!   (`cases/templates.txt`).
 //! - **Laws over random histories** are properties: `properties.rs`, `sharing.rs`, `tenants.rs`.
+//! - **What a lab goes through in weeks** is a history of the simulator, a step a line:
+//!   `sim/step.rs` explains the words, and `cases/sim/` has those that once broke a law.
 //!
 //! `cases/index.txt` says for every scenario of the specification where it is tested, or why not.
 //! A test has the name of the rule that it holds. One that cannot run here says SKIP and why; with
@@ -90,6 +92,7 @@ mod sandbox;
 mod served;
 mod sharing;
 mod shortage;
+mod sim;
 mod skips;
 mod templates;
 mod tenants;
