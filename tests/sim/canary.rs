@@ -21,6 +21,8 @@ words! {
         NoMaxSize = "no-max-size",
         /// The pass does not know maxConcurrent.
         NoMaxConcurrent = "no-max-concurrent",
+        /// The pass does not know how many clusters a pool is to have.
+        NoSize = "no-size",
         /// A cluster goes to the claim that came later.
         WrongOrder = "wrong-order",
         /// The counts of a pool are one too many.
@@ -37,8 +39,8 @@ words! {
 /// The claim that a wrong rule never serves.
 const STARVED: &str = "c1";
 
-/// A pool with its maxSize and maxConcurrent.
-type PoolLimits = (Key, Option<u32>, Option<u32>);
+/// A pool with its size, maxSize and maxConcurrent.
+type PoolLimits = (Key, u32, Option<u32>, Option<u32>);
 
 impl Canary {
     /// The law that the wrong rule breaks.
@@ -50,6 +52,7 @@ impl Canary {
             Self::Miscount => Law::Counts,
             Self::Restless => Law::Quiet,
             Self::StarvedClaim => Law::Served,
+            Self::NoSize => Law::Healed,
             Self::FalseCause => Law::NamedCause,
         }
     }
@@ -57,14 +60,16 @@ impl Canary {
     /// Hides from the next pass what its wrong rule does not know. Returns what was there.
     pub fn before_pass(self, world: &SimWorld) -> Result<Vec<PoolLimits>, Refusal> {
         let mut limits: Vec<PoolLimits> = Vec::new();
-        if !matches!(self, Self::NoMaxSize | Self::NoMaxConcurrent) {
+        if !matches!(self, Self::NoMaxSize | Self::NoMaxConcurrent | Self::NoSize) {
             return Ok(limits);
         }
         world.corrupt(|state, _| {
             for pool_id in pool_ids(state) {
                 let Some(pool) = state.pools.get(pool_id) else { continue };
-                limits.push((pool.key(), pool.spec.max_size, pool.spec.max_concurrent));
+                let spec = &pool.spec;
+                limits.push((pool.key(), spec.size, spec.max_size, spec.max_concurrent));
                 state.pools.update(pool_id, |pool| match self {
+                    Self::NoSize => pool.spec.size = 0,
                     Self::NoMaxSize => pool.spec.max_size = None,
                     _ => pool.spec.max_concurrent = None,
                 });
@@ -84,7 +89,9 @@ impl Canary {
         world.corrupt(|state, _| match self {
             Self::SecondClaim => give_cluster_twice(state),
             Self::FreedCustomization => free_customization(state),
-            Self::NoMaxSize | Self::NoMaxConcurrent => restore_limits(state, limits),
+            Self::NoSize | Self::NoMaxSize | Self::NoMaxConcurrent => {
+                restore_limits(state, limits);
+            }
             Self::WrongOrder => serve_later_claim(state, before),
             Self::Miscount => miscount(state),
             Self::Restless => turn_power_around(state),
@@ -99,9 +106,10 @@ fn pool_ids(state: &State) -> Vec<PoolId> {
 }
 
 fn restore_limits(state: &mut State, limits: Vec<PoolLimits>) {
-    for (key, max_size, max_concurrent) in limits {
+    for (key, size, max_size, max_concurrent) in limits {
         let Some(pool_id) = state.pools.find(&key) else { continue };
         state.pools.update(pool_id, |pool| {
+            pool.spec.size = size;
             pool.spec.max_size = max_size;
             pool.spec.max_concurrent = max_concurrent;
         });

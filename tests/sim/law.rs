@@ -32,6 +32,8 @@ words! {
         /// At rest no claim waits beside a cluster that could serve it, and each is served once
         /// people have mended what they were told to.
         Served = "served",
+        /// At rest a pool that nothing holds up has the clusters that it should have.
+        Healed = "healed",
         /// At rest whatever waits says a cause that a person can mend, and the cause is true.
         NamedCause = "named-cause",
     }

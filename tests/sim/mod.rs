@@ -36,6 +36,7 @@ mod clock;
 mod dice;
 pub mod game;
 mod generator;
+mod healing;
 pub mod history;
 pub mod law;
 mod people;

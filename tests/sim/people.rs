@@ -170,8 +170,14 @@ pub fn do_to_cluster(
         ClusterDeed::Retry => retry_cluster(world, cluster),
         ClusterDeed::Pause => annotate_cluster(world, cluster, RECONCILE_PAUSE, Some("true")),
         ClusterDeed::Resume => annotate_cluster(world, cluster, RECONCILE_PAUSE, None),
-        ClusterDeed::Curse => annotate_cluster(world, cluster, FAKE_FAIL_EVERY, Some("1")),
-        ClusterDeed::Bless => annotate_cluster(world, cluster, FAKE_FAIL_EVERY, None),
+        ClusterDeed::Curse => {
+            world.cursed.insert(cluster.name.clone());
+            annotate_cluster(world, cluster, FAKE_FAIL_EVERY, Some("1"))
+        }
+        ClusterDeed::Bless => {
+            world.cursed.remove(&cluster.name);
+            annotate_cluster(world, cluster, FAKE_FAIL_EVERY, None)
+        }
     }
 }
 

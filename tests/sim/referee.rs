@@ -43,13 +43,18 @@ impl Referee {
         Self { laws: laws.to_vec(), canary, before: Observed::default(), has_doubted_clock: false }
     }
 
+    /// Whether a law is one of those that count.
+    pub fn judges(&self, law: Law) -> bool {
+        self.laws.contains(&law)
+    }
+
     /// Judges by a law, if it is one of those that count.
     pub fn enforce(
         &self,
         law: Law,
         check: impl FnOnce() -> Result<(), String>,
     ) -> Result<(), Violation> {
-        if !self.laws.contains(&law) {
+        if !self.judges(law) {
             return Ok(());
         }
         check().map_err(|message| Violation::new(law, message))
@@ -90,7 +95,7 @@ impl Referee {
 
     /// Expects that a pass which follows at once would change nothing.
     pub fn check_quiet(&self, world: &SimWorld, scope: &Scope) -> Result<(), Violation> {
-        if self.has_doubted_clock || !self.laws.contains(&Law::Quiet) {
+        if self.has_doubted_clock || !self.judges(Law::Quiet) {
             return Ok(());
         }
         let state = accepted(world.preview(scope))?;

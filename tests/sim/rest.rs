@@ -14,6 +14,7 @@ use poolctl::model::state::{Scope, State};
 use poolctl::model::time::{Span, Time};
 
 use super::canary::Canary;
+use super::healing::find_unhealed_pool;
 use super::law::{Law, Violation, clusters_of};
 use super::referee::{Referee, accepted, accepted_or_refused};
 use super::remedy::Remedy;
@@ -29,12 +30,36 @@ const IDLE_PASSES: u32 = 3;
 /// How often people follow the advice of `why` until all claims must be served.
 const REMEDIES: usize = 20;
 
+/// Whether a world has come to where the time need not go on.
+type Goal = fn(&SimWorld) -> Result<bool, Refusal>;
+
 /// Brings a world to rest and judges it.
 pub fn come_to_rest(world: &mut SimWorld, referee: &mut Referee) -> Result<(), Violation> {
     world.troubles.end_all();
+    serve_all_claims(world, referee)?;
+    if !referee.judges(Law::Healed) {
+        return Ok(());
+    }
+    let_time_pass(world, referee, has_healed)?;
+    match accepted(find_unhealed_pool(world))? {
+        Some(problem) => Err(Violation::new(Law::Healed, problem)),
+        None => Ok(()),
+    }
+}
+
+fn has_healed(world: &SimWorld) -> Result<bool, Refusal> {
+    Ok(find_unhealed_pool(world)?.is_none())
+}
+
+fn has_served_all_claims(world: &SimWorld) -> Result<bool, Refusal> {
+    Ok(world.waiting_claims()?.is_empty())
+}
+
+/// Serves all claims that wait, with the help of people who do what `why` says.
+fn serve_all_claims(world: &mut SimWorld, referee: &mut Referee) -> Result<(), Violation> {
     let mut advice = String::new();
     for _ in 0..REMEDIES {
-        let_time_pass(world, referee)?;
+        let_time_pass(world, referee, has_served_all_claims)?;
         let waiting_claims = accepted(world.waiting_claims())?;
         let Some(claim) = waiting_claims.first() else { return Ok(()) };
         referee.enforce(Law::Served, || check_nothing_idles(world, claim))?;
@@ -57,15 +82,19 @@ pub fn come_to_rest(world: &mut SimWorld, referee: &mut Referee) -> Result<(), V
     referee.enforce(Law::Served, || Err(message))
 }
 
-/// Lets days go by, until no claim waits or nothing is due any more. The time between two passes
+/// Lets days go by, until a goal is reached or nothing is due any more. The time between two passes
 /// grows, so that what is retried every minute does not take for ever.
-fn let_time_pass(world: &mut SimWorld, referee: &mut Referee) -> Result<(), Violation> {
+fn let_time_pass(
+    world: &mut SimWorld,
+    referee: &mut Referee,
+    is_reached: Goal,
+) -> Result<(), Violation> {
     let mut idle_passes = 0;
     for number in 0..PASSES {
         let state = referee.run_pass(world)?;
         let due = accepted(world.time_until_due(&state))?;
         idle_passes = if due.is_none() { idle_passes + 1 } else { 0 };
-        if accepted(world.waiting_claims())?.is_empty() || idle_passes == IDLE_PASSES {
+        if accepted(is_reached(world))? || idle_passes == IDLE_PASSES {
             break;
         }
         let least = match number {

@@ -33,6 +33,8 @@ pub struct SimWorld {
     pub troubles: Troubles,
     /// Clusters that a person deleted or evicted, over all limits and beside all claims.
     pub taken_away: BTreeSet<String>,
+    /// Clusters that a person has made to fail until they are blessed.
+    pub cursed: BTreeSet<String>,
     /// How many objects people have edited so far. It makes their edits differ.
     edits: u32,
     seed: u64,
@@ -53,6 +55,7 @@ impl SimWorld {
             clock: SimClock::default(),
             troubles: Troubles::default(),
             taken_away: BTreeSet::new(),
+            cursed: BTreeSet::new(),
             edits: 0,
             seed,
         })
