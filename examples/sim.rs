@@ -1,9 +1,10 @@
 //! Plays random histories in the simulator of the tests until one breaks a law. It prints that
 //! history, as short as it can be, in the form of a file of `tests/cases/sim`.
 //!
-//! `cargo run --release --example sim -- --seeds 2000 --steps 200 --seed 0`
+//! `cargo run --release --example sim -- --seeds 2000 --steps 200 --jobs 2`
 
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::Parser;
 
@@ -16,7 +17,7 @@ use sim::shrink::describe;
 #[path = "../tests/sim/mod.rs"]
 mod sim;
 
-/// Simulates years of pools, clusters, clouds and people, and judges them by the laws of poolctl.
+/// Simulates months of pools, clusters, clouds and people, and judges them by the laws of poolctl.
 #[derive(Parser)]
 struct Options {
     /// How many histories are played
@@ -28,24 +29,53 @@ struct Options {
     /// The seed of the first history
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// How many histories are played at the same time
+    #[arg(long, default_value_t = 1)]
+    jobs: u64,
     /// Go on after a history that breaks a law
     #[arg(long)]
     keep_going: bool,
 }
 
+/// How far all threads together are.
+struct Progress {
+    next_seed: AtomicU64,
+    played: AtomicU64,
+    failed: AtomicU64,
+}
+
 fn main() -> ExitCode {
     let options = Options::parse();
-    let mut failed: u64 = 0;
-    for seed in options.seed..options.seed.saturating_add(options.seeds) {
+    let progress = Progress {
+        next_seed: AtomicU64::new(options.seed),
+        played: AtomicU64::new(0),
+        failed: AtomicU64::new(0),
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..options.jobs.max(1) {
+            scope.spawn(|| play_histories(&options, &progress));
+        }
+    });
+    let played = progress.played.load(Ordering::Relaxed);
+    let failed = progress.failed.load(Ordering::Relaxed);
+    println!("{played} histories of {} steps, {failed} broke a law", options.steps);
+    if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Plays histories until all seeds are used up, or one of any thread has broken a law.
+fn play_histories(options: &Options, progress: &Progress) {
+    let end = options.seed.saturating_add(options.seeds);
+    loop {
+        let seed = progress.next_seed.fetch_add(1, Ordering::Relaxed);
+        let is_over = progress.failed.load(Ordering::Relaxed) > 0 && !options.keep_going;
+        if seed >= end || is_over {
+            return;
+        }
         let history = History::random(seed, options.steps);
+        progress.played.fetch_add(1, Ordering::Relaxed);
         if let Err(failure) = play(&history, Law::ALL, None) {
-            failed += 1;
+            progress.failed.fetch_add(1, Ordering::Relaxed);
             println!("{}", describe(&history, &failure, Law::ALL));
-            if !options.keep_going {
-                return ExitCode::FAILURE;
-            }
         }
     }
-    println!("{} histories, {failed} broke a law", options.seeds);
-    if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
