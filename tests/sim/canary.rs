@@ -63,7 +63,7 @@ impl Canary {
         if !matches!(self, Self::NoMaxSize | Self::NoMaxConcurrent | Self::NoSize) {
             return Ok(limits);
         }
-        world.corrupt(|state, _| {
+        world.corrupt(|state| {
             for pool_id in pool_ids(state) {
                 let Some(pool) = state.pools.get(pool_id) else { continue };
                 let spec = &pool.spec;
@@ -86,7 +86,7 @@ impl Canary {
         before: &Observed,
         limits: Vec<PoolLimits>,
     ) -> Result<(), Refusal> {
-        world.corrupt(|state, _| match self {
+        world.corrupt(|state| match self {
             Self::SecondClaim => give_cluster_twice(state),
             Self::FreedCustomization => free_customization(state),
             Self::NoSize | Self::NoMaxSize | Self::NoMaxConcurrent => {

@@ -102,6 +102,7 @@ fn end_history(world: &mut SimWorld, referee: &mut Referee) -> Result<(), Violat
     rest::come_to_rest(world, referee)?;
     referee.check_pools_quiet(world)?;
     referee.check_round_trip(world)?;
+    referee.check_import(world)?;
     let mistakes = accepted(world.store().check_constraints())?;
     match mistakes.first() {
         Some(mistake) => Err(Violation::new(Law::Accepted, mistake.clone())),

@@ -7,7 +7,7 @@ use poolctl::model::state::{Scope, State};
 
 use super::canary::Canary;
 use super::law::{self, Law, Observed, Violation};
-use super::round_trip::check_round_trip;
+use super::round_trip::{check_import, check_round_trip};
 use super::world::SimWorld;
 
 /// What no refusal of a person's edit may say: the library itself has come to a wrong state.
@@ -116,8 +116,11 @@ impl Referee {
     }
 
     pub fn check_round_trip(&self, world: &SimWorld) -> Result<(), Violation> {
-        let now = accepted(world.now())?;
-        self.enforce(Law::RoundTrip, || check_round_trip(world.store(), now))
+        self.enforce(Law::RoundTrip, || check_round_trip(world))
+    }
+
+    pub fn check_import(&self, world: &SimWorld) -> Result<(), Violation> {
+        self.enforce(Law::RoundTrip, || check_import(world))
     }
 }
 

@@ -205,16 +205,26 @@ fn fails_for_good(
     })
 }
 
-/// Releases the claim of a pool that has had its cluster longest.
-fn release_first_claim(world: &SimWorld, pool: &str) -> Result<(), Refusal> {
-    let claims = world.store().list_all::<Claim>()?;
-    let mut served = claims
-        .iter()
-        .filter(|claim| claim.pool == pool && claim.cluster.is_some() && claim.deleting.is_none());
-    match served.next() {
-        Some(claim) => people::release_claim(world, &claim.name),
-        None => Ok(()),
+/// Releases the claim of a pool that has had its cluster longest. If all are released already, what
+/// is paused keeps their clusters.
+fn release_first_claim(world: &mut SimWorld, pool: &str) -> Result<(), Refusal> {
+    for claim in world.store().list_all::<Claim>()? {
+        if claim.pool == pool && claim.cluster.is_some() && claim.deleting.is_none() {
+            return people::release_claim(world, &claim.name);
+        }
     }
+    resume_clusters(world, pool)
+}
+
+/// Resumes all clusters of a pool that are paused.
+fn resume_clusters(world: &mut SimWorld, pool: &str) -> Result<(), Refusal> {
+    let pool_key = pools::key_of(pool);
+    for cluster in world.store().list_all::<Cluster>()? {
+        if cluster.pool.as_deref() == Some(&pool_key) && cluster.paused {
+            people::do_to_cluster(world, &cluster, ClusterDeed::Resume)?;
+        }
+    }
+    Ok(())
 }
 
 /// Releases all that keeps a deleted pool from going.
@@ -224,13 +234,7 @@ fn let_pool_go(world: &mut SimWorld, pool: &str) -> Result<(), Refusal> {
             people::release_claim(world, &claim.name)?;
         }
     }
-    let pool_key = pools::key_of(pool);
-    for cluster in world.store().list_all::<Cluster>()? {
-        if cluster.pool.as_deref() == Some(&pool_key) && cluster.paused {
-            people::do_to_cluster(world, &cluster, ClusterDeed::Resume)?;
-        }
-    }
-    Ok(())
+    resume_clusters(world, pool)
 }
 
 /// Mends what makes the installations of a pool fail. Whoever looks why its customizations are

@@ -96,15 +96,23 @@ impl SimWorld {
         Ok(value)
     }
 
-    /// Changes the state without planning, as a wrong rule of a plan would.
-    pub fn corrupt(&self, edit: impl FnOnce(&mut State, &Tick)) -> Result<(), Refusal> {
+    /// Changes the state without planning, as an import does.
+    pub fn change_without_plan(
+        &self,
+        edit: impl FnOnce(&mut State, &Tick) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
         let world = self.read_world();
         let door = Door { store: &self.store, world: &world, plans_changes: false };
-        door.change(&Scope::Whole, &[], |state, tick| {
-            edit(state, tick);
-            Ok(())
-        })?;
+        door.change(&Scope::Whole, &[], edit)?;
         Ok(())
+    }
+
+    /// Changes the state as a wrong rule of a plan would.
+    pub fn corrupt(&self, edit: impl FnOnce(&mut State)) -> Result<(), Refusal> {
+        self.change_without_plan(|state, _| {
+            edit(state);
+            Ok(())
+        })
     }
 
     /// Has drivers report the troubles that jobs have met.
