@@ -33,8 +33,8 @@ pub fn check_import(world: &SimWorld) -> Result<(), String> {
     as_check(import_into_file(world))
 }
 
-fn as_check(found: Result<Problem, Refusal>) -> Result<(), String> {
-    match found {
+fn as_check(outcome: Result<Problem, Refusal>) -> Result<(), String> {
+    match outcome {
         Ok(None) => Ok(()),
         Ok(Some(problem)) => Err(problem),
         Err(refusal) => Err(format!("what was exported is refused: {refusal}")),
