@@ -2,7 +2,10 @@
 //! history, as short as it can be, in the form of a file of `tests/cases/sim`.
 //!
 //! `cargo run --release --example sim -- --seeds 2000 --steps 200 --jobs 2`
+//!
+//! `--replay FILE` plays the history in a file instead.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -35,6 +38,9 @@ struct Options {
     /// Go on after a history that breaks a law
     #[arg(long)]
     keep_going: bool,
+    /// Play the history in this file instead of random ones
+    #[arg(long, value_name = "FILE")]
+    replay: Option<PathBuf>,
 }
 
 /// How far all threads together are.
@@ -46,6 +52,9 @@ struct Progress {
 
 fn main() -> ExitCode {
     let options = Options::parse();
+    if let Some(path) = &options.replay {
+        return replay(path);
+    }
     let progress = Progress {
         next_seed: AtomicU64::new(options.seed),
         played: AtomicU64::new(0),
@@ -60,6 +69,24 @@ fn main() -> ExitCode {
     let failed = progress.failed.load(Ordering::Relaxed);
     println!("{played} histories of {} steps, {failed} broke a law", options.steps);
     if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Plays the history in a file, and prints how it ends.
+fn replay(path: &Path) -> ExitCode {
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
+    let history = text.and_then(|text| text.parse::<History>());
+    let ended = history
+        .and_then(|history| play(&history, Law::ALL, None).map_err(|failure| failure.to_string()));
+    match ended {
+        Ok(()) => {
+            println!("{}: no law is broken", path.display());
+            ExitCode::SUCCESS
+        }
+        Err(problem) => {
+            println!("{}: {problem}", path.display());
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Plays histories until all seeds are used up, or one of any thread has broken a law.
