@@ -20,7 +20,6 @@ use crate::model::event_reason::EventReason;
 use crate::model::job::Job;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
-use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
@@ -28,8 +27,6 @@ use crate::model::time::Time;
 use crate::store::{CommitMark, Lock, NeededObject, RefusedPools, Store};
 use crate::world::World;
 use crate::{plan, rules, store};
-
-use due::due_changes;
 
 /// How often a pass plans without the write lock before it locks and plans pool by pool.
 const TRIES: usize = 2;
@@ -129,7 +126,10 @@ impl Door<'_> {
     }
 
     /// The pools beyond the scope that list a customization whose holder has changed.
-    fn find_pools_sharing_customizations(&self, state: &State) -> Result<Vec<Key>, Refusal> {
+    fn find_pools_sharing_customizations(
+        &self,
+        state: &State,
+    ) -> Result<BTreeSet<Key>, Refusal> {
         let mut moved_customizations: HashSet<Key> = HashSet::new();
         for change in state.customizations.difference() {
             let holder_before = change.before.and_then(|before| before.holder.as_ref());
@@ -141,19 +141,11 @@ impl Door<'_> {
             }
         }
         if moved_customizations.is_empty() || !self.plans_changes {
-            return Ok(Vec::new());
+            return Ok(BTreeSet::new());
         }
-        let mut pool_keys = Vec::new();
-        for pool in self.store.list_all::<ClusterPool>()? {
-            let namespace = pool.metadata.namespace.as_str();
-            let lists_moved_customization = pool.spec.inventory.iter().flatten().any(|entry| {
-                moved_customizations.contains(&Key::new(namespace, entry.name.as_str()))
-            });
-            if lists_moved_customization && state.pools.find(&pool.key()).is_none() {
-                pool_keys.push(pool.key());
-            }
-        }
-        Ok(pool_keys)
+        let mut pools = self.store.find_pools_listing(&moved_customizations)?;
+        pools.retain(|pool| state.pools.find(pool).is_none());
+        Ok(pools)
     }
 
     /// Does the work in one transaction under the write lock. After the commit the lock is free
@@ -208,13 +200,14 @@ impl Door<'_> {
             self.plan_to_fixed_point(scope, &mut state, &tick)?;
         }
         let value = check(&state, value)?;
-        let due = due_changes(&state, &edited, self.plans_changes, &tick);
+        let due = self.due_changes(&state, &edited, &tick)?;
         if state.is_unchanged() && !self.store.is_due_changed(&due)? {
             self.store.rollback();
             return Ok((value, PassOutcome::new(state)));
         }
         // A command changes all that it was asked to change, or nothing: unlike a pass, it is not
         // written pool by pool.
+        self.announce_removals(&state)?;
         if let Err(refusal) = store::write(self.store, &state, &due, &mark) {
             return Err(self.name_refused_pool(refusal, &state, &due, &mark));
         }
@@ -354,7 +347,7 @@ impl Door<'_> {
             let mut state = self.store.load(scope, &[])?;
             state.events.extend(news.map(|news| (clock_jumped_event(news, &tick), None)));
             self.plan_to_fixed_point(scope, &mut state, &tick)?;
-            let due = due_changes(&state, &BTreeSet::new(), true, &tick);
+            let due = self.due_changes(&state, &BTreeSet::new(), &tick)?;
             Ok(PlannedPass { state, revision, mark, due, tick })
         });
         self.store.rollback();
@@ -371,6 +364,7 @@ impl Door<'_> {
             if current_revision != *revision {
                 return Ok(None);
             }
+            self.announce_removals(state)?;
             let refused = match store::write(self.store, state, due, mark) {
                 Err(refusal) if refusal.exit == Exit::Conflict => {
                     // The write lock is still held, so nobody can change the state between these

@@ -205,9 +205,11 @@ fn a_claim_whose_pool_and_cluster_are_gone_expires() {
 fn copies_of_a_cluster_that_was_deleted_are_removed_by_the_next_pass() {
     let sandbox = Sandbox::new();
     sandbox.ok("pool create lab --fake -q");
+    // As a pass leaves it that is killed after its commit.
     sandbox.shell("mkdir -p $HOME/clusters/gone; touch $HOME/clusters/gone/kubeconfig");
+    sandbox.shell("touch $HOME/clusters/.removing");
     sandbox.ok("reconcile --wait -q");
-    assert_eq!(sandbox.shell("ls -d $HOME/clusters/gone").code, 2);
+    assert_eq!(sandbox.shell("ls -d $HOME/clusters/gone $HOME/clusters/.removing").code, 2);
     assert!(sandbox.shell("ls $HOME/clusters/lab-*/").out.contains("install-config.yaml"));
 }
 

@@ -42,6 +42,9 @@ impl Door<'_> {
         for cluster in &removed_clusters {
             copies::remove_cluster_copies(path, &cluster.name);
         }
+        if !removed_clusters.is_empty() {
+            copies::end_removals(path);
+        }
         let mut failures: Vec<Refusal> = Vec::new();
         if *scope == Scope::Whole && !state.is_unchanged() {
             failures.extend(self.remove_orphaned_copies().err());
@@ -55,6 +58,25 @@ impl Door<'_> {
         let mut warnings: Vec<String> = failures.iter().map(Refusal::to_string).collect();
         warnings.extend(self.start_jobs().unwrap_or_else(|refusal| vec![refusal.to_string()]));
         warnings
+    }
+
+    /// Leaves a mark before a commit that removes clusters: whoever is killed after the commit has
+    /// left their copies.
+    pub(super) fn announce_removals(&self, state: &State) -> Result<(), Refusal> {
+        let mut changes = state.clusters.difference();
+        if changes.any(|change| change.after.is_none()) {
+            copies::announce_removals(self.store.path())?;
+        }
+        Ok(())
+    }
+
+    /// Removes the copies of clusters that an earlier pass was killed over.
+    pub(super) fn finish_removals(&self) -> Result<(), Refusal> {
+        if copies::are_removals_announced(self.store.path()) {
+            self.remove_orphaned_copies()?;
+            copies::end_removals(self.store.path());
+        }
+        Ok(())
     }
 
     /// Removes copies of clusters that do not exist any more.

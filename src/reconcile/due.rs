@@ -50,9 +50,8 @@ impl Door<'_> {
             }
             filter = DueFilter::Dirty;
         }
-        // A pass that was killed after its commit has left inputs of jobs.
-        if let Err(refusal) = self.end_jobs_with_inputs() {
-            passed.warnings.push(refusal.to_string());
+        for failure in [self.end_jobs_with_inputs().err(), self.finish_removals().err()] {
+            passed.warnings.extend(failure.map(|refusal| refusal.to_string()));
         }
         debug_assert_eq!(self.find_missed_changes()?, Vec::<String>::new());
         Ok(passed)
@@ -65,6 +64,45 @@ impl Door<'_> {
             return Ok(DueNow::Everything);
         }
         self.store.find_due(judged.now, filter)
+    }
+
+    /// What a commit says of scopes. `edited` are the kinds that were changed before the plan; without
+    /// a plan, none of the scopes is settled.
+    pub(super) fn due_changes(
+        &self,
+        state: &State,
+        edited: &BTreeSet<Kind>,
+        tick: &Tick,
+    ) -> Result<DueChanges, Refusal> {
+        let mut changes = DueChanges {
+            is_whole: self.plans_changes && state.is_whole,
+            may_help_waiting: may_help_waiting(state),
+            // What expired while the clock was not believed is still to be done.
+            is_rest_dirty: tick.clock_jumped,
+            ..DueChanges::default()
+        };
+        let is_edit_shared = edited.iter().any(|kind| !KINDS_OF_POOLS.contains(kind));
+        if !self.plans_changes {
+            mark_changed_pools(state, &mut changes);
+            changes.is_rest_dirty |= is_edit_shared || !state.ip_leases.is_unchanged();
+            return Ok(changes);
+        }
+        changes.settled = plan::due_scopes(state, tick.now);
+        for change in state.pools.difference().filter(|change| change.after.is_none()) {
+            // What a removed pool leaves belongs to no pool.
+            let removed = change.before.map(|pool| (pool.key(), Due::default()));
+            changes.settled.pools.extend(removed);
+        }
+        if !changes.is_whole {
+            let changed_kinds = state.changed_kinds();
+            let are_machines_changed =
+                SHARED_MACHINES.iter().any(|kind| changed_kinds.contains(kind));
+            changes.is_rest_dirty |= is_edit_shared
+                || are_machines_changed
+                || are_clusters_without_pool_changed(state);
+            changes.dirty_pools = self.find_pools_sharing_customizations(state)?;
+        }
+        Ok(changes)
     }
 
     /// What a pass over everything would change although nothing of it is due: there should be no
@@ -93,40 +131,6 @@ impl Door<'_> {
         }
         Ok(missed)
     }
-}
-
-/// What a commit says of scopes. `edited` are the kinds that were changed before the plan; without
-/// a plan, none of the scopes is settled.
-pub fn due_changes(
-    state: &State,
-    edited: &BTreeSet<Kind>,
-    is_planned: bool,
-    tick: &Tick,
-) -> DueChanges {
-    let is_edit_shared = edited.iter().any(|kind| !KINDS_OF_POOLS.contains(kind));
-    let mut changes = DueChanges { may_help_waiting: may_help_waiting(state), ..DueChanges::default() };
-    if !is_planned {
-        mark_changed_pools(state, &mut changes);
-        changes.is_rest_dirty |= is_edit_shared || !state.ip_leases.is_unchanged();
-        return changes;
-    }
-    changes.settled = plan::due_scopes(state, tick.now);
-    for change in state.pools.difference().filter(|change| change.after.is_none()) {
-        // What a removed pool leaves belongs to no pool.
-        let removed = change.before.map(|pool| (pool.key(), Due::default()));
-        changes.settled.pools.extend(removed);
-    }
-    changes.is_whole = state.is_whole;
-    if !changes.is_whole {
-        let changed_kinds = state.changed_kinds();
-        let are_machines_changed =
-            SHARED_MACHINES.iter().any(|kind| changed_kinds.contains(kind));
-        changes.is_rest_dirty =
-            is_edit_shared || are_machines_changed || are_clusters_without_pool_changed(state);
-    }
-    // What expired while the clock was not believed is still to be done.
-    changes.is_rest_dirty |= tick.clock_jumped;
-    changes
 }
 
 /// Marks the pools whose clusters and claims were changed, and the pools that were.

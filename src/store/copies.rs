@@ -11,6 +11,9 @@ use std::time::Duration;
 use crate::model::documents::SecretValue;
 use crate::model::refusal::Refusal;
 
+/// The file among the copies that says that some of them are being removed. No cluster has a name
+/// that begins with a dot.
+const REMOVALS: &str = ".removing";
 /// A temporary file that is younger may still be written by another command.
 const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 
@@ -175,6 +178,31 @@ pub fn remove_cluster_copies(state: &Path, cluster: &str) {
 
 /// The names of the clusters that have copies.
 pub fn list_clusters_with_copies(state: &Path) -> Vec<String> {
-    let entries = fs::read_dir(cluster_folder(state, "")).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    let mut clusters = Vec::new();
+    for entry in fs::read_dir(cluster_folder(state, "")).into_iter().flatten().flatten() {
+        let name = entry.file_name().into_string().ok();
+        clusters.extend(name.filter(|name| name != REMOVALS));
+    }
+    clusters
+}
+
+/// Notes that the copies of clusters are about to be removed. Without copies there is nothing to
+/// note.
+pub fn announce_removals(state: &Path) -> Result<(), Refusal> {
+    let path = cluster_folder(state, REMOVALS);
+    if !parent_folder(&path).exists() {
+        return Ok(());
+    }
+    fs::write(&path, "").map_err(|error| Refusal::unwritable(&path, &error))
+}
+
+/// Whether copies were to be removed, and nobody has noted the end of it.
+pub fn are_removals_announced(state: &Path) -> bool {
+    cluster_folder(state, REMOVALS).exists()
+}
+
+/// Notes that the copies are removed.
+pub fn end_removals(state: &Path) {
+    // If the note stays, the next pass looks for copies to remove, and finds none.
+    drop(fs::remove_file(cluster_folder(state, REMOVALS)));
 }

@@ -1,6 +1,8 @@
 //! The names of ClusterPools: of those that exist, and of those that clusters and claims refer to.
 //! Nothing here reads a pool itself.
 
+use std::collections::BTreeSet;
+
 use rusqlite::{OptionalExtension, params};
 
 use crate::model::kinds::Kind;
@@ -21,6 +23,23 @@ impl Store {
             Ok(Key::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?))
         })?;
         Ok(pools.collect::<Result<_, _>>()?)
+    }
+
+    /// The pools that list one of these customizations in their inventories, each once.
+    pub fn find_pools_listing<'k>(
+        &self,
+        customizations: impl IntoIterator<Item = &'k Key>,
+    ) -> Result<BTreeSet<Key>, Refusal> {
+        let sql = "SELECT pool FROM inventory_entry WHERE namespace = ?1 AND customization = ?2";
+        let mut statement = self.conn().prepare_cached(sql)?;
+        let mut pools = BTreeSet::new();
+        for Key { namespace, name } in customizations {
+            let names = statement.query_map([namespace, name], |row| row.get::<_, String>(0))?;
+            for pool in names {
+                pools.insert(Key::new(namespace, pool?));
+            }
+        }
+        Ok(pools)
     }
 
     /// Finds the pool of a claim or, for any other kind, of the cluster of that name.

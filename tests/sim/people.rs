@@ -1,7 +1,7 @@
 //! What people do to claims and clusters, and which edit each step of a history is. What a command
 //! would refuse is refused here, too, and does no harm.
 
-use poolctl::edits::put_object;
+use poolctl::edits::{PutMode, put_object};
 use poolctl::model::annotations::{FAKE_FAIL_EVERY, FAKE_HEALTH};
 use poolctl::model::claim::{Claim, ClaimSpec, ClusterClaim};
 use poolctl::model::cluster::{Cluster, REMOVE_FROM_POOL};
@@ -96,7 +96,7 @@ fn make_claim(world: &SimWorld, name: &str, pool: &str, hours: Option<u32>) -> R
         if state.claims.find(&key).is_some() {
             return Err(Refusal::conflict("there is a claim of this name"));
         }
-        put_object(state, claim, true, tick).map(drop)
+        put_object(state, claim, PutMode::Apply, tick).map(drop)
     })
 }
 
@@ -137,7 +137,7 @@ fn edit_claim(
         edit(&mut document);
         let claim = Object::ClusterClaim(Box::new(Claim::from_wire(document)));
         rules::check_object(&claim)?;
-        put_object(state, claim, false, tick).map(drop)
+        put_object(state, claim, PutMode::Replace, tick).map(drop)
     })
 }
 
@@ -212,7 +212,7 @@ pub fn annotate_cluster(
         }
         let edited = Object::ClusterDeployment(Box::new(Cluster::from_wire(document)));
         rules::check_object(&edited)?;
-        put_object(state, edited, false, tick).map(drop)
+        put_object(state, edited, PutMode::Replace, tick).map(drop)
     })
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use poolctl::edits::{delete_object, put_object};
+use poolctl::edits::{DeleteOutcome, PutMode, delete_object, put_object};
 use poolctl::model::annotations::{FAKE_FAIL_EVERY, REFRESH};
 use poolctl::model::customization::{Customization, CustomizationSpec, Patch, PatchOperation};
 use poolctl::model::documents::{ClusterImageSet, ImageSetSpec};
@@ -65,9 +65,9 @@ pub fn make_pool(world: &SimWorld, name: &str, size: u32) -> Result<(), Refusal>
             return Err(Refusal::conflict("there is a pool of this name"));
         }
         if state.image_sets.find(&image_set_key()).is_none() {
-            put_object(state, image_set(), true, tick)?;
+            put_object(state, image_set(), PutMode::Apply, tick)?;
         }
-        put_object(state, pool, true, tick).map(drop)
+        put_object(state, pool, PutMode::Apply, tick).map(drop)
     })
 }
 
@@ -86,7 +86,7 @@ pub fn edit_pool(
         edit(&mut pool);
         let pool = Object::ClusterPool(Box::new(pool));
         rules::check_object(&pool)?;
-        put_object(state, pool, false, tick).map(drop)
+        put_object(state, pool, PutMode::Replace, tick).map(drop)
     })
 }
 
@@ -162,7 +162,7 @@ pub fn do_to_pool(world: &mut SimWorld, name: &str, deed: PoolDeed) -> Result<()
 pub fn delete(world: &SimWorld, kind: Kind, key: &Key, scope: &Scope) -> Result<(), Refusal> {
     let needs = [NeededObject { kind, key: key.clone() }];
     world.change(scope, &needs, |state, tick| {
-        if delete_object(state, kind, key, tick) {
+        if delete_object(state, kind, key, tick) != DeleteOutcome::NotFound {
             return Ok(());
         }
         Err(Refusal::not_found(format!("there is no {} of this name", kind.word())))
@@ -176,7 +176,7 @@ pub fn remove_image_set(world: &SimWorld) -> Result<(), Refusal> {
 pub fn restore_image_set(world: &SimWorld) -> Result<(), Refusal> {
     let needs = [NeededObject { kind: Kind::ClusterImageSet, key: image_set_key() }];
     world.change(&Scope::Whole, &needs, |state, tick| {
-        put_object(state, image_set(), true, tick).map(drop)
+        put_object(state, image_set(), PutMode::Apply, tick).map(drop)
     })
 }
 
@@ -209,7 +209,7 @@ pub fn do_to_customization(
     rules::check_object(&customization)?;
     let needs = [NeededObject { kind: Kind::Customization, key }];
     world.change(&scope, &needs, |state, tick| {
-        put_object(state, customization, true, tick).map(drop)
+        put_object(state, customization, PutMode::Apply, tick).map(drop)
     })?;
     if !is_broken {
         world.troubles.save(name);

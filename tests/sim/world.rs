@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use poolctl::model::claim::Claim;
-use poolctl::model::clock::JudgedClocks;
+use poolctl::model::clock::{JudgedClocks, PassExtent};
 use poolctl::model::refusal::Refusal;
 use poolctl::model::state::{Scope, State};
 use poolctl::model::tick::Tick;
@@ -127,18 +127,18 @@ impl SimWorld {
         })
     }
 
-    /// One pass over everything, as cron starts it.
+    /// One pass over what is due, as cron starts it.
     pub fn run_pass(&self) -> Result<PassOutcome, Refusal> {
         let world = self.read_world();
         let door = Door { store: &self.store, world: &world, plans_changes: true };
-        door.run_pass(&Scope::Whole)
+        door.run_due_pass()
     }
 
     /// The state as a further pass over a scope would leave it.
     pub fn preview(&self, scope: &Scope) -> Result<State, Refusal> {
         let world = self.read_world();
         let door = Door { store: &self.store, world: &world, plans_changes: true };
-        door.preview_pass(scope)
+        door.preview_pass(scope).map(|(state, _)| state)
     }
 
     /// The whole state as it is stored.
@@ -148,8 +148,8 @@ impl SimWorld {
 
     /// The time that a pass would go by now, and whether it doubts the clock on the wall.
     fn judge_clock(&self) -> Result<JudgedClocks, Refusal> {
-        let (_, mark) = self.store.read_mark()?;
-        Ok(mark.clocks.judge(mark.now, self.clock.read(), true))
+        let mark = self.store.read_mark()?;
+        Ok(mark.clocks.judge(mark.now, self.clock.read(), PassExtent::Everything))
     }
 
     /// The time that a pass would go by now.

@@ -29,7 +29,7 @@ pub fn due_instants(state: &State) -> Vec<Time> {
 fn limits_of_agent(agent: &Agent) -> Vec<Time> {
     let status = &agent.status;
     let mut ends = Vec::new();
-    if !status.found {
+    if !status.found_by_controller {
         ends.extend(status.last_contact_time.map(|contact| contact.plus(DISCONNECTED_AFTER)));
     }
     if let Some(since) = status.state_since {

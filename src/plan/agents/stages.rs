@@ -46,7 +46,8 @@ fn stage_limit(stage: &str, topology: Topology) -> Span {
 
 /// How long a stage may take, whatever the size of its cluster.
 pub fn stage_limits(stage: &str) -> impl Iterator<Item = Span> + use<'_> {
-    [true, false].into_iter().map(move |is_sno| stage_limit(stage, is_sno))
+    let topologies = [Topology::SingleNode, Topology::MultiNode];
+    topologies.into_iter().map(move |topology| stage_limit(stage, topology))
 }
 
 /// Records the installation stage that a host reports.

@@ -19,3 +19,33 @@ CREATE INDEX due_scope_waits ON due_scope (namespace) WHERE waits;
 
 -- The next pass looks at everything.
 INSERT INTO due_scope VALUES ('', '', NULL, 1, 0, 0);
+
+-- The customizations that pools list, so that the pools of a customization are found by it.
+CREATE TABLE inventory_entry (
+  namespace TEXT NOT NULL,
+  customization TEXT NOT NULL,
+  pool TEXT NOT NULL,
+  PRIMARY KEY (namespace, customization, pool)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX inventory_entry_pool ON inventory_entry (namespace, pool);
+
+INSERT OR IGNORE INTO inventory_entry
+SELECT p.namespace, e.value ->> '$.name', p.name
+FROM pool p JOIN json_each(p.body, '$.spec.inventory') e WHERE e.value ->> '$.name' IS NOT NULL;
+
+CREATE TRIGGER inventory_of_new_pool AFTER INSERT ON pool
+WHEN NEW.body -> '$.spec.inventory' IS NOT NULL BEGIN
+  INSERT OR IGNORE INTO inventory_entry
+  SELECT NEW.namespace, e.value ->> '$.name', NEW.name
+  FROM json_each(NEW.body, '$.spec.inventory') e WHERE e.value ->> '$.name' IS NOT NULL;
+END;
+CREATE TRIGGER inventory_of_changed_pool AFTER UPDATE OF body ON pool
+WHEN NEW.body -> '$.spec.inventory' IS NOT OLD.body -> '$.spec.inventory' BEGIN
+  DELETE FROM inventory_entry WHERE namespace = OLD.namespace AND pool = OLD.name;
+  INSERT OR IGNORE INTO inventory_entry
+  SELECT NEW.namespace, e.value ->> '$.name', NEW.name
+  FROM json_each(NEW.body, '$.spec.inventory') e WHERE e.value ->> '$.name' IS NOT NULL;
+END;
+CREATE TRIGGER inventory_of_removed_pool AFTER DELETE ON pool BEGIN
+  DELETE FROM inventory_entry WHERE namespace = OLD.namespace AND pool = OLD.name;
+END;
