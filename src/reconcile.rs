@@ -3,12 +3,14 @@
 //! happens to a pool is decided in `plan`, never here.
 
 mod act;
+mod answer;
 mod collect;
 mod copy;
 mod due;
 mod order;
 
 pub use act::SUPERVISE_COMMAND;
+pub use answer::Answered;
 
 use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
@@ -90,11 +92,17 @@ impl Door<'_> {
         edit: impl FnOnce(&mut State, &Tick) -> Result<T, Refusal>,
     ) -> Result<(T, PassOutcome), Refusal> {
         let (value, mut passed) =
-            self.run_under_write_lock(scope, || self.commit_edit(scope, needs, edit))?;
-        // A customization that was leased or given back concerns every pool that lists it.
+            self.change_and_act(scope, || self.commit_edit(scope, needs, edit))?;
+        self.plan_sharing_pools(&mut passed)?;
+        Ok((value, passed))
+    }
+
+    /// A customization that was leased or given back concerns every pool that lists it: these are
+    /// planned, too, each in a commit of its own.
+    fn plan_sharing_pools(&self, passed: &mut PassOutcome) -> Result<(), Refusal> {
         for pool_key in self.find_pools_sharing_customizations(&passed.state)? {
             let pool_scope = Scope::pool(pool_key);
-            let planned = self.run_under_write_lock(&pool_scope, || {
+            let planned = self.change_and_act(&pool_scope, || {
                 self.commit_edit(&pool_scope, &[], |_, _| Ok(()))
             });
             match planned {
@@ -107,7 +115,7 @@ impl Door<'_> {
                 Err(_) => {}
             }
         }
-        Ok((value, passed))
+        Ok(())
     }
 
     /// Changes the state only if `check` accepts the planned state. If it refuses, nothing has
@@ -119,7 +127,7 @@ impl Door<'_> {
         edit: impl FnOnce(&mut State, &Tick) -> Result<T, Refusal>,
         check: impl FnOnce(&State, T) -> Result<U, Refusal>,
     ) -> Result<(U, PassOutcome), Refusal> {
-        self.run_under_write_lock(scope, || {
+        self.change_and_act(scope, || {
             let judged = self.judge_clock(PassExtent::Part)?;
             self.commit_checked_edit(scope, needs, judged, edit, check)
         })
@@ -148,13 +156,23 @@ impl Door<'_> {
         Ok(pools)
     }
 
-    /// Does the work in one transaction under the write lock. After the commit the lock is free
-    /// again and jobs are started.
-    fn run_under_write_lock<T>(
+    /// Changes the state under the write lock. After the commit the lock is free again and jobs are
+    /// started.
+    fn change_and_act<T>(
         &self,
         scope: &Scope,
         work: impl FnOnce() -> Result<(T, PassOutcome), Refusal>,
     ) -> Result<(T, PassOutcome), Refusal> {
+        let (value, mut passed) = self.run_under_write_lock(work)?;
+        passed.warnings = self.act_after_commit(&passed.state, scope);
+        Ok((value, passed))
+    }
+
+    /// Does the work, which commits, in one transaction under the write lock.
+    fn run_under_write_lock<T>(
+        &self,
+        work: impl FnOnce() -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
         let lock = Lock::to_write(self.store.path())?;
         self.store.begin_write()?;
         let result = work();
@@ -162,9 +180,7 @@ impl Door<'_> {
             self.store.rollback();
         }
         drop(lock);
-        let (value, mut passed) = result?;
-        passed.warnings = self.act_after_commit(&passed.state, scope);
-        Ok((value, passed))
+        result
     }
 
     /// Loads, edits, plans and commits. Needs an open write transaction.
@@ -200,20 +216,30 @@ impl Door<'_> {
             self.plan_to_fixed_point(scope, &mut state, &tick)?;
         }
         let value = check(&state, value)?;
-        let due = self.due_changes(&state, &edited, &tick)?;
-        if state.is_unchanged() && !self.store.is_due_changed(&due)? {
+        let due = self.due_changes(&state, &edited, self.plans_changes, &tick)?;
+        self.write_and_commit(&state, &due, &mark)?;
+        Ok((value, PassOutcome::new(state)))
+    }
+
+    /// Writes what has changed and commits it. A command changes all that it was asked to change,
+    /// or nothing: unlike a pass, it is not written pool by pool.
+    fn write_and_commit(
+        &self,
+        state: &State,
+        due: &DueChanges,
+        mark: &CommitMark,
+    ) -> Result<(), Refusal> {
+        if state.is_unchanged() && !self.store.is_due_changed(due)? {
             self.store.rollback();
-            return Ok((value, PassOutcome::new(state)));
+            return Ok(());
         }
-        // A command changes all that it was asked to change, or nothing: unlike a pass, it is not
-        // written pool by pool.
-        self.announce_removals(&state)?;
-        if let Err(refusal) = store::write(self.store, &state, &due, &mark) {
-            return Err(self.name_refused_pool(refusal, &state, &due, &mark));
+        self.announce_removals(state)?;
+        if let Err(refusal) = store::write(self.store, state, due, mark) {
+            return Err(self.name_refused_pool(refusal, state, due, mark));
         }
         self.store.commit()?;
         self.store.checkpoint();
-        Ok((value, PassOutcome::new(state)))
+        Ok(())
     }
 
     /// Adds to a refusal of the database which pool's changes it refuses. To find the pool, the
@@ -347,7 +373,7 @@ impl Door<'_> {
             let mut state = self.store.load(scope, &[])?;
             state.events.extend(news.map(|news| (clock_jumped_event(news, &tick), None)));
             self.plan_to_fixed_point(scope, &mut state, &tick)?;
-            let due = self.due_changes(&state, &BTreeSet::new(), &tick)?;
+            let due = self.due_changes(&state, &BTreeSet::new(), true, &tick)?;
             Ok(PlannedPass { state, revision, mark, due, tick })
         });
         self.store.rollback();
@@ -425,7 +451,7 @@ impl Door<'_> {
 
     /// One pass over a scope under the write lock.
     fn commit_pass(&self, scope: &Scope, judged: JudgedClocks) -> Result<PassOutcome, Refusal> {
-        let ((), passed) = self.run_under_write_lock(scope, || {
+        let ((), passed) = self.change_and_act(scope, || {
             self.commit_checked_edit(scope, &[], judged, |_, _| Ok(()), |_, ()| Ok(()))
         })?;
         Ok(passed)

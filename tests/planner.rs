@@ -8,6 +8,8 @@ use poolctl::model::cluster::{Cluster, Power};
 use poolctl::model::condition::ConditionType;
 use poolctl::model::meta::Key;
 use poolctl::model::state::State;
+use poolctl::model::tick::Tick;
+use poolctl::model::time::{Span, Time};
 use poolctl::plan::{self, buckets::SortedPool};
 
 use crate::cases::{columns, first_word, rows};
@@ -285,6 +287,26 @@ fn the_whole_and_the_pools_scope_come_to_the_same_and_a_second_pass_is_silent() 
         assert_eq!(of_pool.changes_made(), changes, "{}", case.id);
         assert_eq!(of_pool.events.len(), events, "{}", case.id);
     }
+}
+
+/// A pass looks at a pool only when something is due: until then there must be nothing to do.
+#[test]
+fn until_something_is_due_planning_changes_nothing() {
+    let mut due_instants = 0;
+    for case in cases() {
+        let (mut state, names) = settle(&case.before, true);
+        let due = plan::next_due_at(&state, noon().now);
+        due_instants += u32::from(due.is_some());
+        let changes = state.changes_made();
+        // The last instant before it is due; without one, after years.
+        let before_due = due.map_or(noon().now.plus(Span::hours(24 * 1000)), |due| Time(due.0 - 1));
+        for instant in [noon().now.plus(Span(1)), before_due] {
+            let tick = Tick { now: instant.max(noon().now), ..noon() };
+            plan::settle(&mut state, &tick, &names).unwrap();
+            assert_eq!(state.changes_made(), changes, "{} at {instant}, due {due:?}", case.id);
+        }
+    }
+    assert!(due_instants > 0, "{due_instants}");
 }
 
 /// Names of the clusters that are being deleted after a settled plan.

@@ -260,7 +260,7 @@ fn exhausted_concurrency(pool: &ClusterPool) -> Option<u32> {
     let status = &pool.status;
     let limit = pool.spec.max_concurrent?;
     let is_exhausted = status.installing + status.deleting >= limit;
-    (status.size < pool.spec.size && is_exhausted).then_some(limit)
+    (lacks_clusters(pool) && is_exhausted).then_some(limit)
 }
 
 /// Whether the pool has fewer clusters than its size and its waiting claims ask for.

@@ -15,10 +15,11 @@ use crate::model::meta::{Key, Meta};
 use crate::model::object::Object;
 use crate::model::pool::{ClusterPool, RECONCILE_PAUSE};
 use crate::model::refusal::{Exit, Refusal};
-use crate::model::state::{PoolId, Scope, State};
+use crate::model::state::{PoolId, State};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 use crate::output::{self, Answer};
+use crate::reconcile::Answered;
 use crate::rules;
 use crate::store::{Filter, NeededObject, Store};
 
@@ -85,7 +86,9 @@ impl RunCommand for Claim {
         let name = self.positional_name.or(self.name);
         let new_claim = make_new_claim(context, &store, &pool, name.as_deref(), &self.terms)?;
         let Some(limit) = self.wait else {
-            return report_claim(context, &store, &new_claim.key, None);
+            report_claim(context, &store, &new_claim.key, None)?;
+            follow_new_claim(context, &store, &new_claim);
+            return Ok(());
         };
         match wait_for_running_cluster(context, &store, &new_claim, limit) {
             Ok(waited) => report_claim(context, &store, &new_claim.key, Some(waited)),
@@ -127,6 +130,8 @@ fn find_fullest_pool(
 pub struct NewClaim {
     pub key: Key,
     uid: String,
+    /// The pool whose pass follows once the answer is given; none if there is nothing to follow.
+    due_pool: Option<Key>,
 }
 
 impl NewClaim {
@@ -157,11 +162,13 @@ pub fn make_new_claim(
             key: context.key(Kind::ClusterClaim, name)?,
         });
     }
-    let scope = Scope::pool(pool_key.clone());
-    let changed = context
-        .door(store)
-        .change(&scope, &needs, |state, tick| make_claim(state, &pool_key, name, terms, tick));
-    let (new_claim, passed) = match changed {
+    let changed = context.door(store).change_claims(
+        &pool_key,
+        &needs,
+        |state, tick| make_claim(state, &pool_key, name, terms, tick),
+        |state, new_claim| has_running_cluster(state, &new_claim.key),
+    );
+    let (mut new_claim, answered) = match changed {
         Ok(changed) => changed,
         // If the pool is not there, this refusal tells where it is, or which name is similar.
         Err(refusal) => {
@@ -169,8 +176,27 @@ pub fn make_new_claim(
             return Err(refusal);
         }
     };
-    context.report_pass(&passed)?;
+    match answered {
+        Answered::First => new_claim.due_pool = Some(pool_key),
+        Answered::Whole(passed) => context.report_pass(&passed)?,
+    }
     Ok(new_claim)
+}
+
+/// Whether a claim was handed its cluster, which runs.
+fn has_running_cluster(state: &State, claim_key: &Key) -> bool {
+    let claim = state.claims.by_key(claim_key);
+    claim.is_some_and(|claim| claim.running == ClusterRunning::Running)
+}
+
+/// Runs the pass over the pool that follows a claim whose cluster was ready. The claim is committed
+/// and told: what goes wrong now is a warning, and the next pass goes on.
+pub fn follow_new_claim(context: &Context, store: &Store, new_claim: &NewClaim) {
+    let Some(pool) = &new_claim.due_pool else { return };
+    let followed = context.door(store).follow_answer(pool);
+    if let Err(refusal) = followed.and_then(|passed| context.report_pass(&passed)) {
+        context.warn(&refusal.to_string());
+    }
 }
 
 /// Adds a claim to the state, under a made-up name if `name` is None. Refused if the pool is gone
@@ -216,7 +242,7 @@ fn make_claim(
     put_object(state, claim, PutMode::Apply, tick)?;
     let body = state.claims.by_key(&key).and_then(|claim| claim.body.as_ref());
     let uid = body.map(|body| body.metadata.uid.clone()).unwrap_or_default();
-    Ok(NewClaim { key, uid })
+    Ok(NewClaim { key, uid, due_pool: None })
 }
 
 /// A new name for a claim: that of its pool, shortened so that it fits into a label, and a suffix

@@ -95,6 +95,25 @@ pub fn round(state: &mut State, tick: &Tick, names: &dyn Books) {
 
 /// Plans one pool, in the order in which its steps need the results of one another. Events are
 /// recorded on behalf of the pool, so that they are undone with it.
+/// Hands clusters that are ready to claims that wait, and nothing that follows from it: neither
+/// another cluster for the pool nor a job.
+pub fn settle_claims(state: &mut State, tick: &Tick) {
+    let pool_ids: Vec<PoolId> = state.pools.iter().map(|(pool_id, _)| pool_id).collect();
+    for pool_id in pool_ids {
+        let Some(pool) = state.pools.get(pool_id) else { continue };
+        if !may_act(pool) {
+            continue;
+        }
+        let key = Rc::new(pool.key());
+        state.act_for(Some(Rc::clone(&key)));
+        assign::assign_clusters(state, &key, tick);
+        links::sync_links(state, &key, tick);
+        links::write_claim_conditions(state, &key, tick);
+        status::write_pool_status(state, pool_id, tick);
+    }
+    state.act_for(None);
+}
+
 fn plan_pool(state: &mut State, pool_id: PoolId, tick: &Tick, names: &dyn Books) {
     let Some(pool) = state.pools.get(pool_id) else { return };
     let key = Rc::new(pool.key());
