@@ -13,8 +13,9 @@
 //!   `transcripts.rs` plays them; `POOLCTL_BLESS=1` writes them anew.
 //! - **What happens step by step** is a scenario: a name, then a step or an expectation a line;
 //!   scenarios are separated by empty lines. So are hosts (`cases/agents/`, a file per chapter),
-//!   addresses (`cases/addresses.txt`), shortages of bare metal (`cases/shortages.txt`) and the
-//!   rules of agent-config.yaml (`cases/agent_config.txt`). `cases.rs` reads them; the words of a
+//!   addresses (`cases/addresses.txt`), shortages of bare metal (`cases/shortages.txt`), the rules
+//!   of agent-config.yaml (`cases/agent_config.txt`) and pools that heal by themselves
+//!   (`cases/healing/`, a file per chapter). `cases.rs` reads them; the words of a
 //!   file are explained at its head, or in the test that plays it.
 //! - **What the planner makes of a state** is a row of columns separated by ` | `: pools
 //!   (`cases/pools.txt`) and power states (`cases/power.txt`). The state of pools, clusters and
@@ -60,6 +61,7 @@ mod fixture;
 mod foreign_leases;
 mod given_back;
 mod growing;
+mod healing;
 mod history;
 mod images;
 mod index;
