@@ -40,7 +40,10 @@ fn parse_time(text: &str) -> Time {
 
 impl Player {
     fn new() -> Self {
-        let sandbox = Sandbox::new();
+        Self::in_sandbox(Sandbox::new())
+    }
+
+    fn in_sandbox(sandbox: Sandbox) -> Self {
         sandbox.ok("pool create other --fake --size 0 -q");
         let ran = Ran { code: 0, out: String::new(), err: String::new() };
         Self { sandbox, values: Vec::new(), command: String::new(), ran }
@@ -280,15 +283,16 @@ fn doctor_raises_no_alarm_beside_ordinary_work() {
     if !has_program("strace") {
         return;
     }
-    let mut player = Player::new();
+    let mut sandbox = Sandbox::new();
+    sandbox.set_variable("POOLCTL_NOW", "");
+    sandbox.set_variable("POOLCTL_SEED", "");
+    let mut player = Player::in_sandbox(sandbox);
     let fields = json!({"size": 4, "runningCount": 4, "annotations": {
         "poolctl.dev/fake-install-duration": "1ms",
         "poolctl.dev/fake-deprovision-duration": "1ms",
         "poolctl.dev/fake-resume-duration": "1ms",
         "poolctl.dev/fake-stop-duration": "1ms",
     }});
-    player.sandbox.set_variable("POOLCTL_NOW", "");
-    player.sandbox.set_variable("POOLCTL_SEED", "");
     player.apply_pool(&format!("lab {fields}")).unwrap();
     player.sandbox.ok("reconcile --wait=1m -q");
     for _ in 0..5 {
