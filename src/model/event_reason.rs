@@ -104,7 +104,7 @@ declared! {
         ClaimDeleted = "ClaimDeleted",
         /// The cluster of the claim was deleted before the claim.
         ClusterGone = "ClusterGone" => "poolctl release NAME",
-        /// Claim and cluster did not name each other; now they do.
+        /// Claim and cluster did not name each other; now they agree.
         AssignmentRepaired = "AssignmentRepaired",
         /// The cluster that the claim names belongs to another claim.
         AssignmentConflict = "AssignmentConflict",

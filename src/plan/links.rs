@@ -28,8 +28,7 @@ pub fn sync_links(state: &mut State, pool: &Key, tick: &Tick) {
 pub fn complete_pairs(state: &mut State, pool: &Key, tick: &Tick) {
     let members = state.members(pool);
     for claim_id in members.claims {
-        let Some(claim) = state.claims.get(claim_id) else { continue };
-        if claim.deleting.is_none() && claim.cluster.is_some() {
+        if state.claims.get(claim_id).is_some_and(|claim| claim.cluster.is_some()) {
             check_cluster_of_claim(state, claim_id, tick);
         }
     }
@@ -98,7 +97,7 @@ fn release_cluster(state: &mut State, claim_id: ClaimId, tick: &Tick) {
 }
 
 /// Looks whether the cluster that a claim names is assigned to the claim. A free cluster is assigned
-/// to it; if another claim has the cluster, this one waits again.
+/// to it, unless the claim is being deleted; if another claim has the cluster, this one has none.
 fn check_cluster_of_claim(state: &mut State, claim_id: ClaimId, tick: &Tick) {
     let Some(claim) = state.claims.get(claim_id) else { return };
     let key = claim.key();
@@ -111,6 +110,13 @@ fn check_cluster_of_claim(state: &mut State, claim_id: ClaimId, tick: &Tick) {
     let is_going = cluster.deleting.is_some() || cluster.marked || cluster.stopped;
     match cluster.claim.as_deref() {
         Some(name) if name == key.name && is_same_pool => {}
+        None if claim.deleting.is_some() => {
+            let message =
+                format!("Cluster {} stays without it: the claim is being deleted", cluster.name);
+            state.claims.update(claim_id, |claim| claim.cluster = None);
+            let reason = EventReason::AssignmentRepaired;
+            record_warning(state, tick, Kind::ClusterClaim, key, reason, message);
+        }
         None if is_same_pool && !is_going => {
             let cluster_key = cluster.key();
             let message = format!("Assigned to claim {}", key.name);

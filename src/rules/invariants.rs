@@ -14,6 +14,7 @@ use super::infra_envs;
 /// Checks what has changed: nothing is held twice, and both ends of a link agree.
 pub fn check_invariants(state: &State) -> Result<(), Refusal> {
     check_clusters(state)?;
+    check_claims(state)?;
     check_customizations(state)?;
     addresses::check_invariants(state)?;
     data_templates::check_deletions(state)?;
@@ -40,6 +41,21 @@ fn check_clusters(state: &State) -> Result<(), Refusal> {
         if let Some(twin) = clusters_by_claim.insert(claim.clone(), name) {
             return Err(Refusal::conflict(format!(
                 "clusters `{twin}` and `{name}` would both be held by claim `{claim}`"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// No two claims hold one cluster.
+fn check_claims(state: &State) -> Result<(), Refusal> {
+    let mut claims_by_cluster = HashMap::new();
+    for claim in state.claims.difference().filter_map(|change| change.after) {
+        let Some(cluster) = &claim.cluster else { continue };
+        if let Some(twin) = claims_by_cluster.insert(cluster, claim.key()) {
+            return Err(Refusal::conflict(format!(
+                "claims `{twin}` and `{}` would both hold cluster `{cluster}`",
+                claim.key()
             )));
         }
     }
