@@ -100,8 +100,10 @@ fn retry_cluster(state: &mut State, cluster: &Cluster, tick: &Tick) -> bool {
                 cluster.restarts = 0;
             }
             cluster.stopped = false;
+            cluster.stopped_at = None;
             cluster.failed_at = None;
             cluster.failure = None;
+            cluster.failure_reason = None;
         } else if cluster.power.has_failed() {
             cluster.power_since = None;
         }

@@ -111,10 +111,14 @@ facts! {
         pub failed_at: Option<Time>,
         /// Why it failed.
         pub failure: Option<String>,
+        /// Hive's reason for that, if Hive tried to install it.
+        pub failure_reason: Option<String>,
         /// How many jobs it had so far. It makes the ids of its jobs differ.
         pub ordinal: u32,
         /// Whether it was given up, as the condition ProvisionStopped says.
         pub stopped: bool,
+        /// When it was given up.
+        pub stopped_at: Option<Time>,
         /// Whether an installation broke off, so that what it left is destroyed before the next one.
         pub interrupted: bool => status.interrupted,
         /// Whether its pool is to remove it.
@@ -280,6 +284,11 @@ impl Cluster {
         {
             self.failed_at = Some(condition.last_transition_time.unwrap_or(self.created));
             self.failure = failed.map(|condition| condition.message.clone());
+            let reason = failed.map(|condition| condition.reason.clone());
+            self.failure_reason = reason
+                .filter(|reason| !reason.is_empty() && *reason != ConditionReason::InstallFailed);
+            self.stopped_at =
+                stopped.map(|stopped| stopped.last_transition_time.unwrap_or(self.created));
         }
     }
 

@@ -249,6 +249,7 @@ pub fn give_up_cluster(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
 fn stop_trying(state: &mut State, cluster_id: ClusterId, failure: String, tick: &Tick) {
     state.clusters.update(cluster_id, |cluster| {
         cluster.stopped = true;
+        cluster.stopped_at = Some(tick.now);
         cluster.failed_at.get_or_insert(tick.now);
         cluster.failure.get_or_insert_with(|| failure.clone());
     });

@@ -253,6 +253,7 @@ fn note_interruption(
         if failure.is_some() {
             cluster.failed_at = Some(tick.now);
             cluster.failure = failure;
+            cluster.failure_reason = None;
         }
     });
 }
@@ -312,6 +313,7 @@ fn note_failed_installation(
         cluster.restarts += u32::from(is_counted);
         cluster.failed_at = Some(tick.now);
         cluster.failure = Some(failure.message.to_owned());
+        cluster.failure_reason = None;
         // Something of it may be there.
         cluster.interrupted |= cluster.driver.is_supervised();
     });
@@ -412,6 +414,7 @@ fn note_installation(
         cluster.awake_since = Some(now);
         cluster.failed_at = None;
         cluster.failure = None;
+        cluster.failure_reason = None;
         if let Some(body) = &mut cluster.body {
             body.spec.cluster_metadata = Some(metadata);
         }

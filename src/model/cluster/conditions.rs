@@ -9,17 +9,16 @@ use crate::model::power::{conditions_before_installation, conditions_of_deleted_
 use crate::model::time::Time;
 
 impl Cluster {
-    /// Hive's conditions, each where it applies, with the times of their transitions.
+    /// Those of Hive's conditions whose truth is known here, with the times of their transitions. A
+    /// cluster has them from birth: what has not been decided yet is Unknown.
     pub fn conditions(&self) -> Vec<Condition> {
         let begun = self.started_at.unwrap_or(self.created);
         let installed = self.installed_at.unwrap_or(begun);
         let mut conditions = vec![self.provisioned().with_times(installed)];
-        conditions.extend(self.requirements_met());
+        conditions.push(self.requirements_met());
         conditions.extend(self.installation_on_hold());
-        if let Some(failed) = self.failed_at {
-            conditions.push(self.provision_failed().with_times(failed));
-            conditions.push(self.provision_stopped().with_times(failed));
-        }
+        conditions.push(self.provision_failed());
+        conditions.push(self.provision_stopped());
         if let Some(since) = self.deleting {
             conditions.extend(conditions_of_deleted_cluster(since));
         } else if self.is_installed() {
@@ -30,27 +29,35 @@ impl Cluster {
         conditions
     }
 
-    /// None for a cluster that needs neither hosts nor a customization.
-    fn requirements_met(&self) -> Option<Condition> {
+    fn requirements_met(&self) -> Condition {
         let kind = ConditionType::RequirementsMet;
-        if let Some(Shortage { reason, message }) = &self.shortage {
+        if let Some(Shortage { reason, message }) = self.unmet_requirement() {
             let since = self.unmet.unwrap_or(self.created);
-            return Some(
-                Condition::new(kind, "False", *reason, message.as_str()).with_times(since),
-            );
+            return Condition::new(kind, "False", reason, message).with_times(since);
         }
-        let name = self.customization_ref.as_ref()?;
-        if let Some(since) = self.unmet {
-            let message = format!("ClusterDeploymentCustomization {name} not found");
-            let reason = ConditionReason::CustomizationRefNotAvailable;
-            return Some(Condition::new(kind, "False", reason, message).with_times(since));
-        }
-        let begun = self.started_at.unwrap_or(self.created);
+        let Some(begun) = self.started_at.or(self.installed_at) else {
+            return self.undecided(kind);
+        };
+        let reason = ConditionReason::AllRequirementsMet;
         let message = "All pre-provision requirements met";
-        Some(
-            Condition::new(kind, "True", ConditionReason::AllRequirementsMet, message)
-                .with_times(begun),
-        )
+        Condition::new(kind, "True", reason, message).with_times(begun)
+    }
+
+    /// What the installation of the cluster waits for.
+    fn unmet_requirement(&self) -> Option<Shortage> {
+        if self.shortage.is_some() {
+            return self.shortage.clone();
+        }
+        self.unmet?;
+        let name = self.customization_ref.as_ref()?;
+        let message = format!("ClusterDeploymentCustomization {name} not found");
+        Some(Shortage::new(ConditionReason::CustomizationRefNotAvailable, message))
+    }
+
+    /// A condition of which nothing is known yet.
+    fn undecided(&self, kind: ConditionType) -> Condition {
+        let reason = ConditionReason::Initialized;
+        Condition::new(kind, "Unknown", reason, "Condition Initialized").with_times(self.created)
     }
 
     /// As assisted installer has it: only for a cluster of Agents that is paused before one of its
@@ -136,32 +143,35 @@ impl Cluster {
         ConditionText::new("False", reason, message)
     }
 
+    /// With Hive's own reason, if the attempt that failed was one of Hive.
     fn provision_failed(&self) -> Condition {
+        let kind = ConditionType::ProvisionFailed;
+        let Some(failed) = self.failed_at else { return self.undecided(kind) };
         let message = self.failure.clone().unwrap_or_default();
-        let reason = ConditionReason::InstallFailed;
-        Condition::new(ConditionType::ProvisionFailed, "True", reason, message)
+        let mut condition = Condition::new(kind, "True", ConditionReason::InstallFailed, message);
+        if let Some(reason) = &self.failure_reason {
+            condition.reason.clone_from(reason);
+        }
+        condition.with_times(failed)
     }
 
     fn provision_stopped(&self) -> Condition {
-        let condition_text = if self.stopped && self.once {
-            ConditionText::new(
-                "True",
-                ConditionReason::InstallOnlyOnceSet,
-                "Deployment is set to try install only once",
-            )
-        } else if self.stopped {
-            ConditionText::new(
-                "True",
-                ConditionReason::InstallAttemptsLimitReached,
-                "Install attempts limit reached",
-            )
-        } else {
-            ConditionText::new(
-                "False",
-                ConditionReason::ProvisionNotStopped,
-                "Provision is not stopped",
-            )
+        let kind = ConditionType::ProvisionStopped;
+        if self.stopped {
+            let (reason, message) = if self.once {
+                let message = "Deployment is set to try install only once";
+                (ConditionReason::InstallOnlyOnceSet, message)
+            } else {
+                let message = "Install attempts limit reached";
+                (ConditionReason::InstallAttemptsLimitReached, message)
+            };
+            let since = self.stopped_at.or(self.failed_at).unwrap_or(self.created);
+            return Condition::new(kind, "True", reason, message).with_times(since);
+        }
+        let Some(begun) = self.started_at.or(self.failed_at) else {
+            return self.undecided(kind);
         };
-        condition_text.to_condition(ConditionType::ProvisionStopped)
+        let reason = ConditionReason::ProvisionNotStopped;
+        Condition::new(kind, "False", reason, "Provision is not stopped").with_times(begun)
     }
 }

@@ -49,3 +49,8 @@ END;
 CREATE TRIGGER inventory_of_removed_pool AFTER DELETE ON pool BEGIN
   DELETE FROM inventory_entry WHERE namespace = OLD.namespace AND pool = OLD.name;
 END;
+
+-- Hive's reason for the last failed installation, and when a cluster was given up.
+ALTER TABLE cluster ADD COLUMN failure_reason TEXT;
+ALTER TABLE cluster ADD COLUMN stopped_at INTEGER;
+UPDATE cluster SET stopped_at = failed_at WHERE stopped;
