@@ -261,6 +261,14 @@ fn add_object(
     if let Err(refusal) = rules::check_object(&object) {
         return vec![refusal.in_place(file)];
     }
+    if let Some(problem) = rules::find_hive_problem(&object) {
+        let refusal = Refusal::invalid(problem).in_place(file);
+        if !reading.moves_state {
+            return vec![refusal];
+        }
+        // Hive passes over what it cannot read, and its objects are taken as they are.
+        manifests.warnings.push(format!("{}; it has no effect", refusal.what));
+    }
     if !reading.moves_state {
         for warning in rules::object_warnings(&object) {
             manifests.warnings.push(format!("{file}: {warning}"));
@@ -420,7 +428,10 @@ pub fn check_edited_document(kind: Kind, document: &Value) -> Result<Object, Ref
     let object = Object::from_wire(kind, node.to_value())
         .map_err(|error| Refusal::invalid(error.to_string()))?;
     rules::check_object(&object)?;
-    Ok(object)
+    match rules::find_hive_problem(&object) {
+        Some(problem) => Err(Refusal::invalid(problem)),
+        None => Ok(object),
+    }
 }
 
 /// A JSON value as a node that came from no file: its line and its column are 0.

@@ -198,7 +198,11 @@ fn explain_installed_cluster(evidence: &Evidence, cluster: &Cluster, job: &str) 
     };
     let power = cluster.power;
     let activity = evidence.describe_activity(power.describe(), cluster.power_since);
-    let mut cause = format!("cluster {name} {activity}; {use_of_it}{job}");
+    let end = match cluster.expires_at() {
+        Some(end) => format!("; its delete-after is over at {end}"),
+        None => String::new(),
+    };
+    let mut cause = format!("cluster {name} {activity}; {use_of_it}{end}{job}");
     let is_changing = power.is_waking() || power.is_stopping();
     if is_changing {
         let [hibernating, ready] = power.conditions(cluster.power_message.as_deref());

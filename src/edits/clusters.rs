@@ -74,6 +74,9 @@ fn insert_cluster(
     if let Some(body) = &mut cluster.body {
         initialize_metadata(&mut body.metadata, Kind::ClusterDeployment, tick);
         body.metadata.creation_timestamp = None;
+        for (label, value) in body.spec.platform.labels() {
+            body.metadata.labels.insert(label.into(), value.into());
+        }
     }
     state.insert_cluster(cluster);
     Ok(PutOutcome::Created)

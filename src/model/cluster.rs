@@ -29,6 +29,8 @@ pub const SPEC_HASH: &str = "hive.openshift.io/cluster-pool-spec-hash";
 pub const TRY_INSTALL_ONCE: &str = "hive.openshift.io/try-install-once";
 /// Hive's annotation that keeps a cluster from being destroyed.
 pub const PROTECTED_DELETE: &str = "hive.openshift.io/protected-delete";
+/// Hive's annotation with how long a cluster is kept after it was made, whoever has it.
+pub const DELETE_AFTER: &str = "hive.openshift.io/delete-after";
 /// Hive's annotation by which the power of a cluster is left alone.
 pub const POWER_PAUSED: &str = "hive.openshift.io/powerstate-pause";
 /// The platform of pools that pick hosts for their clusters.
@@ -129,6 +131,8 @@ facts! {
         pub preserve: bool => spec.preserve_on_delete,
         /// Whether a finalizer of another program holds the object.
         pub held: bool,
+        /// How long it is kept after it was made, by an annotation.
+        pub delete_after: Option<Span>,
         /// When its deletion was asked for.
         pub deleting: Option<Time> => metadata.deletion_timestamp,
     }
@@ -182,6 +186,14 @@ impl Cluster {
 
     pub fn is_installed(&self) -> bool {
         self.installed_at.is_some()
+    }
+
+    /// When it is deleted by itself, because its `delete-after` is over.
+    pub fn expires_at(&self) -> Option<Time> {
+        if self.deleting.is_some() {
+            return None;
+        }
+        Some(self.created.plus(self.delete_after?))
     }
 
     /// Whether it is to be Running or Hibernating. A cluster that does not say is to run.
@@ -333,6 +345,8 @@ impl Cluster {
         self.once = meta.has_true_annotation(TRY_INSTALL_ONCE);
         self.powerless = self.driver.cannot_stop_machines(&meta.annotations);
         self.protected = meta.has_true_annotation(PROTECTED_DELETE);
+        let delete_after = meta.annotations.get(DELETE_AFTER);
+        self.delete_after = delete_after.and_then(|duration| duration.parse().ok());
         self.by_agents = self.is_by_agents(platform);
     }
 

@@ -68,7 +68,7 @@ declared! {
         ClusterBroken = "ClusterBroken" => "poolctl events cluster/NAME",
         /// The cluster is destroyed, because its pool or customization has changed.
         ClusterStale = "ClusterStale",
-        /// The pool does not need the cluster any more, and destroys it.
+        /// The pool does not need the cluster any more, or its time is over, and it is destroyed.
         ClusterDeleting = "ClusterDeleting",
         /// The cluster is deleted.
         ClusterDeleted = "ClusterDeleted",

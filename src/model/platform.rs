@@ -339,6 +339,21 @@ impl Platform {
         self.names().first().copied().unwrap_or("none")
     }
 
+    /// The labels that Hive gives each cluster: its platform, and where that is. A platform without
+    /// regions is somewhere unknown; machines that are there already are in no region.
+    pub fn labels(&self) -> Vec<(&'static str, &str)> {
+        let mut labels = vec![("hive.openshift.io/cluster-platform", self.name())];
+        let clouds = [&self.aws, &self.azure, &self.gcp, &self.ibmcloud];
+        let cloud = clouds.into_iter().flatten().next();
+        let is_made = traits_of(self.name()).is_some_and(|traits| traits.hosts == HostOrigin::Made);
+        if is_made {
+            let region = cloud.map(|cloud| cloud.region.as_str());
+            let region = region.filter(|region| !region.is_empty()).unwrap_or("unknown");
+            labels.push(("hive.openshift.io/cluster-region", region));
+        }
+        labels
+    }
+
     /// The name of the Secret with its credentials, if it names one.
     pub fn credentials(&self) -> Option<&str> {
         let name = self.credentials_ref()?.name.as_str();

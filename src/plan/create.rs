@@ -402,8 +402,10 @@ fn new_deployment(batch: &Batch<'_>, name: &str, tick: &Tick) -> ClusterDeployme
     for (label, value) in [
         ("hive.openshift.io/clusterpool-namespace", pool.metadata.namespace.as_str()),
         ("hive.openshift.io/clusterpool-name", pool.metadata.name.as_str()),
-        ("hive.openshift.io/cluster-platform", pool_spec.platform.name()),
-    ] {
+    ]
+    .into_iter()
+    .chain(pool_spec.platform.labels())
+    {
         labels.insert(label.into(), value.into());
     }
     let metadata = Meta {

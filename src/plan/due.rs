@@ -93,6 +93,9 @@ fn due_of_cluster(state: &State, cluster: &Cluster, now: Time) -> Due {
         waits: cluster.unmet.is_some() || cluster.shortage.is_some(),
         ..Due::default()
     };
+    if !cluster.paused {
+        add_later_instants(&mut due, cluster.expires_at(), now);
+    }
     if !is_looked_after(cluster) {
         return due;
     }

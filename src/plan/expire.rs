@@ -1,12 +1,14 @@
 //! Ends claims whose lifetime is over, and warns their owners before that. It never takes the
-//! cluster away itself: that follows from the deletion of the claim.
+//! cluster away itself: that follows from the deletion of the claim. Clusters that are to be kept
+//! only for a time are marked for deletion, too.
 
 use crate::model::claim::Claim;
+use crate::model::cluster::DELETE_AFTER;
 use crate::model::event_reason::EventReason;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
-use crate::model::state::{ClaimId, State};
+use crate::model::state::{ClaimId, ClusterId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Span;
 
@@ -84,4 +86,18 @@ pub fn expire_claims(state: &mut State, pool: &Key, tick: &Tick) {
             format!("Its lifetime of {lifetime} is over"),
         );
     }
+}
+
+/// Marks a cluster for deletion whose `delete-after` is over, whoever has it, as Hive does.
+pub fn expire_cluster(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
+    let Some(cluster) = state.clusters.get(cluster_id) else { return };
+    if tick.clock_jumped || cluster.expires_at().is_none_or(|end| tick.now < end) {
+        return;
+    }
+    let lifetime = cluster.delete_after.unwrap_or_default().to_short_text();
+    let key = cluster.key();
+    state.clusters.update(cluster_id, |cluster| cluster.deleting = Some(tick.now));
+    let message = format!("Its delete-after of {lifetime} is over ({DELETE_AFTER})");
+    let reason = EventReason::ClusterDeleting;
+    record_event(state, tick, Kind::ClusterDeployment, key, reason, message);
 }

@@ -17,7 +17,8 @@ use crate::model::time::{Span, Time};
 
 use super::cluster_jobs::start_job;
 use super::{
-    agents, cluster_hosts, customizations, leases, pause, power, record_event, record_warning,
+    agents, cluster_hosts, customizations, expire, leases, pause, power, record_event,
+    record_warning,
 };
 
 /// How long a cluster waits between installations.
@@ -37,6 +38,8 @@ pub fn advance_cluster(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     if cluster.paused {
         return note_shortage_of_paused_cluster(state, cluster_id);
     }
+    expire::expire_cluster(state, cluster_id, tick);
+    let Some(cluster) = state.clusters.get(cluster_id) else { return };
     if cluster.driver == Driver::Missing && needs_driver(state, cluster) {
         return;
     }

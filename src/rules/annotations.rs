@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::annotations::{Annotation, AnnotationValue, PREFIX};
+use crate::model::cluster::DELETE_AFTER;
 use crate::model::driver::{Driver, PROGRAM_PREFIX, is_driver_name};
 use crate::model::host::parse_certificate_pin;
 use crate::model::kinds::Kind;
@@ -33,6 +34,19 @@ pub fn check(kind: Kind, annotations: &BTreeMap<String, String>) -> Result<(), S
         check_value(kind, name, value)?;
     }
     Ok(())
+}
+
+/// What is wrong with Hive's annotations of an object, or of the clusters that a pool makes: a time
+/// that cannot be read, after which the cluster would not be deleted.
+pub fn find_hive_problem(object: &Object) -> Option<String> {
+    let annotations = match object {
+        Object::ClusterPool(pool) => &pool.spec.annotations,
+        Object::ClusterDeployment(cluster) => &cluster.body.as_ref()?.metadata.annotations,
+        _ => return None,
+    };
+    let why = annotations.get(DELETE_AFTER)?.parse::<Span>().err()?;
+    let kind = object.kind().name();
+    Some(format!("{kind} `{}`: annotation {DELETE_AFTER}: {why}", object.key().name))
 }
 
 /// Refuses a value that an annotation cannot have on an object of this kind. Any value is accepted

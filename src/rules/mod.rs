@@ -15,6 +15,7 @@ mod patches;
 mod selectors;
 pub mod validations;
 
+pub use annotations::find_hive_problem;
 pub use holders::check_single_holders;
 pub use invariants::check_invariants;
 pub use names::{check_dns_label, check_name, is_installer_variable, is_label_key, is_label_value};

@@ -54,3 +54,7 @@ END;
 ALTER TABLE cluster ADD COLUMN failure_reason TEXT;
 ALTER TABLE cluster ADD COLUMN stopped_at INTEGER;
 UPDATE cluster SET stopped_at = failed_at WHERE stopped;
+
+-- Hive's annotation delete-after had no effect. A cluster that has it keeps on living until its
+-- annotations are edited: nobody expects that an update destroys it.
+ALTER TABLE cluster ADD COLUMN delete_after INTEGER;
