@@ -36,7 +36,14 @@ struct SecretUse<'a> {
     /// Its name; none if the pool names none.
     secret: Option<&'a str>,
     /// The key that it must have; none if any will do.
-    key: Option<&'static str>,
+    needed: Option<NeededKey>,
+}
+
+/// A key that a Secret must have.
+struct NeededKey {
+    key: &'static str,
+    /// What Hive says of a Secret without it.
+    lacking: &'static str,
 }
 
 /// Says which Secrets of the pool are not there, or lack the key that their purpose needs.
@@ -46,24 +53,36 @@ fn missing_secrets(state: &State, pool: &ClusterPool) -> Vec<String> {
         SecretUse {
             purpose: "pull secret",
             secret: referenced_name(spec.pull_secret_ref.as_ref()),
-            key: Some(".dockerconfigjson"),
+            needed: Some(NeededKey {
+                key: ".dockerconfigjson",
+                lacking: "pull secret does not contain .dockerconfigjson data",
+            }),
         },
         SecretUse {
             purpose: "install config template secret",
             secret: referenced_name(spec.install_config_secret_template_ref.as_ref()),
-            key: Some("install-config.yaml"),
+            needed: Some(NeededKey {
+                key: "install-config.yaml",
+                lacking: "install-config secret does not contain install-config.yaml data",
+            }),
         },
-        SecretUse { purpose: "credentials secret", secret: pool.credentials_secret(), key: None },
+        SecretUse {
+            purpose: "credentials secret",
+            secret: pool.credentials_secret(),
+            needed: None,
+        },
     ];
     let mut missing = Vec::new();
-    for SecretUse { purpose, secret, key } in uses {
+    for SecretUse { purpose, secret, needed } in uses {
         let Some(name) = secret else { continue };
         let Some(secret) = state.secrets.by_key(&Key::new(&*pool.metadata.namespace, name)) else {
             missing.push(format!("{purpose}: secrets \"{name}\" not found"));
             continue;
         };
-        if let Some(key) = key.filter(|key| !secret.values.contains_key(*key)) {
-            missing.push(format!("{purpose}: secrets \"{name}\" has no key \"{key}\""));
+        if let Some(NeededKey { key, lacking }) = needed
+            && !secret.values.contains_key(key)
+        {
+            missing.push(format!("{purpose}: {lacking}"));
         }
     }
     missing
