@@ -83,6 +83,10 @@ fn explain_hold(evidence: &Evidence, cluster: &Cluster) -> Option<Chain> {
         return Some(Chain::new(cause, next));
     }
     if let Some(shortage) = &cluster.shortage {
+        if !cluster.waits_for_hosts() {
+            let cause = format!("cluster {name} waits: {}", shortage.message);
+            return Some(Chain::new(cause, "poolctl get clusterimageset"));
+        }
         let cause = format!("cluster {name} waits for its hosts: {}", shortage.message);
         return Some(explain_wait_for_hosts(evidence, cluster, cause));
     }

@@ -118,6 +118,7 @@ fn change_cluster(
         cluster.attempts_limit = desired.attempts_limit;
         cluster.hibernate_after = desired.hibernate_after;
         cluster.customization_ref = desired.customization_ref;
+        cluster.image_set = desired.image_set;
         cluster.marked = desired.marked || (mode == PutMode::Apply && existing.marked);
         cluster.preserve = desired.preserve;
         cluster.held = !metadata.finalizers.is_empty();

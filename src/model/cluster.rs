@@ -41,6 +41,8 @@ pub const UNSYNCED_AGENTS: ConditionReason = ConditionReason::UnsyncedAgents;
 pub const UNAPPROVED_AGENTS: ConditionReason = ConditionReason::UnapprovedAgents;
 const SHORTAGES_OF_HOSTS: [ConditionReason; 3] =
     [INSUFFICIENT_AGENTS, UNSYNCED_AGENTS, UNAPPROVED_AGENTS];
+/// The reason of `RequirementsMet` of a cluster whose image set is not there.
+pub const IMAGE_SET_NOT_FOUND: ConditionReason = ConditionReason::ClusterImageSetNotFound;
 
 /// Secrets that an installation leaves. Their names are that of the cluster, a dash and one of these.
 pub const INSTALLATION_SECRETS: [&str; 3] = ["admin-kubeconfig", "admin-password", "metadata-json"];
@@ -87,9 +89,11 @@ facts! {
         pub once: bool,
         /// The customization whose manifest patches it gets, in its pool's or its own namespace.
         pub customization_ref: Option<String>,
-        /// Since when its installation waits for that customization or for hosts.
+        /// The ClusterImageSet that it is installed from.
+        pub image_set: Option<String>,
+        /// Since when its installation waits for that customization, for that image set or for hosts.
         pub unmet: Option<Time>,
-        /// Why its hosts are not enough for its installation.
+        /// Why its hosts are not enough for its installation, or that its image set is not there.
         pub shortage: Option<Shortage> as (lacks_reason, lacks_message),
         /// The last message of its installer.
         pub progress: Option<String>,
@@ -236,6 +240,17 @@ impl Cluster {
         Some(Lease::new(LeasedResource::Cluster(self.name.clone()), holder))
     }
 
+    /// Whether its hosts are what its installation waits for.
+    pub fn waits_for_hosts(&self) -> bool {
+        let shortage = self.shortage.as_ref();
+        shortage.is_some_and(|shortage| SHORTAGES_OF_HOSTS.contains(&shortage.reason))
+    }
+
+    /// The image set that has to be there before the cluster can be installed.
+    pub fn required_image_set(&self) -> Option<Key> {
+        Some(Key::new("", self.image_set.as_deref()?))
+    }
+
     /// The customization that has to be there before the cluster can be installed.
     pub fn required_customization(&self) -> Option<Key> {
         let name = self.customization_ref.as_ref()?;
@@ -266,13 +281,10 @@ impl Cluster {
             cluster.customization = pool.cluster_deployment_customization.map(|lease| lease.name);
         }
         cluster.by_agents = cluster.is_by_agents(wire.spec.platform.name());
-        cluster.customization_ref = wire
-            .spec
-            .provisioning
-            .as_ref()
-            .and_then(|provisioning| provisioning.customization_ref.as_ref())
-            .map(|reference| reference.name.clone())
-            .filter(|name| !name.is_empty());
+        if let Some(provisioning) = &wire.spec.provisioning {
+            cluster.customization_ref = name_of(provisioning.customization_ref.as_ref());
+            cluster.image_set = name_of(provisioning.image_set_ref.as_ref());
+        }
         let status = std::mem::take(&mut wire.status);
         // A cluster that was installed elsewhere says `installed: true` and gives no time.
         if std::mem::take(&mut wire.spec.installed) {
@@ -308,7 +320,8 @@ impl Cluster {
         let unmet = find_with_status(conditions, ConditionType::RequirementsMet, "False");
         self.unmet = unmet.map(|unmet| unmet.last_transition_time.unwrap_or(self.created));
         self.shortage = unmet.and_then(|unmet| {
-            let reason = SHORTAGES_OF_HOSTS.into_iter().find(|reason| unmet.reason == *reason)?;
+            let mut reasons = SHORTAGES_OF_HOSTS.into_iter().chain([IMAGE_SET_NOT_FOUND]);
+            let reason = reasons.find(|reason| unmet.reason == *reason)?;
             Some(Shortage::new(reason, &*unmet.message))
         });
     }
@@ -385,6 +398,12 @@ impl Cluster {
     pub fn power_state(&self) -> &'static str {
         if self.deleting.is_some() { "Unknown" } else { self.power.to_wire() }
     }
+}
+
+/// The name in a reference, unless that is empty.
+fn name_of(reference: Option<&LocalRef>) -> Option<String> {
+    let name = &reference?.name;
+    if name.is_empty() { None } else { Some(name.clone()) }
 }
 
 fn find_with_status<'a>(

@@ -271,6 +271,8 @@ declared! {
         AllRequirementsMet = "AllRequirementsMet",
         /// The customization of the cluster does not exist.
         CustomizationRefNotAvailable = "CustomizationRefNotAvailable",
+        /// The image set of the cluster does not exist.
+        ClusterImageSetNotFound = "ClusterImageSetNotFound" => "poolctl get clusterimageset",
         /// The cluster has too few hosts, or they lack something.
         InsufficientAgents = "InsufficientAgents" => "poolctl why cluster/NAME",
         /// The specs of some hosts of the cluster cannot be applied.

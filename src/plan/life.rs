@@ -3,7 +3,7 @@
 
 use crate::model::agent::Agent;
 use crate::model::backoff::Backoff;
-use crate::model::cluster::{Cluster, INSUFFICIENT_AGENTS, Phase};
+use crate::model::cluster::{Cluster, IMAGE_SET_NOT_FOUND, INSUFFICIENT_AGENTS, Phase};
 use crate::model::condition::Shortage;
 use crate::model::driver::Driver;
 use crate::model::event_reason::EventReason;
@@ -89,7 +89,7 @@ pub fn next_attempt_at(state: &State, cluster: &Cluster) -> Option<Time> {
 
 /// Until when a pool's cluster waits for hosts that met all requirements when they were picked.
 pub fn waits_for_hosts_until(cluster: &Cluster) -> Option<Time> {
-    if cluster.pool.is_none() || cluster.shortage.is_none() || cluster.stopped {
+    if cluster.pool.is_none() || !cluster.waits_for_hosts() || cluster.stopped {
         return None;
     }
     Some(cluster.unmet?.plus(HOSTS_COME))
@@ -177,8 +177,7 @@ fn note_unmet_requirements(state: &mut State, cluster_id: ClusterId, tick: &Tick
     let required = cluster.required_customization();
     let is_customization_missing =
         required.is_some_and(|key| state.customizations.find(&key).is_none());
-    let shortage =
-        if cluster.is_made_of_agents() { find_shortage(state, cluster_id, tick) } else { None };
+    let shortage = find_shortage(state, cluster_id, tick);
     let is_unmet = is_customization_missing || shortage.is_some();
     let Some(cluster) = state.clusters.get(cluster_id) else { return is_unmet };
     if is_unmet != cluster.unmet.is_some() || shortage != cluster.shortage {
@@ -190,9 +189,15 @@ fn note_unmet_requirements(state: &mut State, cluster_id: ClusterId, tick: &Tick
     is_unmet
 }
 
-/// What the hosts of a cluster lack: to meet all requirements and to be enough, and then addresses.
+/// The image set that a cluster lacks, else what its hosts lack: to meet all requirements and to be
+/// enough, and then addresses.
 fn find_shortage(state: &mut State, cluster_id: ClusterId, tick: &Tick) -> Option<Shortage> {
-    let cluster = state.clusters.get(cluster_id)?.clone();
+    let cluster = state.clusters.get(cluster_id)?;
+    let shortage = missing_image_set(state, cluster);
+    if shortage.is_some() || !cluster.is_made_of_agents() {
+        return shortage;
+    }
+    let cluster = cluster.clone();
     let shortage = agents::find_shortage(state, &cluster);
     if shortage.is_some() {
         return shortage;
@@ -206,6 +211,16 @@ fn find_shortage(state: &mut State, cluster_id: ClusterId, tick: &Tick) -> Optio
     }
     let message = format!("No address yet for {}", names.join(", "));
     Some(Shortage::new(INSUFFICIENT_AGENTS, message))
+}
+
+/// Says in Hive's words that the image set which a cluster names is not there.
+fn missing_image_set(state: &State, cluster: &Cluster) -> Option<Shortage> {
+    let key = cluster.required_image_set()?;
+    if state.image_sets.find(&key).is_some() {
+        return None;
+    }
+    let message = format!("ClusterImageSet {} is not available", key.name);
+    Some(Shortage::new(IMAGE_SET_NOT_FOUND, message))
 }
 
 /// Whether as much is in flight as its pool allows. Those that wait to be tried again count there

@@ -8,7 +8,6 @@ use std::collections::{BTreeSet, HashSet};
 use rusqlite::Connection;
 
 use crate::model::agent::Agent;
-use crate::model::cluster::Cluster;
 use crate::model::infra_env::InfraEnv;
 use crate::model::job::Verb;
 use crate::model::meta::{Key, LocalRef};
@@ -238,8 +237,10 @@ fn collect_clusters_with_moving_addresses(state: &State) -> Vec<Key> {
 /// Collects the names that pools and clusters in the state refer to.
 fn collect_named_objects(state: &State) -> NamedObjects {
     let mut named = NamedObjects::default();
-    let clusters_to_install = state.clusters.rows().filter(|cluster| !cluster.is_installed());
-    named.customizations.extend(clusters_to_install.filter_map(Cluster::required_customization));
+    for cluster in state.clusters.rows().filter(|cluster| !cluster.is_installed()) {
+        named.customizations.extend(cluster.required_customization());
+        named.image_sets.extend(cluster.required_image_set());
+    }
     for cluster in state.clusters.rows().filter(|cluster| cluster.is_made_of_agents()) {
         let body = cluster.body.as_ref();
         let provisioning = body.and_then(|body| body.spec.provisioning.as_ref());

@@ -58,3 +58,9 @@ UPDATE cluster SET stopped_at = failed_at WHERE stopped;
 -- Hive's annotation delete-after had no effect. A cluster that has it keeps on living until its
 -- annotations are edited: nobody expects that an update destroys it.
 ALTER TABLE cluster ADD COLUMN delete_after INTEGER;
+
+-- The image set of a cluster, which has to be there before it is installed.
+ALTER TABLE cluster ADD COLUMN image_set TEXT;
+UPDATE cluster SET image_set = nullif((
+  SELECT b.body ->> '$.spec.provisioning.imageSetRef.name' FROM cluster_body b WHERE b.id = cluster.id
+), '');
