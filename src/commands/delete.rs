@@ -18,6 +18,7 @@ use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{AgentId, Scope, State};
 use crate::model::tick::Tick;
 use crate::reconcile::{Door, PassOutcome};
+use crate::rules;
 use crate::store::{Filter, Store};
 
 use crate::commands::host::hold as host_hold;
@@ -127,8 +128,9 @@ fn next_for_user_of_address(
 }
 
 /// Asks before an object is deleted that somebody uses or that nothing makes again. Refuses an
-/// address that goes with its cluster.
+/// address or a namespace that goes with its cluster.
 pub fn confirm_deletion(context: &Context, store: &Store, object: &Object) -> Result<(), Refusal> {
+    rules::check_editable(object)?;
     refuse_address_of_cluster(store, object)?;
     let loss = match object {
         Object::ClusterDeployment(cluster) => loss_of_cluster(cluster),

@@ -87,7 +87,8 @@ pub fn export_documents(store: &Store, now: Time) -> Result<Vec<Value>, Refusal>
     let mut jobs = store.all_jobs()?;
     let mut documents = Vec::new();
     for kind in Kind::OBJECTS {
-        for mut object in store.list_objects(*kind, &Filter { whole: true, ..Filter::default() })? {
+        let filter = Filter { whole: true, ..Filter::default() };
+        for mut object in store.list_stored_objects(*kind, &filter)? {
             mark_interrupted(&mut object, &jobs);
             let mut document = object.to_wire();
             if let Object::IpPool(pool) = &object {

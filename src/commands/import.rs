@@ -137,7 +137,7 @@ fn import_into(
     for kind in Kind::OBJECTS {
         if with_settings || *kind != Kind::Settings {
             let filter = Filter { whole: true, ..Filter::default() };
-            stored_objects.extend(store.list_objects(*kind, &filter)?);
+            stored_objects.extend(store.list_stored_objects(*kind, &filter)?);
         }
     }
     let stored_jobs = store.all_jobs()?;

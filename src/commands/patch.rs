@@ -105,6 +105,7 @@ pub fn change_object(
     edit_document: impl Fn(&mut Value) -> Result<(), Refusal>,
 ) -> anyhow::Result<()> {
     let object = context.find_object(store, kind, name)?;
+    rules::check_editable(&object)?;
     if let Object::Agent(agent) = &object {
         confirm_leaving(context, agent, &edit_document)?;
     }

@@ -98,6 +98,9 @@ pub struct Namespace {
     /// Accepted but not stored.
     #[serde(default, skip_serializing)]
     pub status: Option<serde_json::Value>,
+    /// The cluster that it comes and goes with; none of a namespace that was applied.
+    #[serde(skip)]
+    pub cluster: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -19,4 +19,4 @@ pub use annotations::find_hive_problem;
 pub use holders::check_single_holders;
 pub use invariants::check_invariants;
 pub use names::{check_dns_label, check_name, is_installer_variable, is_label_key, is_label_value};
-pub use objects::{check_object, object_warnings};
+pub use objects::{check_editable, check_object, object_warnings};

@@ -80,6 +80,15 @@ pub fn check_object(object: &Object) -> Result<(), Refusal> {
     refuse_problems(kind, &key.name, problems)
 }
 
+/// Refuses to change or to delete a namespace that nobody has applied: it follows from its cluster.
+pub fn check_editable(object: &Object) -> Result<(), Refusal> {
+    let Object::Namespace(namespace) = object else { return Ok(()) };
+    let Some(cluster) = &namespace.cluster else { return Ok(()) };
+    let name = &namespace.metadata.name;
+    let problem = format!("namespace `{name}` is made and removed with cluster `{cluster}`");
+    Err(Refusal::conflict(problem).advise(format!("poolctl describe cluster {cluster} -n {name}")))
+}
+
 /// Refuses a claim that could never have a cluster, or would lose it at once.
 fn check_claim(claim: &Claim) -> Result<(), String> {
     if claim.lifetime.is_some_and(|span| span.0 == 0) {

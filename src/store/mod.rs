@@ -32,6 +32,7 @@ mod lock;
 mod mark;
 mod migrate;
 mod names;
+mod namespaces;
 mod nmstate_configs;
 mod open;
 mod pools;

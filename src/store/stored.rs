@@ -65,9 +65,19 @@ pub fn fetch(conn: &Connection, state: &mut State, kind: Kind, key: &Key) -> Res
 }
 
 impl Store {
-    /// Reads the objects of a kind that a filter names. Records, such as events, are read in other
-    /// ways: there are none here.
+    /// Reads the objects of a kind that a filter names, as people know them: the namespaces of
+    /// clusters are among the namespaces.
     pub fn list_objects(&self, kind: Kind, filter: &Filter) -> Result<Vec<Object>, Refusal> {
+        let mut objects = self.list_stored_objects(kind, filter)?;
+        if kind == Kind::Namespace {
+            self.add_namespaces_of_clusters(&mut objects, filter)?;
+        }
+        Ok(objects)
+    }
+
+    /// Reads the objects of a kind that a filter names, as they are kept. Records, such as events,
+    /// are read in other ways: there are none here.
+    pub fn list_stored_objects(&self, kind: Kind, filter: &Filter) -> Result<Vec<Object>, Refusal> {
         fn list<R: Stored>(store: &Store, filter: &Filter) -> Result<Vec<Object>, Refusal> {
             Ok(R::list(store, filter)?.into_iter().map(R::into_object).collect())
         }
