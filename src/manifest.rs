@@ -4,6 +4,7 @@
 pub mod schema;
 mod unmodelled;
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -64,8 +65,17 @@ pub struct Manifests {
     pub records_left_out: usize,
     /// When a state is moved: objects of other programs that hold something.
     pub foreign_leases: Vec<ForeignLease>,
+    /// How many objects of kinds that are not modelled were left out, by kind and `apiVersion`.
+    pub skipped: BTreeMap<(String, String), usize>,
     /// What a user should know, in sentences that begin with the name of the file.
     pub warnings: Vec<String>,
+}
+
+impl Manifests {
+    /// Whether nothing is left because no kind of it is modelled.
+    pub fn are_all_skipped(&self) -> bool {
+        self.objects.is_empty() && !self.skipped.is_empty()
+    }
 }
 
 /// Reads every document of every path, in order. `-` is standard input; a folder is its yaml, yml
@@ -88,6 +98,7 @@ pub fn read(paths: &[PathBuf], reading: &ReadOptions<'_>) -> Result<Manifests, R
         }
     }
     Refusal::refuse_all(refusals)?;
+    unmodelled::warn_of_skipped(&mut manifests);
     Ok(manifests)
 }
 
@@ -187,7 +198,7 @@ fn add_document(
     }
     let version = string_field(&document, "apiVersion");
     let kind_name = string_field(&document, "kind");
-    if kind_name.is_empty() || version.is_empty() {
+    if kind_name.is_empty() {
         return vec![refuse_node(file, &document, "the object needs `apiVersion` and `kind`")];
     }
     if kind_name == "List" {
@@ -200,11 +211,24 @@ fn add_document(
             Err(refusal) => return vec![refusal],
         }
     }
+    if version.is_empty()
+        && let Some(kind) = Kind::from_name(kind_name).filter(|kind| !kind.is_record())
+    {
+        warn_of_missing_version(manifests, file, kind, &document);
+        return add_object(manifests, file, kind, document, reading);
+    }
     if let Some(kind) = Kind::from_manifest(version, kind_name) {
         return add_object(manifests, file, kind, document, reading);
     }
     unmodelled::leave_out_unmodelled(manifests, file, &document, reading);
     Vec::new()
+}
+
+/// Some published examples have no `apiVersion`. They are understood, because no two kinds have the
+/// same name.
+fn warn_of_missing_version(manifests: &mut Manifests, file: &str, kind: Kind, document: &Node) {
+    let warning = format!("{} has no apiVersion; taken as {}", kind.name(), kind.api_version());
+    manifests.warnings.push(refuse_node(file, document, &warning).what);
 }
 
 /// A field of a mapping that is a string; empty if there is none.

@@ -148,7 +148,7 @@ fn apply_leaves_out_what_is_not_modelled_with_a_warning() {
         let ran = sandbox.run(&format!("apply -f {file}"));
         assert_eq!(ran.code, 0, "{}", ran.err);
         assert!(
-            ran.err.contains(&format!("{kind} ({version}) is not modelled; skipped")),
+            ran.err.contains(&format!("{kind} ({version}) is not modelled; 1 object is skipped")),
             "{kind}"
         );
         assert!(sandbox.state().exists());

@@ -42,6 +42,9 @@ impl RunCommand for Apply {
         for warning in &manifests.warnings {
             context.warn(warning);
         }
+        if manifests.are_all_skipped() {
+            return Ok(());
+        }
         if manifests.objects.is_empty() {
             return Err(Refusal::invalid("there is nothing to apply").into());
         }

@@ -62,6 +62,9 @@ impl Diff {
         for warning in &manifests.warnings {
             context.warn(warning);
         }
+        if manifests.are_all_skipped() {
+            return Ok(Vec::new());
+        }
         if manifests.objects.is_empty() {
             return Err(Refusal::invalid("there is nothing to compare"));
         }

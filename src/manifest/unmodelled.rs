@@ -1,4 +1,4 @@
-//! Leaves out objects of kinds that are not modelled, with a warning. Where a state is moved, those
+//! Leaves out objects of kinds that are not modelled, with a warning for each kind. Where a state is moved, those
 //! that hold an address, a host or a cluster are noted: poolctl must not give these to anybody. It
 //! never adds an object.
 
@@ -19,7 +19,7 @@ pub struct ForeignLease {
     pub address: Option<String>,
 }
 
-/// Leaves out an object that is not modelled: notes what it holds, or warns.
+/// Leaves out an object that is not modelled: notes what it holds, or counts it.
 pub fn leave_out_unmodelled(
     manifests: &mut Manifests,
     file: &str,
@@ -34,8 +34,17 @@ pub fn leave_out_unmodelled(
         manifests.foreign_leases.push(foreign_lease(kind, file, document, reading));
         return;
     }
-    let warning = format!("{file}: {kind_name} ({version}) is not modelled; skipped");
-    manifests.warnings.push(warning);
+    *manifests.skipped.entry((kind_name.to_owned(), version.to_owned())).or_default() += 1;
+}
+
+/// Warns of the objects that were left out, once for each of their kinds.
+pub fn warn_of_skipped(manifests: &mut Manifests) {
+    for ((kind_name, version), count) in &manifests.skipped {
+        let version = if version.is_empty() { String::new() } else { format!(" ({version})") };
+        let objects = if *count == 1 { "object is" } else { "objects are" };
+        let warning = format!("{kind_name}{version} is not modelled; {count} {objects} skipped");
+        manifests.warnings.push(warning);
+    }
 }
 
 /// What an object of another program holds: who it is, where it stands in which file, and the
