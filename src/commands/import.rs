@@ -260,6 +260,7 @@ fn fill_state(
         state.record_event(event);
     }
     let imported_count = state.events.len();
+    plan::restore_inventory_history(state);
     plan::repair_links(state, tick);
     let mut repairs = Vec::new();
     for (event, _) in &state.events[imported_count..] {
