@@ -40,9 +40,9 @@ pub fn leave_out_unmodelled(
 /// Warns of the objects that were left out, once for each of their kinds.
 pub fn warn_of_skipped(manifests: &mut Manifests) {
     for ((kind_name, version), count) in &manifests.skipped {
-        let version = if version.is_empty() { String::new() } else { format!(" ({version})") };
+        let group = if version.is_empty() { String::new() } else { format!(" ({version})") };
         let objects = if *count == 1 { "object is" } else { "objects are" };
-        let warning = format!("{kind_name}{version} is not modelled; {count} {objects} skipped");
+        let warning = format!("{kind_name}{group} is not modelled; {count} {objects} skipped");
         manifests.warnings.push(warning);
     }
 }

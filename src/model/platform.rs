@@ -347,9 +347,9 @@ impl Platform {
         let cloud = clouds.into_iter().flatten().next();
         let is_made = traits_of(self.name()).is_some_and(|traits| traits.hosts == HostOrigin::Made);
         if is_made {
-            let region = cloud.map(|cloud| cloud.region.as_str());
-            let region = region.filter(|region| !region.is_empty()).unwrap_or("unknown");
-            labels.push(("hive.openshift.io/cluster-region", region));
+            let region = cloud.map_or("", |cloud| cloud.region.as_str());
+            let region_or_unknown = if region.is_empty() { "unknown" } else { region };
+            labels.push(("hive.openshift.io/cluster-region", region_or_unknown));
         }
         labels
     }

@@ -193,9 +193,9 @@ fn note_unmet_requirements(state: &mut State, cluster_id: ClusterId, tick: &Tick
 /// enough, and then addresses.
 fn find_shortage(state: &mut State, cluster_id: ClusterId, tick: &Tick) -> Option<Shortage> {
     let cluster = state.clusters.get(cluster_id)?;
-    let shortage = missing_image_set(state, cluster);
-    if shortage.is_some() || !cluster.is_made_of_agents() {
-        return shortage;
+    let missing_image_set = describe_missing_image_set(state, cluster);
+    if missing_image_set.is_some() || !cluster.is_made_of_agents() {
+        return missing_image_set;
     }
     let cluster = cluster.clone();
     let shortage = agents::find_shortage(state, &cluster);
@@ -214,7 +214,7 @@ fn find_shortage(state: &mut State, cluster_id: ClusterId, tick: &Tick) -> Optio
 }
 
 /// Says in Hive's words that the image set which a cluster names is not there.
-fn missing_image_set(state: &State, cluster: &Cluster) -> Option<Shortage> {
+fn describe_missing_image_set(state: &State, cluster: &Cluster) -> Option<Shortage> {
     let key = cluster.required_image_set()?;
     if state.image_sets.find(&key).is_some() {
         return None;
