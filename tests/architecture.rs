@@ -209,16 +209,26 @@ fn files_are_not_too_long_and_say_what_they_are_about() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// Whether a file beside this one has it as a module, as a target of several files does.
+fn is_part_of_neighbour(path: &Path, name: &str) -> bool {
+    let neighbours = rust_files(path.parent().unwrap());
+    neighbours.iter().any(|neighbour| {
+        let code = std::fs::read_to_string(neighbour).unwrap();
+        code.lines().any(|line| line == format!("mod {name};"))
+    })
+}
+
 #[test]
 fn no_test_file_is_forgotten() {
     let tests = root().join("tests");
     let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
     for path in rust_files(&tests) {
+        let name = path.file_stem().unwrap().to_string_lossy();
         let relative_path = path.strip_prefix(root()).unwrap().display();
         // A target of its own, or a module of the one binary or of a folder of it.
         let is_target = manifest.contains(&format!("path = \"{relative_path}\""));
         assert!(
-            is_target || is_module_of_tests(&path, &tests),
+            is_target || is_module_of_tests(&path, &tests) || is_part_of_neighbour(&path, &name),
             "{relative_path} is named neither by the modules of tests/main.rs nor in Cargo.toml"
         );
     }

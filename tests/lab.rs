@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::sandbox::{Sandbox, apply, jsonpath};
@@ -105,6 +106,57 @@ impl Lab {
         fs::write(self.bin("behave"), script).unwrap();
     }
 
+    /// Tells the stand-ins how the lab is now, such as `away: refused`; empty for a good day.
+    /// stub/cloud.rs lists what there is.
+    pub fn set_cloud(&self, conditions: &str) {
+        fs::write(self.bin("cloud"), conditions).unwrap();
+    }
+
+    /// Installs the stand-in for oc, which extracts the installer of the release that clusters of
+    /// the lab have. The one of the Settings is of another release then.
+    pub fn install_oc(&self) {
+        fs::write(self.bin("version"), "4.17.1").unwrap();
+        self.install_program("oc", include_str!("stub/oc.sh"));
+        self.add_to_settings("  programs:\n", &format!("    oc: {}\n", self.bin("oc").display()));
+    }
+
+    /// Puts a script into the folder of programs.
+    pub fn install_program(&self, name: &str, script: &str) {
+        fs::write(self.bin(name), script).unwrap();
+        fs::set_permissions(self.bin(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// Applies the Settings with more lines behind one of their lines.
+    pub fn add_to_settings(&self, line: &str, lines: &str) {
+        let settings = self.sandbox.ok("get settings default -o yaml");
+        apply(&self.sandbox, &settings.replace(line, &format!("{line}{lines}")));
+    }
+
+    /// Status and reason of a condition of pool `lab`, such as `True CloudAway`.
+    pub fn pool_condition(&self, kind: &str) -> String {
+        let condition = format!("{{.status.conditions[?(@.type==\"{kind}\")]");
+        let path = format!("{condition}.status}} {condition}.reason}}");
+        jsonpath(&self.sandbox, "pool/lab", &path)
+    }
+
+    /// What was made and is not destroyed.
+    pub fn infrastructure(&self) -> Vec<String> {
+        let mut infrastructure: Vec<String> = Vec::new();
+        for line in self.ledger() {
+            match line.split(' ').collect::<Vec<_>>()[..] {
+                ["made", infra_id] => infrastructure.push(infra_id.to_owned()),
+                ["destroyed", infra_id] => infrastructure.retain(|made_id| made_id != infra_id),
+                _ => {}
+            }
+        }
+        infrastructure
+    }
+
+    /// How many lines of the ledger begin with these words.
+    pub fn count_in_ledger(&self, words: &str) -> usize {
+        self.ledger().iter().filter(|line| line.starts_with(words)).count()
+    }
+
     /// What the stand-in did, a line a deed.
     pub fn ledger(&self) -> Vec<String> {
         let ledger = fs::read_to_string(self.bin("ledger")).unwrap_or_default();
@@ -115,17 +167,14 @@ impl Lab {
     /// known or destroyed.
     pub fn assert_balanced(&self) {
         let mut begun: BTreeMap<String, u32> = BTreeMap::new();
-        let mut infrastructure: Vec<String> = Vec::new();
         for line in self.ledger() {
-            match line.split(' ').collect::<Vec<_>>()[..] {
-                ["begin", step @ ("create-manifests" | "create-cluster" | "destroy"), folder] => {
-                    *begun.entry(format!("{step} {folder}")).or_default() += 1;
-                }
-                ["made", infra_id] => infrastructure.push(infra_id.to_owned()),
-                ["destroyed", infra_id] => infrastructure.retain(|made_id| made_id != infra_id),
-                _ => {}
+            if let ["begin", step @ ("create-manifests" | "create-cluster" | "destroy"), folder] =
+                line.split(' ').collect::<Vec<_>>()[..]
+            {
+                *begun.entry(format!("{step} {folder}")).or_default() += 1;
             }
         }
+        let mut infrastructure = self.infrastructure();
         let twice: Vec<_> = begun.iter().filter(|(_, times)| **times > 1).collect();
         assert!(twice.is_empty(), "{twice:?}");
         let live = jsonpath(&self.sandbox, "cluster", "{.items[*].spec.clusterMetadata.infraID}");

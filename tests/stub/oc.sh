@@ -1,6 +1,8 @@
 #!/bin/sh
 # A stand-in for oc with a cluster that hosts join: `adm node-image create|monitor`, `get nodes` and
-# requests for certificates. Beside it lie `csr/NAME.json` (requests, whose "STATUS" follows from
+# requests for certificates. It takes openshift-install out of a release, `adm release extract`, as
+# far as the registry can be reached as `cloud` says (stub/cloud.rs), and notes in `extracted` what
+# it was given. Beside it lie `csr/NAME.json` (requests, whose "STATUS" follows from
 # what was approved), `joins` (a node a line: NAME ADDRESS, ready once NAME-client is approved) and
 # `refuse` (why no image is made). It writes `asked`, `approved` and the `nodes-config.yaml` that it
 # was given.
@@ -32,7 +34,56 @@ requests() {
     sed "s/\"STATUS\"/$status/" "$file"
   done
 }
+cloud() { sed -n "s/^$1: //p" "$here/cloud" 2>/dev/null | head -n 1; }
+fail() {
+  echo "error: unable to read image $image: $1" >&2
+  exit 1
+}
+# Every option has its value behind it or behind `=`; the last word is the image.
+extract() {
+  for image; do :; done
+  to=. login=/dev/null sources=/dev/null authorities=${SSL_CERT_FILE:-/dev/null}
+  while [ $# -gt 1 ]; do
+    option=$1
+    shift
+    case $option in
+    --*=*) value=${option#*=} option=${option%%=*} ;;
+    -*) value=$1 && shift ;;
+    *) continue ;;
+    esac
+    case $option in
+    --to) to=$value ;;
+    -a | --registry-config) login=$value ;;
+    --idms-file | --icsp-file) sources=$value ;;
+    --certificate-authority) authorities=$value ;;
+    esac
+  done
+  printf 'image %s proxy %s\n' "$image" "${HTTPS_PROXY:-none}" >>"$here/extracted"
+  cat "$sources" >>"$here/extracted"
+  sleep "$(cloud extraction-takes | grep . || echo 0)"
+  proxy=$(cloud proxy)
+  [ -z "$proxy" ] || [ "$HTTPS_PROXY" = "$proxy" ] ||
+    fail 'Get "https://registry.example.com/v2/": dial tcp 192.0.2.5:443: i/o timeout'
+  mirror=$(cloud mirror)
+  case $image in "$mirror"*) mirror= ;; esac
+  [ -z "$mirror" ] || grep -q "$mirror" "$sources" ||
+    fail 'Get "https://registry.example.com/v2/": dial tcp: lookup registry.example.com: no such host'
+  authority=$(cloud authority)
+  [ -z "$authority" ] || grep -q "$authority" "$authorities" ||
+    fail 'tls: failed to verify certificate: x509: certificate signed by unknown authority'
+  account=$(cloud registry-account)
+  [ -z "$account" ] || grep -q "$account" "$login" || fail 'unauthorized: authentication required'
+  cat >"$to/openshift-install" <<END
+#!/bin/sh
+[ "\$1" = version ] || exec "$here/openshift-install" "\$@"
+echo 'openshift-install 4.18.3'
+echo 'built from commit 0'
+echo 'release image $image'
+END
+  chmod 755 "$to/openshift-install"
+}
 case $* in
+*'release extract'*) extract "$@" ;;
 *'node-image create'*)
   if [ -e "$here/refuse" ]; then
     printf '{"result": {"exit_code": 1, "error_message": "%s"}}' "$(cat "$here/refuse")" >report.json

@@ -1,10 +1,12 @@
-//! A stand-in for openshift-install, which behaves like it for create, wait-for and destroy. It reads
-//! and consumes files, refuses unknown keys, writes metadata.json, kubeconfig and logs, and ends
-//! with the same exit codes. Beside it lie `behave` (what is to go wrong, one `step: action` or
-//! `step of CLUSTER: action` a line) and `ledger`, where it notes what it began, made and
-//! destroyed.
+//! A stand-in for openshift-install, which behaves like it for create, wait-for, gather and destroy.
+//! It reads and consumes files, refuses unknown keys, writes metadata.json, kubeconfig and logs, and
+//! ends with the same exit codes. Beside it lie `behave` (what is to go wrong, one `step: action` or
+//! `step of CLUSTER: action` a line), `cloud` (how the lab is now), `version` and `release` (which
+//! ones it says it is of), and `ledger`, where it notes what it began, made and destroyed.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "it is a program of the tests")]
+
+mod cloud;
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -13,6 +15,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+
+use cloud::Cloud;
+
+/// The image of the machines that `create cluster` uploads, and that of `agent create image`.
+const MACHINE_IMAGE: &str = "https://rhcos.example.com/rhcos-vmware.x86_64.ova?sha256=0";
+const AGENT_IMAGE: &str = "coreos-x86_64.iso";
+/// Platforms whose machines are made of an image that the installer uploads.
+const UPLOADING_PLATFORMS: [&str; 4] = ["nutanix", "openstack", "ovirt", "vsphere"];
+/// Variables that say how the world is reached; they are noted as those of the installer itself.
+const SITE_VARIABLES: [&str; 6] =
+    ["HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "OVIRT_CONFIG", "SSL_CERT_FILE", "XDG_CACHE_HOME"];
 
 /// The fields of an install-config that it knows.
 const INSTALL_CONFIG_FIELDS: [&str; 16] = [
@@ -53,6 +66,37 @@ struct Stub {
     home: PathBuf,
     /// The folder that it works in: `--dir`, or the current one.
     folder: PathBuf,
+    cloud: Cloud,
+}
+
+/// Why a step failed, and the exit code that follows.
+struct Failure {
+    code: i32,
+    message: String,
+}
+
+impl Failure {
+    fn new(code: i32, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    /// What is wrong with the install-config, or stands in the way of finding out.
+    fn of_install_config(cause: &str) -> Self {
+        let asset = "failed to fetch Master Machines: failed to load asset \"Install Config\"";
+        Self::new(3, format!("{asset}: failed to create install config: {cause}"))
+    }
+
+    fn of_infrastructure(cause: &str) -> Self {
+        let asset = "failed to fetch Cluster: failed to generate asset \"Cluster\"";
+        Self::new(4, format!("{asset}: failed to create cluster: {cause}"))
+    }
+}
+
+/// A failure without an exit code of its own.
+impl From<String> for Failure {
+    fn from(message: String) -> Self {
+        Self::new(1, message)
+    }
 }
 
 fn main() {
@@ -66,7 +110,8 @@ fn main() {
     let option = arguments.iter().position(|word| word == "--dir");
     let dir = option.map_or(".", |index| arguments[index + 1].as_str());
     let folder = std::env::current_dir().unwrap().join(dir);
-    let stub = Stub { home, folder };
+    let cloud = Cloud::read(&home);
+    let stub = Stub { home, folder, cloud };
     std::process::exit(match words[..] {
         ["version"] => print_version(&stub),
         ["create", "manifests"] => stub.run_step("create-manifests", Stub::create_manifests),
@@ -75,6 +120,7 @@ fn main() {
         }
         ["create", "cluster"] => stub.run_step("create-cluster", Stub::create_cluster),
         ["wait-for", "install-complete"] => stub.run_step("wait-for", Stub::wait_for),
+        ["gather", "bootstrap"] => stub.run_step("gather", Stub::gather_bootstrap),
         ["destroy", "cluster"] => stub.run_step("destroy", Stub::destroy_cluster),
         ["agent", "create", "image"] => stub.run_step("agent-image", Stub::create_image),
         ["agent", "create", "unconfigured-ignition"] => {
@@ -90,21 +136,29 @@ fn main() {
     });
 }
 
+/// Prints a message in which quotes are escaped already.
 fn log(level: &str, message: &str) {
     eprintln!("level={level} msg=\"{message}\"");
 }
 
+fn escape(message: &str) -> String {
+    message.replace('\\', "\\\\").replace('"', "\\\"")
+}
+
 fn print_version(stub: &Stub) -> i32 {
     let number = fs::read_to_string(stub.home.join("version")).unwrap_or_else(|_| "4.18.3".into());
+    let release = fs::read_to_string(stub.home.join("release"))
+        .unwrap_or_else(|_| "example.com/ocp@sha256:0".into());
     println!(
-        "openshift-install {}\nbuilt from commit 0\nrelease image example.com/ocp@sha256:0",
-        number.trim()
+        "openshift-install {}\nbuilt from commit 0\nrelease image {}",
+        number.trim(),
+        release.trim()
     );
     0
 }
 
 fn asset_failure(asset: &str, cause: &str) -> String {
-    format!("failed to generate asset \\\"{asset}\\\": {cause}")
+    format!("failed to generate asset \"{asset}\": {cause}")
 }
 
 /// A file of an Ignition, whose content must be replaced by that of poolctl.
@@ -115,22 +169,29 @@ fn ignition_file(path: &str) -> Value {
 
 impl Stub {
     /// Notes a step, does what `behave` asks for, and does the work. Returns the exit code.
-    fn run_step(&self, name: &str, work: impl Fn(&Self) -> Result<i32, String>) -> i32 {
+    fn run_step(&self, name: &str, work: impl Fn(&Self) -> Result<i32, Failure>) -> i32 {
         self.note(&format!("begin {name} {}", self.folder.display()));
         let words: Vec<String> = std::env::args().collect();
         self.note(&format!("typed {}", words.join(" ")));
-        for (name, value) in std::env::vars().filter(|(name, _)| name.starts_with("OPENSHIFT_")) {
-            self.note(&format!("given {name}={value}"));
+        for (name, value) in std::env::vars() {
+            if name.starts_with("OPENSHIFT_") || SITE_VARIABLES.contains(&name.as_str()) {
+                self.note(&format!("given {name}={value}"));
+            }
         }
+        self.cloud.take_time();
         if let Some(code) = self.misbehave(name) {
             return code;
         }
         match work(self) {
             Ok(0) => self.misbehave(&format!("after-{name}")).unwrap_or(0),
             Ok(code) => code,
-            Err(message) => {
-                log("fatal", &message);
-                if name.starts_with("create-m") { 3 } else { 1 }
+            Err(failure) => {
+                // It ends by itself with its own codes, and by `logrus.Fatal` with 1.
+                self.log_failure(
+                    if failure.code == 1 { "fatal" } else { "error" },
+                    &failure.message,
+                );
+                failure.code
             }
         }
     }
@@ -179,6 +240,17 @@ impl Stub {
         None
     }
 
+    /// Prints a message, and adds it to the installer's own log.
+    fn log_failure(&self, level: &str, message: &str) {
+        let message = escape(message);
+        log(level, &message);
+        let path = self.folder.join(".openshift_install.log");
+        if let Ok(mut file) = File::options().create(true).append(true).open(path) {
+            let time = "2026-03-02T12:00:00Z";
+            let _ = writeln!(file, "time=\"{time}\" level={level} msg=\"{message}\"");
+        }
+    }
+
     /// Adds a line to the ledger.
     fn note(&self, line: &str) {
         let mut ledger =
@@ -196,13 +268,17 @@ impl Stub {
         fs::write(path, content).unwrap();
     }
 
+    fn write_state(&self, state: &Value) {
+        self.write(".openshift_install_state.json", &state.to_string());
+    }
+
     /// The state that an earlier step left, with the name and the domain of the cluster.
     fn state(&self) -> Result<Value, String> {
         Ok(serde_json::from_str(&self.read(".openshift_install_state.json")?).unwrap())
     }
 
     /// Consumes install-config.yaml.
-    fn create_manifests(&self) -> Result<i32, String> {
+    fn create_manifests(&self) -> Result<i32, Failure> {
         let install_config = self.read("install-config.yaml")?;
         let config =
             poolctl::yaml::parse_value(&install_config).map_err(|error| error.to_string())?;
@@ -212,9 +288,19 @@ impl Stub {
             .keys()
             .find(|key| !INSTALL_CONFIG_FIELDS.contains(&key.as_str()));
         if let Some(key) = unknown {
-            return Err(format!(
-                "failed to load asset \\\"Install Config\\\": json: unknown field {key}"
-            ));
+            return Err(Failure::of_install_config(&format!("json: unknown field \"{key}\"")));
+        }
+        let (platform, settings) = platform_of(&config);
+        if let Some(cause) = cloud::find_invalid_setting(&platform, &settings) {
+            let cause = format!("invalid \"install-config.yaml\" file: {cause}");
+            return Err(Failure::of_install_config(&cause));
+        }
+        if let Some(url) = cloud::api_url(&platform) {
+            let refusal = self.cloud.refuse_request("create-manifests", url);
+            let misplacement = self.cloud.find_misplacement(&platform, &settings);
+            if let Some(cause) = refusal.or(misplacement) {
+                return Err(Failure::of_install_config(&cause));
+            }
         }
         // Like careless programs it prints secrets, which must not show anywhere.
         log(
@@ -234,8 +320,10 @@ impl Stub {
         let name = config["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         fs::write(self.home.join(format!("seen-{name}.yaml")), &install_config).unwrap();
         fs::remove_file(self.folder.join("install-config.yaml")).unwrap();
-        let state = json!({"name": name, "domain": config["baseDomain"]});
-        self.write(".openshift_install_state.json", &state.to_string());
+        let image_sources = json!([config["imageDigestSources"], config["imageContentSources"]]);
+        let state = json!({"name": name, "domain": config["baseDomain"], "platform": platform,
+                           "imageSources": image_sources});
+        self.write_state(&state);
         self.write(
             "manifests/cluster-scheduler-02-config.yml",
             "kind: Scheduler\nspec: {mastersSchedulable: true}\n",
@@ -244,13 +332,14 @@ impl Stub {
         Ok(0)
     }
 
-    fn create_ignition(&self) -> Result<i32, String> {
+    fn create_ignition(&self) -> Result<i32, Failure> {
         let state = self.state()?;
         let name = state["name"].as_str().unwrap_or_default();
         let scheduler = self.read("manifests/cluster-scheduler-02-config.yml")?;
         fs::write(self.home.join(format!("scheduler-{name}.yaml")), scheduler).unwrap();
         let infra = format!("{name}-{:05x}", std::process::id());
-        let metadata = json!({"clusterName": name, "clusterID": format!("id-{infra}"), "infraID": infra, "vsphere": {}});
+        let platform = state["platform"].as_str().unwrap_or("none");
+        let metadata = json!({"clusterName": name, "clusterID": format!("id-{infra}"), "infraID": infra, platform: {}});
         self.write("metadata.json", &metadata.to_string());
         self.write(
             "auth/kubeconfig",
@@ -260,22 +349,114 @@ impl Stub {
         Ok(0)
     }
 
-    fn create_cluster(&self) -> Result<i32, String> {
-        let metadata: Value = serde_json::from_str(&self.read("metadata.json")?).unwrap();
+    /// Makes the infrastructure, and waits until the cluster is complete.
+    fn create_cluster(&self) -> Result<i32, Failure> {
+        let metadata: Value = serde_json::from_str(&self.read("metadata.json")?)
+            .map_err(|error| error.to_string())?;
+        let mut state = self.state()?;
+        let platform = state["platform"].as_str().unwrap_or_default().to_owned();
+        if UPLOADING_PLATFORMS.contains(&platform.as_str()) {
+            log("info", &format!("Obtaining RHCOS image file from '{MACHINE_IMAGE}'"));
+            self.use_image("openshift-installer/image_cache", MACHINE_IMAGE);
+        }
+        // A network, at least, is there before anything can go wrong.
         self.note(&format!("made {}", metadata["infraID"].as_str().unwrap_or_default()));
+        self.write(".clusterapi_output/Cluster.yaml", "kind: Cluster\nstatus: {phase: Failed}\n");
+        let url = cloud::api_url(&platform);
+        if let Some(cause) = url.and_then(|url| self.cloud.refuse_request("create-cluster", url)) {
+            return Err(Failure::of_infrastructure(&cause));
+        }
+        if let Some(resource) = self.cloud.quota() {
+            let cause = format!("Quota exceeded for {resource}: Requested 8, but already used 40");
+            return Err(Failure::of_infrastructure(&cause));
+        }
         log("info", "Waiting up to 20m0s for the Kubernetes API");
-        log("info", &format!("password: {}", self.read("auth/kubeadmin-password")?));
+        if self.cloud.is("bootstrap", "fails")
+            || !self.cloud.can_pull_release(&state["imageSources"])
+        {
+            return Err(self.fail_bootstrap());
+        }
+        state["isBootstrapped"] = true.into();
+        self.write_state(&state);
         self.write(".openshift_install.log", "done");
+        if self.cloud.is("operators", "late") || self.cloud.is("operators", "never") {
+            return Err(unready_operators());
+        }
+        log("info", &format!("password: {}", self.read("auth/kubeadmin-password")?));
         Ok(0)
     }
 
-    fn wait_for(&self) -> Result<i32, String> {
-        self.state()?;
-        Ok(if self.read(".openshift_install.log").is_ok() { 0 } else { 6 })
+    /// Says that the bootstrap did not complete. Without a key nobody can look at its machine.
+    fn fail_bootstrap(&self) -> Failure {
+        self.log_failure(
+            "error",
+            "Attempted to gather debug logs after installation failure: failed to create SSH \
+             client: failed to use pre-existing agent, make sure the appropriate keys exist",
+        );
+        self.log_failure(
+            "error",
+            "Bootstrap failed to complete: timed out waiting for the condition",
+        );
+        Failure::new(
+            5,
+            "Failed to wait for bootstrapping to complete. This error usually happens when there \
+             is a problem with control plane hosts that prevents the control plane operators from \
+             creating the control plane.",
+        )
+    }
+
+    /// Keeps an image in the user's cache, as Go finds that folder, and notes when it had to be
+    /// downloaded.
+    fn use_image(&self, folder: &str, image: &str) {
+        let cache = std::env::var("XDG_CACHE_HOME").map_or_else(
+            |_| PathBuf::from(std::env::var("HOME").unwrap_or_default()).join(".cache"),
+            PathBuf::from,
+        );
+        let path = cache.join(folder).join(image.replace(['/', ':', '?', '='], "_"));
+        if path.exists() {
+            log("info", &format!("The file was found in cache: {}. Reusing...", path.display()));
+            return;
+        }
+        self.note(&format!("downloaded {image}"));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "image").unwrap();
+    }
+
+    fn wait_for(&self) -> Result<i32, Failure> {
+        let state = self.state()?;
+        if state["isBootstrapped"] != true {
+            let api = format!(
+                "api.{}.{}",
+                state["name"].as_str().unwrap_or_default(),
+                state["domain"].as_str().unwrap_or_default()
+            );
+            return Err(Failure::new(
+                6,
+                format!("Get \"https://{api}:6443\": dial tcp: lookup {api}: no such host"),
+            ));
+        }
+        if self.cloud.is("operators", "never") {
+            return Err(unready_operators());
+        }
+        Ok(0)
+    }
+
+    /// Fetches the logs of a bootstrap that failed, with the key that it is given.
+    fn gather_bootstrap(&self) -> Result<i32, Failure> {
+        let arguments: Vec<String> = std::env::args().collect();
+        let key = arguments.iter().position(|word| word == "--key").map(|at| &arguments[at + 1]);
+        let Some(key) = key.filter(|path| fs::read_to_string(path).is_ok()) else {
+            return Err(Failure::new(1, "failed to create SSH client: no key was provided"));
+        };
+        self.note(&format!("gathered with {}", fs::read_to_string(key).unwrap().trim()));
+        let bundle = "log-bundle-20260302120000.tar.gz";
+        self.write(bundle, "bundle of the bootstrap");
+        log("info", &format!("Bootstrap gather logs captured here \\\"{bundle}\\\""));
+        Ok(0)
     }
 
     /// Consumes both documents, and leaves an image and no metadata.json.
-    fn create_image(&self) -> Result<i32, String> {
+    fn create_image(&self) -> Result<i32, Failure> {
         let install_config = self.read("install-config.yaml")?;
         let config =
             poolctl::yaml::parse_value(&install_config).map_err(|error| error.to_string())?;
@@ -295,8 +476,11 @@ impl Stub {
             .filter_map(|interface| interface["macAddress"].as_str().map(str::to_owned))
             .collect();
         self.note(&format!("image {name} {}", macs.join(",")));
-        let state = json!({"name": name, "domain": config["baseDomain"]});
-        self.write(".openshift_install_state.json", &state.to_string());
+        for entry in fs::read_dir(self.folder.join("openshift")).into_iter().flatten().flatten() {
+            self.note(&format!("manifest {}", entry.file_name().to_string_lossy()));
+        }
+        self.use_image("agent/image_cache", AGENT_IMAGE);
+        self.write_state(&json!({"name": name, "domain": config["baseDomain"]}));
         self.write("agent.x86_64.iso", &format!("image of {name}"));
         self.write("rendezvousIP", "192.0.2.10");
         self.write(
@@ -318,7 +502,7 @@ impl Stub {
     }
 
     /// Shows the pull secret that it refuses, as the real one does.
-    fn create_unconfigured_ignition(&self) -> Result<i32, String> {
+    fn create_unconfigured_ignition(&self) -> Result<i32, Failure> {
         let mode = fs::metadata(&self.folder).unwrap().permissions().mode() & 0o777;
         let mut names: Vec<String> = std::env::vars().map(|(name, _)| name).collect();
         names.sort();
@@ -327,14 +511,15 @@ impl Stub {
         let secret = self.read_manifest("Agent PullSecret", "pull-secret.yaml")?;
         let spec = infra_env["spec"].as_object().unwrap();
         if let Some(key) = spec.keys().find(|key| !INFRA_ENV_FIELDS.contains(&key.as_str())) {
-            return Err(format!("failed to unmarshal infraenv.yaml: unknown field {key}"));
+            return Err(format!("failed to unmarshal infraenv.yaml: unknown field {key}").into());
         }
         let pull_secret = secret["stringData"][".dockerconfigjson"].as_str().unwrap();
         let auths: Value = serde_json::from_str(pull_secret).unwrap();
         if auths["auths"].as_object().is_none_or(serde_json::Map::is_empty) {
-            return Err(format!(
-                "invalid PullSecret: Invalid value: {pull_secret:?}: auths required"
-            ));
+            let value = format!("{pull_secret:?}");
+            return Err(
+                format!("invalid PullSecret: Invalid value: {value}: auths required").into()
+            );
         }
         self.write(".openshift_install_state.json", pull_secret);
         let key = &infra_env["spec"]["sshAuthorizedKey"];
@@ -351,15 +536,41 @@ impl Stub {
         Ok(0)
     }
 
-    fn wait_for_agents(&self) -> Result<i32, String> {
+    fn wait_for_agents(&self) -> Result<i32, Failure> {
         self.read("auth/kubeconfig")?;
         self.state()?;
         Ok(0)
     }
 
-    fn destroy_cluster(&self) -> Result<i32, String> {
-        let metadata: Value = serde_json::from_str(&self.read("metadata.json")?).unwrap();
+    fn destroy_cluster(&self) -> Result<i32, Failure> {
+        let metadata: Value = serde_json::from_str(&self.read("metadata.json")?)
+            .map_err(|error| format!("Failed while preparing to destroy cluster: {error}"))?;
+        let platforms = ["openstack", "vsphere", "nutanix", "ovirt"];
+        let platform = platforms.into_iter().find(|platform| !metadata[platform].is_null());
+        let url = platform.and_then(cloud::api_url);
+        if let Some(cause) = url.and_then(|url| self.cloud.refuse_request("destroy", url)) {
+            return Err(format!("Failed to destroy cluster: {cause}").into());
+        }
         self.note(&format!("destroyed {}", metadata["infraID"].as_str().unwrap_or_default()));
+        log("info", "Uninstallation complete!");
         Ok(0)
     }
+}
+
+/// The name of the platform of an install-config, and its settings.
+fn platform_of(config: &Value) -> (String, Value) {
+    let platforms = config["platform"].as_object();
+    let platform = platforms.and_then(|platforms| platforms.iter().next());
+    platform.map_or_else(
+        || ("none".to_owned(), Value::Null),
+        |(name, settings)| (name.clone(), settings.clone()),
+    )
+}
+
+fn unready_operators() -> Failure {
+    Failure::new(
+        6,
+        "failed to initialize the cluster: Cluster operators authentication, console are not \
+         available",
+    )
 }
