@@ -1,0 +1,351 @@
+//! The lab's bad day: the platform goes away, has no room, refuses what it is asked for, or what it
+//! makes does not come up. Nothing is used up that is not to blame, nothing is left behind, the
+//! first cause stays, and what a person needs to find it is kept.
+
+use std::fs;
+use std::path::Path;
+
+use crate::lab::{CANARY, Lab, TEMPLATED, VSPHERE, pool};
+use crate::sandbox::{Sandbox, apply, create_customization, jsonpath};
+
+const OPENSTACK: &str = "{openstack: {cloud: lab, credentialsSecretRef: {name: openstack}}}";
+
+/// A lab in this condition, with a pool of one cluster that has a customization.
+fn lab_with_inventory(conditions: &str) -> Lab {
+    let lab = Lab::new();
+    lab.set_cloud(conditions);
+    apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
+    lab
+}
+
+fn attempts_left(lab: &Lab) -> String {
+    jsonpath(&lab.sandbox, "pool/lab", "{.status.inventory.foo.attempts}")
+}
+
+/// The name of the first cluster.
+fn first_cluster(lab: &Lab) -> String {
+    jsonpath(&lab.sandbox, "cluster", "{.items[0].metadata.name}")
+}
+
+/// Waits until the pool is degraded for this reason, and returns the message.
+fn wait_until_degraded(lab: &Lab, reason: &str) -> String {
+    lab.wait_until(&format!("degraded: {reason}"), |lab| {
+        lab.pool_condition("Degraded") == format!("True {reason}")
+    });
+    jsonpath(&lab.sandbox, "pool/lab", "{.status.conditions[?(@.type==\"Degraded\")].message}")
+}
+
+/// Expects that people find a cause in the events and explanations of the pool and of its cluster.
+fn assert_cause_is_shown(lab: &Lab, cause: &str) {
+    let cluster = format!("cluster/{}", first_cluster(lab));
+    for command in [
+        &["status"][..],
+        &["why", "pool/lab"],
+        &["why", &cluster],
+        &["events", "pool/lab"],
+        &["events", &cluster],
+    ] {
+        let output = lab.sandbox.ok(command);
+        assert!(output.contains(cause), "{command:?}: {output}");
+    }
+}
+
+/// Mends the lab, tries again at once, and expects that nothing is lost.
+fn assert_heals(lab: &Lab) {
+    lab.set_cloud("");
+    lab.sandbox.ok(&["cluster", "retry", &first_cluster(lab), "-q"]);
+    lab.wait_until_installed();
+    assert_eq!(lab.pool_condition("Degraded").split(' ').next(), Some("False"));
+    assert_eq!(attempts_left(lab), "3");
+    lab.delete_clusters();
+}
+
+#[test]
+fn a_platform_that_is_away_is_called_so_whatever_its_silence_looks_like() {
+    for (conditions, cause) in [
+        ("away: refused", "connection refused"),
+        ("away: timeout", "i/o timeout"),
+        ("away: unavailable", "503"),
+        ("away: unknown", "no such host"),
+    ] {
+        let lab = lab_with_inventory(conditions);
+        let message = wait_until_degraded(&lab, "CloudAway");
+        assert!(message.contains(cause), "{message}");
+        assert_eq!((lab.phase().as_str(), attempts_left(&lab).as_str()), ("Retrying", "3"));
+        assert_cause_is_shown(&lab, cause);
+        assert!(lab.sandbox.ok("status").contains('!'), "{}", lab.sandbox.ok("status"));
+        assert_heals(&lab);
+    }
+}
+
+#[test]
+fn a_platform_that_goes_away_while_machines_are_made_uses_up_no_attempt() {
+    let lab = lab_with_inventory("away at create-cluster: refused");
+    wait_until_degraded(&lab, "CloudAway");
+    assert_eq!((lab.phase().as_str(), attempts_left(&lab).as_str()), ("Retrying", "3"));
+    lab.wait_until("cleaned", |lab| lab.infrastructure().is_empty());
+    assert_heals(&lab);
+}
+
+#[test]
+fn what_cannot_be_destroyed_while_the_platform_is_away_is_destroyed_afterwards() {
+    let lab = lab_with_inventory("");
+    lab.wait_until_installed();
+    lab.set_cloud("away: timeout");
+    lab.sandbox.ok("pool scale lab --size 0 -q");
+    lab.wait_until("tried", |lab| lab.count_in_ledger("begin destroy") > 0);
+    let message = wait_until_degraded(&lab, "CloudAway");
+    assert!(message.contains("i/o timeout"), "{message}");
+    lab.set_cloud("");
+    lab.sandbox.ok(&["cluster", "retry", &first_cluster(&lab), "-q"]);
+    lab.delete_clusters();
+}
+
+#[test]
+fn an_input_that_is_refused_twice_breaks_its_customization_by_configuration() {
+    let lab = lab_with_inventory("network: another");
+    wait_until_degraded(&lab, "InputWrong");
+    lab.sandbox.ok(&["cluster", "retry", &first_cluster(&lab), "-q"]);
+    let status = "{.status.inventory.foo.status}";
+    lab.wait_until("broken", |lab| {
+        jsonpath(&lab.sandbox, "pool/lab", status) == "Broken by configuration"
+    });
+    let message = jsonpath(&lab.sandbox, "pool/lab", "{.status.inventory.foo.message}");
+    assert!(message.contains("unable to find network provided"), "{message}");
+    assert_eq!((attempts_left(&lab).as_str(), lab.infrastructure().len()), ("3", 0));
+    // Correcting the customization heals it.
+    let patch = "{op: add, path: /platform/vsphere/network, value: another}";
+    let customization = format!(
+        "apiVersion: hive.openshift.io/v1\nkind: ClusterDeploymentCustomization\n\
+         metadata: {{name: foo}}\nspec: {{installConfigPatches: [{patch}]}}\n"
+    );
+    apply(&lab.sandbox, &customization);
+    lab.wait_until_installed();
+    lab.delete_clusters();
+}
+
+#[test]
+fn a_quota_is_the_first_cause_and_is_never_replaced_by_its_symptoms() {
+    let lab = lab_with_inventory("quota: cores");
+    let message = wait_until_degraded(&lab, "Capacity");
+    let cause = "Quota exceeded for cores";
+    assert!(message.contains(cause) && !message.contains("no such host"), "{message}");
+    // Who waits for an installation whose bootstrap did not complete waits for nothing.
+    assert_eq!(lab.count_in_ledger("begin wait-for"), 0, "{:?}", lab.ledger());
+    assert_cause_is_shown(&lab, cause);
+    assert!(lab.sandbox.ok(&["cluster", "logs", &first_cluster(&lab)]).contains(cause));
+    assert_eq!((lab.phase().as_str(), attempts_left(&lab).as_str()), ("Retrying", "3"));
+    assert_heals(&lab);
+}
+
+#[test]
+fn what_a_failed_attempt_left_is_destroyed_before_its_back_off() {
+    let lab = Lab::new();
+    lab.set_cloud("bootstrap: fails");
+    // Without a limit and without an inventory it is tried again after a minute.
+    apply(&lab.sandbox, &pool("lab", OPENSTACK, ""));
+    lab.wait_until("failed", |lab| lab.phase() == "Retrying");
+    lab.wait_until("destroyed", |lab| lab.infrastructure().is_empty());
+    assert_eq!((lab.phase().as_str(), lab.count_in_ledger("made ")), ("Retrying", 1));
+    lab.set_cloud("");
+    lab.sandbox.ok(&["cluster", "retry", &first_cluster(&lab), "-q"]);
+    lab.wait_until_installed();
+    lab.delete_clusters();
+}
+
+#[test]
+fn operators_that_are_late_are_waited_for_and_those_that_never_come_are_the_cause() {
+    let lab = lab_with_inventory("operators: late");
+    lab.wait_until_installed();
+    assert_eq!(lab.count_in_ledger("begin wait-for"), 1);
+    lab.delete_clusters();
+    let lab = Lab::new();
+    lab.set_cloud("operators: never");
+    apply(&lab.sandbox, &pool("lab", OPENSTACK, "  installAttemptsLimit: 1\n"));
+    let message = wait_until_degraded(&lab, "OperatorsNotReady");
+    assert!(message.contains("authentication, console are not available"), "{message}");
+    lab.set_cloud("");
+    lab.sandbox.ok("pool scale lab --size 0 -q");
+    lab.delete_clusters();
+}
+
+/// A cluster by hand, whose machines can be looked at with a key.
+const WITH_KEY: &str = r#"
+apiVersion: v1
+kind: Secret
+metadata: {name: install-config, namespace: hand}
+stringData:
+  install-config.yaml: |
+    {apiVersion: v1, baseDomain: example.com, metadata: {name: hand}, platform: {vsphere: {network: machines}}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: vsphere, namespace: hand}
+stringData: {username: admin@vsphere.local, password: CANARY-vsphere-password}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: key, namespace: hand}
+stringData: {ssh-privatekey: THE-KEY}
+---
+apiVersion: hive.openshift.io/v1
+kind: ClusterDeployment
+metadata: {name: hand, namespace: hand}
+spec:
+  clusterName: hand
+  baseDomain: example.com
+  installAttemptsLimit: 1
+  platform: {vsphere: {vCenter: vcenter.example.com, datacenter: lab, defaultDatastore: fast,
+    cluster: lab, folder: lab, network: machines,
+    credentialsSecretRef: {name: vsphere}, certificatesSecretRef: {name: vsphere}}}
+  provisioning:
+    imageSetRef: {name: ocp}
+    installConfigSecretRef: {name: install-config}
+    sshPrivateKeySecretRef: {name: key}
+"#;
+
+#[test]
+fn the_evidence_of_a_failed_attempt_is_kept_and_handed_out_without_secrets() {
+    let lab = Lab::new();
+    lab.set_cloud("bootstrap: fails");
+    apply(&lab.sandbox, WITH_KEY);
+    lab.wait_until("given up", |lab| {
+        lab.sandbox.ok("get cluster -A --no-headers").contains("Broken")
+    });
+    // What the installer could not reach by itself is fetched with the cluster's key.
+    assert_eq!(lab.count_in_ledger("gathered with THE-KEY"), 1, "{:?}", lab.ledger());
+    let bundle = lab.sandbox.path().join("bundle").display().to_string();
+    lab.sandbox.ok(&[
+        "cluster",
+        "logs",
+        "hand",
+        "-n",
+        "hand",
+        "--attempt",
+        "1",
+        "--bundle",
+        &bundle,
+    ]);
+    let files = lab.sandbox.shell(&format!("cd {bundle} && find . -type f | sort")).out;
+    for name in [
+        "log-bundle-20260302120000.tar.gz",
+        ".openshift_install.log",
+        ".clusterapi_output/Cluster.yaml",
+        "install-config.yaml",
+    ] {
+        assert!(files.contains(name), "{name}: {files}");
+    }
+    let secrets = lab.sandbox.shell(&format!("grep -rl -e {CANARY} -e THE-KEY {bundle}; true")).out;
+    assert_eq!(secrets, "");
+    // It is no less there when the cluster is gone.
+    lab.sandbox.ok("delete cluster hand -n hand -y -q");
+    lab.wait_until("gone", |lab| !lab.sandbox.ok("get cluster -A --no-headers").contains("hand"));
+    fs::remove_dir_all(&bundle).unwrap();
+    lab.sandbox.ok(&[
+        "cluster",
+        "logs",
+        "hand",
+        "-n",
+        "hand",
+        "--attempt",
+        "1",
+        "--bundle",
+        &bundle,
+    ]);
+    assert!(Path::new(&bundle).join(".openshift_install.log").exists());
+    lab.assert_balanced();
+}
+
+#[test]
+fn every_customization_is_reset_at_once() {
+    let sandbox = Sandbox::new();
+    for name in ["a", "b"] {
+        create_customization(&sandbox, name, name);
+    }
+    sandbox.ok("pool create lab --fake --size 2 --customization a --customization b");
+    sandbox.ok("customization reset --all -q");
+    let attempts = jsonpath(&sandbox, "pool/lab", "{.status.inventory[*].attempts}");
+    assert_eq!(attempts, "3 3");
+    sandbox.refused(2, "customization reset a --all", "--all");
+}
+
+/// A driver that leaves a metadata.json with this content.
+fn lab_with_metadata(content: &str) -> Lab {
+    let lab = Lab::new();
+    let script = format!(
+        "#!/bin/sh\n[ \"$1\" = provision ] || exit 0\necho 'clusters: []' >saved/kubeconfig\n\
+         printf '%s' '{content}' >saved/metadata.json\necho '{{\"infraID\": \"x\"}}' >result\n"
+    );
+    lab.install_program("poolctl-driver-careless", &script);
+    let annotations = "  annotations: {poolctl.dev/driver: 'exec:careless'}\n";
+    apply(&lab.sandbox, &pool("lab", "{none: {}}", annotations));
+    lab
+}
+
+#[test]
+fn a_cluster_with_useless_metadata_is_not_installed() {
+    for content in ["", "garbage", "[]", "{"] {
+        let lab = lab_with_metadata(content);
+        lab.wait_until("over", |lab| {
+            let phase = lab.phase();
+            assert_ne!(phase, "Installed", "metadata.json: {content:?}");
+            phase == "Retrying"
+        });
+        assert!(lab.sandbox.ok("events").contains("metadata.json"), "{content:?}");
+    }
+}
+
+/// A cluster that was installed elsewhere, whose metadata.json is broken.
+const BROKEN_METADATA: &str = r#"
+apiVersion: v1
+kind: Secret
+metadata: {name: hand-metadata-json, namespace: hand}
+stringData: {metadata.json: "garbage"}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: vsphere, namespace: hand}
+stringData: {username: admin@vsphere.local, password: CANARY-vsphere-password}
+---
+apiVersion: hive.openshift.io/v1
+kind: ClusterDeployment
+metadata: {name: hand, namespace: hand}
+spec:
+  clusterName: hand
+  baseDomain: example.com
+  installed: true
+  clusterMetadata:
+    infraID: hand-abcde
+    clusterID: id-hand
+    adminKubeconfigSecretRef: {name: hand-admin-kubeconfig}
+    metadataJSONSecretRef: {name: hand-metadata-json}
+  platform: {vsphere: {vCenter: vcenter.example.com, datacenter: lab, defaultDatastore: fast,
+    credentialsSecretRef: {name: vsphere}, certificatesSecretRef: {name: vsphere}}}
+  provisioning: {imageSetRef: {name: ocp}}
+"#;
+
+#[test]
+fn what_nobody_can_destroy_is_said_to_a_person_who_can_have_it_forgotten() {
+    let lab = Lab::new();
+    apply(&lab.sandbox, BROKEN_METADATA);
+    lab.sandbox.ok("delete cluster hand -n hand -y -q");
+    let advice = "poolctl cluster forget hand -n hand --i-have-destroyed-it";
+    lab.wait_until("explained", |lab| lab.sandbox.ok("why cluster/hand -n hand").contains(advice));
+    let explanation = lab.sandbox.ok("why cluster/hand -n hand");
+    assert!(explanation.contains("hand-abcde"), "which infrastructure: {explanation}");
+    // It is not tried for ever, and not forgotten by mistake.
+    assert_eq!(lab.count_in_ledger("begin destroy"), 0);
+    lab.sandbox.refused(2, "cluster forget hand -n hand", "--i-have-destroyed-it");
+    lab.sandbox.ok("cluster forget hand -n hand --i-have-destroyed-it -q");
+    assert!(!lab.sandbox.ok("get cluster -A --no-headers").contains("hand"));
+    assert!(lab.sandbox.ok("events -A").contains("Forgotten"));
+}
+
+#[test]
+fn a_cluster_that_can_be_destroyed_is_not_forgotten() {
+    let lab = lab_with_inventory("");
+    lab.wait_until_installed();
+    let forget = format!("cluster forget {} --i-have-destroyed-it", first_cluster(&lab));
+    lab.sandbox.refused(4, &forget, "is not being deleted");
+    lab.delete_clusters();
+}
