@@ -130,17 +130,15 @@ fn an_installer_of_the_settings_is_chosen_by_version_or_digest() {
     );
     lab.install_program("openshift-install-4.18.3", &script);
     let program = lab.bin("openshift-install-4.18.3").display().to_string();
+    let original = lab.sandbox.ok("get settings default -o yaml");
     for key in ["4.18.3", DIGEST] {
-        let site = format!("  site: {{installers: {{'{key}': {program}}}}}\n");
-        lab.add_to_settings("spec:\n", &site);
+        let site = format!("spec:\n  site: {{installers: {{'{key}': {program}}}}}\n");
+        apply(&lab.sandbox, &original.replace("spec:\n", &site));
         let tag = if key == DIGEST { format!("@{DIGEST}") } else { ":4.18.3-x86_64".to_owned() };
         apply(&lab.sandbox, &image_set(&format!("mirror.example.com:5000/ocp{tag}")));
         apply(&lab.sandbox, &pool("lab", OPENSTACK, ""));
         lab.wait_until_installed();
         lab.delete_clusters();
-        let settings = lab.sandbox.ok("get settings default -o yaml");
-        let start = settings.find("  site:").unwrap();
-        apply(&lab.sandbox, &settings[..start]);
     }
 }
 

@@ -58,7 +58,7 @@ impl Platform {
     fn end_job(&mut self, job: &Job, trouble: Option<Trouble>) -> JobOutcome {
         let is_away = matches!(trouble, Some(Trouble::Away | Trouble::AwayByNight));
         match (job.verb, trouble) {
-            (Verb::Deprovision, _) if is_away => JobOutcome::failed("connection refused"),
+            (Verb::Deprovision, Some(trouble)) if is_away => JobOutcome::failed(trouble.cause()),
             (Verb::Deprovision, _) => {
                 self.infrastructure.remove(&job.object);
                 JobOutcome::Done

@@ -332,8 +332,16 @@ impl Stub {
         Ok(0)
     }
 
+    /// Notes the manifests that come on top of those of the installer.
+    fn note_manifests(&self) {
+        for entry in fs::read_dir(self.folder.join("openshift")).into_iter().flatten().flatten() {
+            self.note(&format!("manifest {}", entry.file_name().to_string_lossy()));
+        }
+    }
+
     fn create_ignition(&self) -> Result<i32, Failure> {
         let state = self.state()?;
+        self.note_manifests();
         let name = state["name"].as_str().unwrap_or_default();
         let scheduler = self.read("manifests/cluster-scheduler-02-config.yml")?;
         fs::write(self.home.join(format!("scheduler-{name}.yaml")), scheduler).unwrap();
@@ -476,9 +484,7 @@ impl Stub {
             .filter_map(|interface| interface["macAddress"].as_str().map(str::to_owned))
             .collect();
         self.note(&format!("image {name} {}", macs.join(",")));
-        for entry in fs::read_dir(self.folder.join("openshift")).into_iter().flatten().flatten() {
-            self.note(&format!("manifest {}", entry.file_name().to_string_lossy()));
-        }
+        self.note_manifests();
         self.use_image("agent/image_cache", AGENT_IMAGE);
         self.write_state(&json!({"name": name, "domain": config["baseDomain"]}));
         self.write("agent.x86_64.iso", &format!("image of {name}"));
