@@ -24,6 +24,8 @@
 //! - **What a function makes of a document** is a document itself, with what goes in and what comes
 //!   out: patches, one JSON object a line (`cases/patches.txt`), and data templates in YAML
 //!   (`cases/templates.txt`).
+//! - **What has no effect here** is a row of a kind, a path and a part of a spec
+//!   (`cases/fields_without_effect.txt`), which `admission.rs` applies.
 //! - **Laws over random histories** are properties: `properties.rs`, `sharing.rs`, `tenants.rs`.
 //! - **What a lab goes through in weeks** is a history of the simulator, a step a line:
 //!   `sim/step.rs` explains the words, and `cases/sim/` has those that once broke a law.
