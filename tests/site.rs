@@ -277,18 +277,20 @@ fn the_credentials_of_nutanix_and_ovirt_and_of_several_vcenters_arrive() {
 #[test]
 fn the_configuration_of_a_hive_becomes_that_of_the_site() {
     let lab = Lab::new();
-    let hive = format!(
+    let secrets = format!(
         "apiVersion: v1\nkind: Secret\nmetadata: {{name: authorities, namespace: hive}}\n\
          stringData: {{ca.crt: {AUTHORITY}}}\n---\napiVersion: v1\nkind: Secret\n\
-         metadata: {{name: global-pull, namespace: hive}}\nstringData: {{.dockerconfigjson: '{{\"auths\": \
-         {{\"mirror.example.com:5000\": {{\"auth\": \"CANARY-global\"}}}}}}'}}\n---\n\
-         apiVersion: hive.openshift.io/v1\nkind: HiveConfig\nmetadata: {{name: hive}}\nspec:\n  \
-         additionalCertificateAuthoritiesSecretRef: [{{name: authorities}}]\n  \
-         globalPullSecretRef: {{name: global-pull}}\n  \
-         failedProvisionConfig: {{retryReasons: [Capacity]}}\n"
+         metadata: {{name: global-pull, namespace: hive}}\n\
+         stringData: {{.dockerconfigjson: '{{\"auths\": {{\"m\": {{\"auth\": \"CANARY-global\"}}}}}}'}}\n"
     );
-    let path = lab.sandbox.write_file("hive.yaml", &hive);
-    let ran = lab.sandbox.run(&format!("apply -f {path} --settings"));
+    apply(&lab.sandbox, &secrets);
+    // As Settings are, it is taken when it is named alone.
+    let hive_config = "apiVersion: hive.openshift.io/v1\nkind: HiveConfig\nmetadata: {name: hive}\nspec:\n  \
+        additionalCertificateAuthoritiesSecretRef: [{name: authorities}]\n  \
+        globalPullSecretRef: {name: global-pull}\n  \
+        failedProvisionConfig: {retryReasons: [Capacity]}\n";
+    let path = lab.sandbox.write_file("hive.yaml", hive_config);
+    let ran = lab.sandbox.run(&format!("apply -f {path}"));
     assert_eq!((ran.code, ran.err.contains("skipped")), (0, false), "{}", ran.err);
     let settings = lab.sandbox.ok("get settings default -o yaml");
     for word in ["authorities", "global-pull", "Capacity"] {
