@@ -7,12 +7,12 @@ use serde_json::Value;
 use crate::model::annotations::Annotation;
 use crate::model::event_reason::EventReason;
 use crate::model::kinds::Kind;
-use crate::model::object::schema_of_kind;
+use crate::model::object::{schema_of_kind, without_null};
 use crate::model::refusal::Refusal;
 use crate::output::{Answer, Name, join_lines};
 
 use crate::commands::{Audience, Context, RunCommand, target};
-use crate::manifest::schema::{allowed_words, nearest_field, type_names, without_null};
+use crate::manifest::schema::{allowed_words, nearest_field, type_names};
 
 #[derive(Args)]
 pub struct Explain {

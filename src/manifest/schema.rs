@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::model::agent::INFRA_ENV_LABEL;
 use crate::model::kinds::Kind;
-use crate::model::object::schema_of_kind;
+use crate::model::object::{schema_of_kind, without_null};
 use crate::model::refusal::nearest_name;
 use crate::model::time::{Span, Time};
 use crate::rules::agents;
@@ -199,14 +199,6 @@ pub fn nearest_field<'a>(
         }
     }
     nearest_name(misnamed, fields)
-}
-
-/// The schema of a value that is there. That of an optional field is "this or null", and null is
-/// taken out of documents before they are checked.
-pub fn without_null(schema: &Value) -> &Value {
-    let choices = schema.get("anyOf").and_then(Value::as_array);
-    let value_schema = choices.into_iter().flatten().find(|choice| choice["type"] != "null");
-    value_schema.unwrap_or(schema)
 }
 
 /// Whether a field may hold any value, null too.

@@ -81,16 +81,16 @@ pub struct AgentSpec {
     /// Ignition config in JSON that is merged into that of the host.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ignition_config_overrides: String,
-    /// Stored for other programs; poolctl does not use it.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ignition_endpoint_token_reference: Option<ClusterReference>,
-    /// Stored for other programs; poolctl does not use it.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(rename = "ignitionEndpointHTTPHeaders", skip_serializing_if = "BTreeMap::is_empty")]
     pub ignition_endpoint_http_headers: BTreeMap<String, String>,
     /// Labels for the node.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub node_labels: BTreeMap<String, String>,
-    /// Stored for other programs; poolctl does not use it.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(skip_serializing_if = "String::is_empty")]
     pub fencing_credentials_secret_ref: String,
 }
@@ -245,10 +245,10 @@ pub struct DebugInfo {
     pub state: HostState,
     /// Why the host is in that state, in a sentence.
     pub state_info: String,
-    /// Stored for other programs; poolctl does not use it.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(rename = "eventsURL", skip_serializing_if = "String::is_empty")]
     pub events_url: String,
-    /// Stored for other programs; poolctl does not use it.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(rename = "logsURL", skip_serializing_if = "String::is_empty")]
     pub logs_url: String,
 }

@@ -49,7 +49,7 @@ pub struct DataTemplateSpec {
     /// The cluster that the machines belong to.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cluster_name: String,
-    /// Stored for other programs; poolctl does not use it.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(skip_serializing_if = "String::is_empty")]
     pub template_reference: String,
     /// Metadata for cloud-init: keys and values. They cannot be changed later.

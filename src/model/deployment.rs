@@ -28,13 +28,16 @@ pub struct DeploymentSpec {
     /// Base domain; the cluster's domain is NAME.BASEDOMAIN.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub base_domain: String,
-    /// A Secret with the key that signs service accounts. Stored but not used by poolctl.
+    /// A Secret with the key that signs service accounts.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bound_service_account_signing_key_secret_ref: Option<LocalRef>,
-    /// Certificates of its endpoints. Stored but not used by poolctl.
+    /// Certificates of its endpoints.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub certificate_bundles: Vec<Value>,
-    /// An object of another installer that makes it. Stored but not used by poolctl.
+    /// An object of another installer that makes it.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_install_ref: Option<Map<String, Value>>,
     /// Facts about the installed cluster.
@@ -46,13 +49,15 @@ pub struct DeploymentSpec {
     /// The pool that created the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_pool_ref: Option<ClusterPoolRef>,
-    /// Certificates and URL of its API server. Stored but not used by poolctl.
+    /// Certificates and URL of its API server.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane_config: Option<Map<String, Value>>,
     /// The cluster hibernates after it has run this long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hibernate_after: Option<Span>,
-    /// Ingress controllers to set up on it. Stored but not used by poolctl.
+    /// Ingress controllers to set up on it.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ingress: Vec<Value>,
     /// Maximum number of installation attempts.
@@ -61,7 +66,8 @@ pub struct DeploymentSpec {
     /// Whether the cluster is installed. In a new manifest, true adopts an existing cluster.
     #[serde(skip_serializing_if = "is_zero")]
     pub installed: bool,
-    /// Have a DNS zone made for it. Stored but not used by poolctl.
+    /// Have a DNS zone made for it.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(rename = "manageDNS", skip_serializing_if = "is_zero")]
     pub manage_dns: bool,
     /// The platform that the cluster is made on.
@@ -107,7 +113,8 @@ pub struct ClusterMetadata {
     /// A Secret with metadata.json as the installer wrote it.
     #[serde(rename = "metadataJSONSecretRef", skip_serializing_if = "Option::is_none")]
     pub metadata_json_secret_ref: Option<LocalRef>,
-    /// Facts that only its platform has. Stored but not used by poolctl.
+    /// Facts that only its platform has.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub platform: Option<Value>,
 }
@@ -145,10 +152,12 @@ pub struct Provisioning {
     /// Environment variables of the installer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub installer_env: Vec<EnvVar>,
-    /// Installer to use instead of the release's. Stored but not used by poolctl.
+    /// Installer to use instead of the release's.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub installer_image_override: Option<String>,
-    /// A ConfigMap with manifests to add. Stored but not used by poolctl.
+    /// A ConfigMap with manifests to add.
+    #[schemars(extend("x-no-effect" = "use manifestsSecretRef"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manifests_config_map_ref: Option<LocalRef>,
     /// A Secret with manifests to add. Stored but not used by poolctl.
@@ -157,10 +166,12 @@ pub struct Provisioning {
     /// Release to install instead of the image set's. Stored but not used by poolctl.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub release_image: Option<String>,
-    /// Host keys that the installer trusts. Stored but not used by poolctl.
+    /// Host keys that the installer trusts.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ssh_known_hosts: Vec<String>,
-    /// A Secret with the SSH key to the machines. Stored but not used by poolctl.
+    /// A Secret with the SSH key to the machines.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ssh_private_key_secret_ref: Option<LocalRef>,
 }

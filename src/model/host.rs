@@ -93,43 +93,43 @@ pub struct HostSpec {
     /// Whether the host is never powered off.
     #[serde(default, skip_serializing_if = "is_false")]
     pub disable_power_off: bool,
-    /// Stored for other programs; poolctl does not use it.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub architecture: Option<Value>,
-    /// Stored for other programs; poolctl does not use it.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub automated_cleaning_mode: Option<Value>,
-    /// Stored for other programs; poolctl does not use it.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub custom_deploy: Option<Value>,
-    /// Stored for other programs; poolctl does not use it.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub firmware: Option<Value>,
-    /// Stored for other programs; poolctl does not use it.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hardware_profile: Option<Value>,
-    /// Stored for other programs; poolctl does not use it.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inspection_mode: Option<Value>,
-    /// Stored for other programs; poolctl does not use it.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meta_data: Option<Value>,
-    /// Stored for other programs; poolctl does not use it.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_data: Option<Value>,
-    /// Stored for other programs; poolctl does not use it.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_interfaces: Option<Value>,
-    /// Stored for other programs; poolctl does not use it.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preprovisioning_network_data_name: Option<Value>,
-    /// Stored for other programs; poolctl does not use it.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raid: Option<Value>,
-    /// Stored for other programs; poolctl does not use it.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taints: Option<Value>,
-    /// Stored for other programs; poolctl does not use it.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_data: Option<Value>,
 }
@@ -191,13 +191,13 @@ pub struct Image {
     /// Format: live-iso. poolctl does not use other formats.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub format: String,
-    /// Stored for other programs; poolctl does not use it.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub checksum: String,
-    /// Stored for other programs; poolctl does not use it.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub checksum_type: String,
-    /// Stored for other programs; poolctl does not use it.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub oci_auth_secret_name: String,
 }

@@ -51,7 +51,8 @@ pub struct InfraEnvSpec {
     /// Architecture of its hosts: `x86_64` (default), aarch64, arm64, ppc64le or s390x; immutable.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cpu_architecture: String,
-    /// Version of the discovery image; not with clusterRef. Stored but not used by poolctl.
+    /// Version of the discovery image; not with clusterRef.
+    #[schemars(extend("x-no-effect" = "hosts boot the image that `poolctl infraenv iso --base` names"))]
     #[serde(skip_serializing_if = "String::is_empty")]
     pub os_image_version: String,
     /// Proxies of the hosts.
@@ -75,7 +76,11 @@ pub struct InfraEnvSpec {
     /// Ignition config in JSON that is merged into that of the image.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ignition_config_override: String,
-    /// `DiscoveryImageAlways` or `BootOrderControl`. Stored but not used by poolctl.
+    /// `DiscoveryImageAlways` or `BootOrderControl`.
+    #[schemars(extend(
+        "x-no-effect" = "it makes no iPXE script; hosts boot from an image",
+        "x-as-here" = "DiscoveryImageAlways"
+    ))]
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ipxe_script_type: String,
     /// Changes of the kernel arguments of the image.
@@ -84,10 +89,15 @@ pub struct InfraEnvSpec {
     /// CA certificates that the hosts trust, in PEM.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub additional_trust_bundle: String,
-    /// Stored for other programs; poolctl does not use it.
+    /// Mirrors of registries, for the hosts.
+    #[schemars(extend("x-no-effect" = "use ignitionConfigOverride to add a registries.conf"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mirror_registry_ref: Option<Value>,
-    /// full-iso or minimal-iso. Stored but not used by poolctl: images are always full.
+    /// full-iso or minimal-iso.
+    #[schemars(extend(
+        "x-no-effect" = "the image is always as large as the one of --base",
+        "x-as-here" = "full-iso"
+    ))]
     #[serde(skip_serializing_if = "String::is_empty")]
     pub image_type: String,
     /// How many seconds a host waits for its network before it reports.

@@ -154,10 +154,12 @@ pub struct OwnerReference {
     /// The owner's uid.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// Whether the owner controls it. Stored but not used by poolctl.
+    /// Whether the owner controls it.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<bool>,
-    /// Whether the owner is deleted only after this object. Stored but not used by poolctl.
+    /// Whether the owner is deleted only after this object.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_owner_deletion: Option<bool>,
 }

@@ -194,12 +194,15 @@ pub struct Cloud {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials_secret_ref: Option<LocalRef>,
     /// On aws, the IAM role to assume for access to the account.
+    #[schemars(extend("x-no-effect" = "use credentialsSecretRef"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials_assume_role: Option<Map<String, Value>>,
     /// On aws, access to the API server by PrivateLink.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub private_link: Option<Map<String, Value>>,
     /// On gcp, access to the API server by Private Service Connect.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub private_service_connect: Option<Map<String, Value>>,
     /// On aws, tags for all resources that are created.
@@ -320,6 +323,7 @@ pub struct AgentBareMetal {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct BareMetal {
     /// A Secret with the SSH key to the provisioning host, copied to each cluster of a pool.
+    #[schemars(extend("x-no-effect" = true))]
     #[serde(rename = "libvirtSSHPrivateKeySecretRef", skip_serializing_if = "Option::is_none")]
     pub libvirt_ssh_private_key_secret_ref: Option<LocalRef>,
 }

@@ -80,7 +80,8 @@ pub struct PoolSpec {
     pub running_count: u32,
     /// Number of unclaimed clusters to keep.
     pub size: u32,
-    /// Stored but not used: poolctl makes no machine pools.
+    /// Whether new clusters get no machine pools.
+    #[schemars(extend("x-no-effect" = "it makes no machine pools"))]
     #[serde(default, skip_serializing_if = "is_zero")]
     pub skip_machine_pools: bool,
 }

@@ -101,33 +101,6 @@ fn check_kernel_arguments(arguments: &[KernelArgument]) -> Vec<String> {
     problems
 }
 
-/// Warns of fields that have an effect upstream, and none here.
-pub fn warnings(infra_env: &InfraEnv) -> Vec<String> {
-    let spec = &infra_env.spec;
-    let mut warnings = Vec::new();
-    if spec.image_type == "minimal-iso" {
-        let why = "the image is always as large as the one of --base";
-        warnings.push(warn_of_no_effect(infra_env, "imageType minimal-iso", why));
-    }
-    if !spec.os_image_version.is_empty() {
-        let why = "hosts boot the image that `poolctl infraenv iso --base` names";
-        warnings.push(warn_of_no_effect(infra_env, "osImageVersion", why));
-    }
-    if spec.ipxe_script_type == "BootOrderControl" {
-        let why = "poolctl makes no iPXE script; hosts boot from an image";
-        warnings.push(warn_of_no_effect(infra_env, "ipxeScriptType BootOrderControl", why));
-    }
-    if spec.mirror_registry_ref.is_some() {
-        let why = "use ignitionConfigOverride to add a registries.conf";
-        warnings.push(warn_of_no_effect(infra_env, "mirrorRegistryRef", why));
-    }
-    warnings
-}
-
-fn warn_of_no_effect(infra_env: &InfraEnv, field: &str, why: &str) -> String {
-    format!("`{}`: spec.{field} has no effect here: {why}", infra_env.metadata.name)
-}
-
 /// Checks a new InfraEnv: it names either a cluster or a version, not both.
 pub fn check_new(infra_env: &InfraEnv) -> Result<(), String> {
     if infra_env.spec.cluster_ref.is_some() && !infra_env.spec.os_image_version.is_empty() {

@@ -14,6 +14,7 @@ mod objects;
 mod patches;
 mod selectors;
 pub mod validations;
+mod without_effect;
 
 pub use annotations::find_hive_problem;
 pub use holders::check_single_holders;

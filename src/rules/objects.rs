@@ -17,6 +17,7 @@ use super::names::{
 };
 use super::{
     addresses, agents, annotations, data_templates, hosts, infra_envs, patches, selectors,
+    without_effect,
 };
 
 /// No lab has as many clusters: a larger size is a slip of the finger.
@@ -250,6 +251,7 @@ fn check_pool_inventory(pool: &ClusterPool) -> Result<(), Refusal> {
 /// What is accepted, but probably not what was meant.
 pub fn object_warnings(object: &Object) -> Vec<String> {
     let mut warnings = annotations::warnings(object);
+    warnings.extend(without_effect::warnings(object));
     match object {
         Object::Secret(secret) if secret.data.is_none() && secret.string_data.is_none() => {
             let name = &secret.metadata.name;
@@ -262,7 +264,6 @@ pub fn object_warnings(object: &Object) -> Vec<String> {
         Object::BareMetalHost(host) => warnings.extend(hosts::warnings(host)),
         Object::Agent(agent) => warnings.extend(agents::warning(agent)),
         Object::IpPool(pool) => warnings.extend(addresses::warnings(pool)),
-        Object::InfraEnv(infra_env) => warnings.extend(infra_envs::warnings(infra_env)),
         _ => {}
     }
     warnings

@@ -83,10 +83,13 @@ pub struct FromPool {
     /// The IPPool.
     #[serde(alias = "Name")]
     pub name: String,
-    /// Stored but not used by poolctl: the kind is always IPPool.
+    #[schemars(extend("x-no-effect" = "the kind is always IPPool", "x-as-here" = "IPPool"))]
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// Stored but not used by poolctl: the group is always `ipam.metal3.io`.
+    #[schemars(extend(
+        "x-no-effect" = "the group is always `ipam.metal3.io`",
+        "x-as-here" = "ipam.metal3.io"
+    ))]
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub api_group: String,
 }
