@@ -293,10 +293,13 @@ fn add_object(
         // Hive passes over what it cannot read, and its objects are taken as they are.
         manifests.warnings.push(format!("{}; it has no effect", refusal.what));
     }
-    if !reading.moves_state {
-        for warning in rules::object_warnings(&object) {
-            manifests.warnings.push(format!("{file}: {warning}"));
-        }
+    let warnings: Vec<String> = if reading.moves_state {
+        rules::describe_kept_problems(&object).into_iter().collect()
+    } else {
+        rules::object_warnings(&object)
+    };
+    for warning in warnings {
+        manifests.warnings.push(format!("{file}: {warning}"));
     }
     manifests.objects.push(object);
     Vec::new()

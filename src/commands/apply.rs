@@ -11,6 +11,7 @@ use crate::model::kinds::Kind;
 
 use crate::model::object::Object;
 use crate::model::refusal::Refusal;
+use crate::rules;
 use crate::store::Store;
 
 use crate::commands::agent::confirm_leaving_cluster;
@@ -50,6 +51,9 @@ impl RunCommand for Apply {
         }
         let edited: Vec<EditedObject> =
             manifests.objects.iter().map(EditedObject::from_object).collect();
+        // Whatever of these is not of an existing object refuses the command.
+        let kept_problems: Vec<String> =
+            manifests.objects.iter().filter_map(rules::describe_kept_problems).collect();
         let store = context.open_or_create_state()?;
         for object in &manifests.objects {
             confirm_moved_agent(context, &store, object)?;
@@ -80,6 +84,9 @@ impl RunCommand for Apply {
                 PutOutcome::Unchanged => "unchanged".into(),
             };
             context.report_change(*kind, key, &result)?;
+        }
+        for problems in &kept_problems {
+            context.warn(problems);
         }
         customization_warnings::warn_about_customizations(context, &passed.state, &changed);
         Ok(context.report_pass(&passed)?)

@@ -121,7 +121,8 @@ pub fn change_object(
                 )));
             };
             let edited = edit_object(&current, &edit_document)?;
-            let warnings = rules::object_warnings(&edited);
+            let mut warnings = rules::object_warnings(&edited);
+            warnings.extend(rules::describe_kept_problems(&edited));
             Ok((put_object(state, edited, PutMode::Replace, tick)?, warnings))
         })?;
     let result = match outcome {

@@ -9,12 +9,14 @@ pub mod scale;
 
 use clap::Args;
 
-use crate::edits::{PoolSizes, record_event};
+use crate::edits::{PoolSizes, record_event, refuse_late_change};
 use crate::model::event_reason::EventReason;
 use crate::model::kinds::Kind;
+use crate::model::object::Resource;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::state::Scope;
+use crate::rules;
 
 use crate::commands::{Context, RunCommand};
 
@@ -63,6 +65,9 @@ pub fn scale_pool(
         if after == before {
             return Ok(());
         }
+        if pool.metadata.deletion_timestamp.is_some() {
+            return Err(refuse_late_change(Kind::ClusterPool, name));
+        }
         state.pools.update(pool_id, |pool| {
             pool.spec.size = after.size;
             pool.spec.running_count = after.running_count;
@@ -80,6 +85,10 @@ pub fn scale_pool(
         Ok(())
     })?;
     context.report_change(Kind::ClusterPool, &key, "scaled")?;
+    let pool = passed.state.pools.by_key(&key).cloned().map(Resource::into_object);
+    if let Some(problems) = pool.as_ref().and_then(rules::describe_kept_problems) {
+        context.warn(&problems);
+    }
     Ok(context.report_pass(&passed)?)
 }
 

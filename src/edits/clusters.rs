@@ -1,14 +1,18 @@
 //! Edits clusters. Refuses to change what is fixed once a cluster exists. Never starts or stops a
 //! cluster: a pass does.
 
+use serde_json::Value;
+
 use crate::model::cluster::{Cluster, Power};
+use crate::model::deployment::DeploymentSpec;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 use crate::model::state::{ClusterId, State};
 use crate::model::tick::Tick;
+use crate::rules;
 
-use super::documents::{inherit_metadata, initialize_metadata};
+use super::documents::{inherit_metadata, initialize_metadata, refuse_late_change};
 use super::edited::Edited;
 use super::outcome::{DeleteOutcome, PutOutcome};
 use super::put_mode::PutMode;
@@ -95,14 +99,16 @@ fn change_cluster(
         return Ok(PutOutcome::Unchanged);
     };
     check_change(state, &existing, &desired)?;
+    if mode == PutMode::Apply
+        && let (Some(existing_body), Some(body)) = (&existing.body, &mut desired.body)
+    {
+        keep_fixed_fields(&existing_body.spec, &mut body.spec);
+    }
+    check_fixed_fields(&existing, &desired, mode)?;
     let is_assigned = existing.claim.is_none() && desired.claim.is_some();
     let Some((existing_body, body)) = existing.body.as_ref().zip(desired.body.as_mut()) else {
         return Ok(PutOutcome::Unchanged);
     };
-    if mode == PutMode::Apply && body.spec.cluster_metadata.is_none() {
-        // The installation filled these in, and a manifest rarely has them.
-        body.spec.cluster_metadata.clone_from(&existing_body.spec.cluster_metadata);
-    }
     let is_spec_changed = existing_body.spec != body.spec;
     inherit_metadata(&existing_body.metadata, &mut body.metadata, mode, is_spec_changed);
     body.metadata.creation_timestamp = None;
@@ -150,6 +156,49 @@ fn check_change(state: &State, existing: &Cluster, desired: &Cluster) -> Result<
         return refuse_edit(desired, "spec.clusterName and spec.baseDomain cannot be changed");
     }
     Ok(())
+}
+
+/// Copies from the existing spec what cannot be changed, or was filled in by the installation, and
+/// what a manifest leaves out.
+fn keep_fixed_fields(existing: &DeploymentSpec, desired: &mut DeploymentSpec) {
+    fn keep<T: Clone>(existing: Option<&T>, desired: &mut Option<T>) {
+        if desired.is_none() {
+            *desired = existing.cloned();
+        }
+    }
+    keep(existing.cluster_metadata.as_ref(), &mut desired.cluster_metadata);
+    keep(existing.cluster_install_ref.as_ref(), &mut desired.cluster_install_ref);
+    keep(existing.provisioning.as_ref(), &mut desired.provisioning);
+    keep(existing.pull_secret_ref.as_ref(), &mut desired.pull_secret_ref);
+    keep(
+        existing.bound_service_account_signing_key_secret_ref.as_ref(),
+        &mut desired.bound_service_account_signing_key_secret_ref,
+    );
+    desired.manage_dns |= existing.manage_dns;
+}
+
+/// Refuses changes of fields that are fixed once a cluster exists, or is being deleted.
+fn check_fixed_fields(existing: &Cluster, desired: &Cluster, mode: PutMode) -> Result<(), Refusal> {
+    let before = cluster_document(existing);
+    let mut after = cluster_document(desired);
+    if mode == PutMode::Apply && existing.is_installed() {
+        // A manifest does not say that poolctl has installed the cluster meanwhile.
+        after["spec"]["installed"] = true.into();
+    }
+    let fixed_changes = rules::find_fixed_changes(&before, &after);
+    if !fixed_changes.is_empty() {
+        let why = format!("{} cannot be changed", fixed_changes.join(", "));
+        return refuse_edit(desired, &why);
+    }
+    if existing.deleting.is_some() && !rules::find_late_changes(&before, &after).is_empty() {
+        return Err(refuse_late_change(Kind::ClusterDeployment, &existing.name));
+    }
+    Ok(())
+}
+
+/// The document of a cluster, in which the names of fields are those that people write.
+fn cluster_document(cluster: &Cluster) -> Value {
+    serde_json::to_value(cluster.to_wire()).unwrap_or_default()
 }
 
 /// Refuses to assign a cluster to a claim by hand unless the claim waits for a cluster of its pool

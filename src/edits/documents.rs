@@ -35,6 +35,12 @@ pub trait EditedDocument: Resource + Tabled + HasMeta {
         put_and_finish_deletion(state, desired, mode, tick)
     }
 
+    /// Whether a change concerns only what the deletion of the existing object depends on, so that
+    /// it is still allowed while the object is being deleted.
+    fn serves_deletion(_existing: &Self, _desired: &Self) -> bool {
+        false
+    }
+
     /// As `Edited::delete`.
     fn delete(state: &mut State, key: &Key, tick: &Tick) -> DeleteOutcome {
         delete_document::<Self>(state, key, tick.now)
@@ -69,14 +75,9 @@ pub fn put_document<T: EditedDocument>(
         return Ok(PutOutcome::Created);
     };
     let is_spec_changed = T::carry_over(&existing, &mut desired, mode, tick);
-    // A pool that is being deleted can still be changed: its maxConcurrent limits how many clusters
-    // are destroyed at a time.
-    let is_being_deleted =
-        HasMeta::meta(&existing).deletion_timestamp.is_some() && kind != Kind::ClusterPool;
-    if is_being_deleted && is_spec_changed {
-        let word = kind.word();
-        return Err(Refusal::conflict(format!("{word} `{}` is being deleted", key.name))
-            .next(format!("poolctl describe {word} {}", key.name)));
+    let is_being_deleted = HasMeta::meta(&existing).deletion_timestamp.is_some();
+    if is_being_deleted && is_spec_changed && !T::serves_deletion(&existing, &desired) {
+        return Err(refuse_late_change(kind, &key.name));
     }
     inherit_metadata(
         HasMeta::meta(&existing),
@@ -85,6 +86,13 @@ pub fn put_document<T: EditedDocument>(
         is_spec_changed,
     );
     Ok(PutOutcome::of_update(table.update(id, |row| *row = desired)))
+}
+
+/// Why an object that is being deleted is not changed.
+pub fn refuse_late_change(kind: Kind, name: &str) -> Refusal {
+    let word = kind.word();
+    Refusal::conflict(format!("{word} `{name}` is being deleted"))
+        .next(format!("poolctl describe {word} {name}"))
 }
 
 /// Puts an object of a kind that no pass removes. If its deletion was asked for and the put takes

@@ -19,6 +19,13 @@ impl EditedDocument for ClusterPool {
         existing.spec != desired.spec
     }
 
+    /// `maxConcurrent` limits how many clusters are destroyed at a time.
+    fn serves_deletion(existing: &Self, desired: &Self) -> bool {
+        let mut spec = desired.spec.clone();
+        spec.max_concurrent = existing.spec.max_concurrent;
+        spec == existing.spec
+    }
+
     fn put(
         state: &mut State,
         pool: Self,

@@ -6,6 +6,7 @@ use crate::model::object::{Object, match_object};
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
+use crate::rules;
 
 use super::edited::Edited;
 use super::events::{find_other_owner, record_action, record_creation};
@@ -13,14 +14,15 @@ use super::outcome::PutOutcome;
 use super::put_mode::PutMode;
 
 /// Inserts an object, or changes the existing one of its name to be like it, but for the fields
-/// that a user does not set. A change that the kind forbids is refused and leaves the state as it
-/// was.
+/// that a user does not set. A change that the kind forbids, and an object that lacks what its kind
+/// and its platform need, is refused and leaves the state as it was.
 pub fn put_object(
     state: &mut State,
     object: Object,
     mode: PutMode,
     tick: &Tick,
 ) -> Result<PutOutcome, Refusal> {
+    rules::check_admission(state, &object)?;
     let kind = object.kind();
     let key = object.key();
     let pool_of_claim = match &object {

@@ -289,6 +289,8 @@ impl Cluster {
         // A cluster that was installed elsewhere says `installed: true` and gives no time.
         if std::mem::take(&mut wire.spec.installed) {
             cluster.installed_at.get_or_insert_default();
+        } else {
+            cluster.installed_at = None;
         }
         cluster.take_conditions(&status);
         cluster.body = Some(Box::new(wire));

@@ -2,6 +2,7 @@
 
 pub mod access;
 mod addresses;
+mod admission;
 pub mod agents;
 mod annotations;
 pub mod data_templates;
@@ -12,10 +13,14 @@ mod invariants;
 mod names;
 mod objects;
 mod patches;
+mod problems;
 mod selectors;
 pub mod validations;
 mod without_effect;
 
+pub use admission::{
+    check_admission, describe_kept_problems, find_fixed_changes, find_late_changes,
+};
 pub use annotations::find_hive_problem;
 pub use holders::check_single_holders;
 pub use invariants::check_invariants;

@@ -15,9 +15,10 @@ use crate::model::refusal::Refusal;
 use super::names::{
     check_dns_label, check_name, is_installer_variable, is_label_key, is_label_value,
 };
+use super::problems::{refuse, refuse_problems};
 use super::{
-    addresses, agents, annotations, data_templates, hosts, infra_envs, patches, selectors,
-    without_effect,
+    addresses, admission, agents, annotations, data_templates, hosts, infra_envs, patches,
+    selectors, without_effect,
 };
 
 /// No lab has as many clusters: a larger size is a slip of the finger.
@@ -148,19 +149,6 @@ fn is_http_url(url: &str) -> bool {
     url::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
 }
 
-fn refuse(kind: Kind, name: &str, why: &str) -> Refusal {
-    Refusal::invalid(format!("{} `{name}`: {why}", kind.name()))
-}
-
-/// One refusal with all problems of an object; a single problem is the message itself.
-fn refuse_problems(kind: Kind, name: &str, problems: Vec<String>) -> Result<(), Refusal> {
-    match problems.as_slice() {
-        [] => Ok(()),
-        [problem] => Err(refuse(kind, name, problem)),
-        _ => Err(Refusal::of_problems(format!("{} `{name}`", kind.name()), problems)),
-    }
-}
-
 fn check_pool(pool: &ClusterPool) -> Result<(), Refusal> {
     check_pool_platform(pool).map_err(|why| refuse_pool(pool, &why))?;
     let problems = selectors::check_agent_selector(&pool.spec.platform);
@@ -173,7 +161,7 @@ fn refuse_pool(pool: &ClusterPool, why: &str) -> Refusal {
     refuse(Kind::ClusterPool, &pool.metadata.name, why)
 }
 
-/// Checks that a pool has exactly one platform, with what every cluster of that platform needs.
+/// Checks that a pool has exactly one platform, without a password, and different IPPools.
 fn check_pool_platform(pool: &ClusterPool) -> Result<(), String> {
     for (annotation, ip_pools) in
         [(VIPS_FROM, pool.vip_pools()), (NODES_FROM, pool.node_address_pools())]
@@ -183,17 +171,11 @@ fn check_pool_platform(pool: &ClusterPool) -> Result<(), String> {
         }
     }
     let platform = &pool.spec.platform;
-    let names = platform.names();
-    let &[name] = names.as_slice() else {
-        let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-        return Err(format!("spec.platform needs exactly one platform; it has {names}"));
-    };
+    if let Some(problem) = admission::describe_platform_count(&platform.names()) {
+        return Err(problem);
+    }
     if platform.has_password() {
         return Err(PASSWORD.into());
-    }
-    let clouds = [&platform.aws, &platform.azure, &platform.gcp];
-    if clouds.into_iter().flatten().any(|cloud| cloud.region.is_empty()) {
-        return Err(format!("spec.platform.{name}.region is missing"));
     }
     Ok(())
 }
@@ -252,6 +234,7 @@ fn check_pool_inventory(pool: &ClusterPool) -> Result<(), Refusal> {
 pub fn object_warnings(object: &Object) -> Vec<String> {
     let mut warnings = annotations::warnings(object);
     warnings.extend(without_effect::warnings(object));
+    warnings.extend(admission::describe_tolerated_gaps(object));
     match object {
         Object::Secret(secret) if secret.data.is_none() && secret.string_data.is_none() => {
             let name = &secret.metadata.name;
