@@ -14,7 +14,7 @@ use crate::yaml;
 
 use super::image::{PublishedImage, find_image, publish_image};
 use super::installer::{
-    Installer, ending_before_creation, ending_of_failed_step, save_installation,
+    Installer, add_manifests, ending_before_creation, ending_of_failed_step, save_installation,
     write_install_config,
 };
 use super::job_folder::BOOT_IMAGE;
@@ -120,10 +120,12 @@ fn await_installation(
     Ok(None)
 }
 
-/// Writes both documents for the installer, which removes them when it has read them. The error is
-/// for people: what is wrong with a document is said before anything runs.
+/// Writes both documents for the installer, which removes them when it has read them, and the
+/// manifests that the cluster brings along. The error is for people: what is wrong with a document
+/// is said before anything runs.
 fn write_documents(task: &Task, work: &Path) -> Result<(), String> {
     write_install_config(task, work)?;
+    add_manifests(task, work)?;
     let path = task.job_folder.input_path("agent-config.yaml");
     let agent_config =
         fs::read_to_string(path).map_err(|error| format!("agent-config.yaml: {error}"))?;

@@ -28,11 +28,12 @@ const VALUE_VARIABLES: [(&str, &str); 3] = [
 /// credentials from elsewhere (`credential_source`).
 const REFUSED_WORDS: [&str; 2] = ["credential_process", "credential_source"];
 
-/// Returns the environment of the installer: the variables of the order, and those of the
-/// credentials. The error is a sentence for people.
+/// Returns the environment of the installer: the variables of the order, those whose values came
+/// from Secrets, and those of the credentials. The error is a sentence for people.
 pub fn installer_environment(task: &Task) -> Result<BTreeMap<String, String>, String> {
     let mut environment = task.order.environment.clone();
-    for (key, value) in read_credentials(task) {
+    environment.extend(read_inputs(task, "environment"));
+    for (key, value) in read_inputs(task, "credentials") {
         let lower_case = value.to_lowercase();
         if let Some(word) = REFUSED_WORDS.iter().find(|word| lower_case.contains(**word)) {
             return Err(format!(
@@ -54,18 +55,18 @@ pub fn installer_environment(task: &Task) -> Result<BTreeMap<String, String>, St
     Ok(environment)
 }
 
-/// The values of the credentials by key. Files that cannot be read or are not UTF-8 are skipped.
-fn read_credentials(task: &Task) -> BTreeMap<String, String> {
-    let folder = task.job_folder.input_path("credentials");
-    let mut credentials = BTreeMap::new();
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if let Ok(key) = entry.file_name().into_string()
+/// The values in a folder of the inputs, by the names of their files. Files that cannot be read or
+/// are not UTF-8 are skipped.
+fn read_inputs(task: &Task, folder: &str) -> BTreeMap<String, String> {
+    let mut values = BTreeMap::new();
+    for entry in fs::read_dir(task.job_folder.input_path(folder)).into_iter().flatten().flatten() {
+        if let Ok(name) = entry.file_name().into_string()
             && let Ok(value) = fs::read_to_string(entry.path())
         {
-            credentials.insert(key, value);
+            values.insert(name, value);
         }
     }
-    credentials
+    values
 }
 
 fn read_credential(task: &Task, key: &str) -> Option<String> {

@@ -79,7 +79,8 @@ fn provision(task: &mut Task) -> Result<JobEnding, Stopped> {
             return Ok(ending_before_creation(task, &format!("create {document}"), code));
         }
         if document == "manifests"
-            && let Err(error) = patch_manifests(task, &installer.work)
+            && let Err(error) = add_manifests(task, &installer.work)
+                .and_then(|()| patch_manifests(task, &installer.work))
         {
             return Ok(JobEnding::hopeless(error));
         }
@@ -122,6 +123,21 @@ fn read_completed_config(task: &Task) -> Result<String, String> {
     let mut document = yaml::parse_value(&template).map_err(|error| error.to_string())?;
     credentials::complete_install_config(task, &mut document);
     yaml::to_text(&document).map_err(|error| error.to_string())
+}
+
+/// Adds the manifests that the cluster brings along to those of the installer. The error is for
+/// people.
+pub fn add_manifests(task: &Task, work: &Path) -> Result<(), String> {
+    let folder = work.join("openshift");
+    for entry in fs::read_dir(task.job_folder.input_path("manifests")).into_iter().flatten() {
+        entry
+            .and_then(|entry| {
+                fs::create_dir_all(&folder)?;
+                fs::copy(entry.path(), folder.join(entry.file_name()))
+            })
+            .map_err(|error| format!("spec.provisioning.manifestsSecretRef: {error}"))?;
+    }
+    Ok(())
 }
 
 /// Applies the patches of the order to the manifests that the installer has made. The error is for

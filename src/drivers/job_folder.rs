@@ -113,7 +113,15 @@ impl JobFolder {
             write_new_file(&path, value.reveal().as_bytes())?;
         }
         write_new_file(&new_place.file_path("order.json"), &serde_json::to_vec_pretty(order)?)?;
-        for name in ["input/credentials", "input", "saved", "work", ""] {
+        for name in [
+            "input/credentials",
+            "input/environment",
+            "input/manifests",
+            "input",
+            "saved",
+            "work",
+            "",
+        ] {
             let folder = new_place.file_path(name);
             if folder.is_dir() {
                 sync_folder(&folder)?;

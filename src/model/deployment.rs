@@ -160,10 +160,10 @@ pub struct Provisioning {
     #[schemars(extend("x-no-effect" = "use manifestsSecretRef"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manifests_config_map_ref: Option<LocalRef>,
-    /// A Secret with manifests to add. Stored but not used by poolctl.
+    /// A Secret with manifests to add, each under the name of a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manifests_secret_ref: Option<LocalRef>,
-    /// Release to install instead of the image set's. Stored but not used by poolctl.
+    /// Release to install instead of the image set's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub release_image: Option<String>,
     /// Host keys that the installer trusts.
@@ -220,7 +220,42 @@ pub struct EnvVar {
     /// Its value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// Another source of the value, such as a Secret's key. Stored but not used by poolctl.
+    /// Another source of the value: the key of a Secret. It is kept as it is written.
+    #[schemars(with = "Option<EnvSource>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_from: Option<Value>,
+}
+
+/// `valueFrom` of a variable.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EnvSource {
+    /// A key of a Secret that is in the namespace of the cluster, or of its pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret_key_ref: Option<SecretKey>,
+    #[schemars(extend("x-no-effect" = "use secretKeyRef"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config_map_key_ref: Option<Value>,
+    #[schemars(extend("x-no-effect" = "there is no Pod to take it from"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field_ref: Option<Value>,
+    #[schemars(extend("x-no-effect" = "use secretKeyRef"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_key_ref: Option<Value>,
+    #[schemars(extend("x-no-effect" = "there is no Pod to take it from"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource_field_ref: Option<Value>,
+}
+
+/// A key of a Secret.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SecretKey {
+    /// Name of the Secret.
+    pub name: String,
+    /// The key in it.
+    pub key: String,
+    /// Whether the variable is left out if there is no such Secret or key.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub optional: bool,
 }

@@ -11,14 +11,14 @@ use crate::model::agent::{Agent, HostState};
 use crate::model::annotations::{BOOT, CIPHER, DRIVER, PIN, POWER, STRICT_PATCHES};
 use crate::model::cluster::Cluster;
 use crate::model::customization::{Customization, ManifestPatch};
-use crate::model::deployment::ClusterDeployment;
+use crate::model::deployment::{ClusterDeployment, EnvSource, EnvVar, SecretKey};
 use crate::model::documents::{ClusterImageSet, Secret, SecretValue, SettingsSpec};
 use crate::model::driver::{Driver, PROGRAM_PREFIX, driver_programs};
 use crate::model::host::{BareMetalHost, BootMode};
 use crate::model::infra_env::InfraEnv;
 use crate::model::ip_lease::IpLease;
 use crate::model::job::{Job, Verb};
-use crate::model::meta::Key;
+use crate::model::meta::{Key, LocalRef};
 use crate::model::nmstate_config::NMStateConfig;
 use crate::model::order::{JobOrder, Machine};
 use crate::model::pool::ClusterPool;
@@ -132,6 +132,10 @@ impl Door<'_> {
         let annotations = wire.metadata.annotations.clone();
         let (programs, missing) = find_programs(job, &annotations, settings)?;
         let mut inputs = self.read_cluster_inputs(&wire)?;
+        inputs.extend(self.read_secret_variables(job, &cluster, &wire)?);
+        if job.verb == Verb::Provision {
+            inputs.extend(self.read_manifests(&wire)?);
+        }
         match job.verb {
             Verb::Provision if job.driver == Driver::Agent => {
                 inputs.push(("agent-config.yaml".into(), self.render_agent_config(&cluster)?));
@@ -234,11 +238,16 @@ impl Door<'_> {
         Ok(leases)
     }
 
-    /// The release image of a cluster; empty if it names no image set or one that is gone.
+    /// The release image of a cluster: its own, or else that of its image set. Empty if it names
+    /// no image set or one that is gone.
     fn find_release_image(&self, wire: &ClusterDeployment) -> Result<String, Refusal> {
-        let provisioning = wire.spec.provisioning.as_ref();
-        let reference = provisioning.and_then(|provisioning| provisioning.image_set_ref.as_ref());
-        let Some(reference) = reference else { return Ok(String::new()) };
+        let Some(provisioning) = &wire.spec.provisioning else { return Ok(String::new()) };
+        if let Some(release_image) = &provisioning.release_image
+            && !release_image.is_empty()
+        {
+            return Ok(release_image.clone());
+        }
+        let Some(reference) = &provisioning.image_set_ref else { return Ok(String::new()) };
         let image_set = self.store.find::<ClusterImageSet>(&Key::new("", &*reference.name))?;
         Ok(image_set.map(|image_set| image_set.spec.release_image).unwrap_or_default())
     }
@@ -303,18 +312,99 @@ impl Door<'_> {
         }
         if let Some(credentials) = wire.spec.platform.credentials() {
             let secret_key = Key::new(namespace, credentials);
-            for key in self.store.list_secret_keys(&secret_key)? {
-                // Any other key could name a hidden file, or one in another folder.
-                let is_file_name = !key.contains('/') && !key.starts_with('.');
-                if is_file_name
-                    && let Some(value) = self.store.read_secret_value(&secret_key, &key)?
-                {
-                    inputs.push((format!("credentials/{key}"), value));
-                }
+            inputs.extend(self.read_secret_files(&secret_key, "credentials")?);
+        }
+        Ok(inputs)
+    }
+
+    /// Each value of a Secret as a file in a folder of the inputs.
+    fn read_secret_files(&self, secret_key: &Key, folder: &str) -> Result<Inputs, Refusal> {
+        let mut inputs = Inputs::new();
+        for key in self.store.list_secret_keys(secret_key)? {
+            // Any other key could name a hidden file, or one in another folder.
+            let is_file_name = !key.contains('/') && !key.starts_with('.');
+            if is_file_name && let Some(value) = self.store.read_secret_value(secret_key, &key)? {
+                inputs.push((format!("{folder}/{key}"), value));
             }
         }
         Ok(inputs)
     }
+
+    /// The manifests that are installed with a cluster: those of the Secret that it names for them.
+    fn read_manifests(&self, wire: &ClusterDeployment) -> Result<Inputs, Refusal> {
+        let provisioning = wire.spec.provisioning.as_ref();
+        let Some(reference) =
+            provisioning.and_then(|provisioning| provisioning.manifests_secret_ref.as_ref())
+        else {
+            return Ok(Inputs::new());
+        };
+        let LocalRef { name } = reference;
+        let namespace = &wire.metadata.namespace;
+        let manifests = self.read_secret_files(&Key::new(&**namespace, &**name), "manifests")?;
+        if manifests.is_empty() {
+            let what =
+                format!("Secret `{name}` of spec.provisioning.manifestsSecretRef is missing");
+            return Err(Refusal::not_found(what)
+                .advise(format!("poolctl secret create {name} -n {namespace} --from-file=FILE")));
+        }
+        Ok(manifests)
+    }
+
+    /// The variables of the installer whose values are in Secrets, each as a file. An installation
+    /// without one of them is refused, unless that one is optional.
+    fn read_secret_variables(
+        &self,
+        job: &Job,
+        cluster: &Cluster,
+        wire: &ClusterDeployment,
+    ) -> Result<Inputs, Refusal> {
+        let mut inputs = Inputs::new();
+        let provisioning = wire.spec.provisioning.iter();
+        for variable in provisioning.flat_map(|provisioning| &provisioning.installer_env) {
+            let Some(source) = secret_source(variable) else { continue };
+            if !rules::is_installer_variable(&variable.name) {
+                continue;
+            }
+            if let Some(value) = self.read_variable(cluster, &source)? {
+                inputs.push((format!("environment/{}", variable.name), value));
+            } else if job.verb == Verb::Provision && !source.optional {
+                let SecretKey { name, key, .. } = &source;
+                let what = format!("variable {} of the installer has no value", variable.name);
+                let cause = format!("there is no key `{key}` in Secret `{name}`");
+                let namespace = &cluster.namespace;
+                return Err(Refusal::not_found(what).because(cause).advise(format!(
+                    "poolctl secret create {name} -n {namespace} --from-file={key}=FILE"
+                )));
+            }
+        }
+        Ok(inputs)
+    }
+
+    /// The value of a variable. The Secret of a pool's variable is where the pool is, and is not
+    /// copied to its clusters.
+    fn read_variable(
+        &self,
+        cluster: &Cluster,
+        source: &SecretKey,
+    ) -> Result<Option<SecretValue>, Refusal> {
+        let pool_namespace = cluster.pool.as_deref().map(|pool| &pool.namespace);
+        for namespace in [&cluster.namespace].into_iter().chain(pool_namespace) {
+            let secret_key = Key::new(&**namespace, &*source.name);
+            if let Some(value) = self.store.read_secret_value(&secret_key, &source.key)? {
+                return Ok(Some(value));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The key of a Secret that has the value of a variable, if the variable does not say it itself.
+fn secret_source(variable: &EnvVar) -> Option<SecretKey> {
+    if variable.value.is_some() {
+        return None;
+    }
+    let source: EnvSource = serde_json::from_value(variable.value_from.clone()?).ok()?;
+    source.secret_key_ref
 }
 
 /// Whether an agent is being added to a cluster that is installed already.

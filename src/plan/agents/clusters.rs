@@ -96,8 +96,13 @@ pub fn needs_of_cluster(state: &State, cluster: &Cluster) -> HostNeeds {
 /// Major and minor version, by the tag of the release image of a cluster.
 fn release_version(state: &State, cluster: &Cluster) -> Option<(u64, u64)> {
     let provisioning = cluster.body.as_ref()?.spec.provisioning.as_ref()?;
-    let name = &provisioning.image_set_ref.as_ref()?.name;
-    let image = &state.image_sets.by_key(&Key::new("", &**name))?.spec.release_image;
+    let own_image = provisioning.release_image.as_ref().filter(|image| !image.is_empty());
+    let image = if let Some(image) = own_image {
+        image
+    } else {
+        let name = &provisioning.image_set_ref.as_ref()?.name;
+        &state.image_sets.by_key(&Key::new("", &**name))?.spec.release_image
+    };
     let (_, tag) = image.rsplit_once(':')?;
     let mut parts = tag.split(['.', '-']);
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
