@@ -269,13 +269,11 @@ fn what_is_fixed_of_a_cluster_cannot_be_changed_by_any_command() {
         (r#"{"spec": {"installed": false}}"#, "spec.installed"),
         (r#"{"spec": {"pullSecretRef": {"name": "another"}}}"#, "spec.pullSecretRef"),
     ] {
-        let command = ["patch", "cluster", cluster.as_str(), "-p", patch];
-        sandbox.refused(4, &command, field);
+        sandbox.refused(4, &format!("patch cluster {cluster} -p '{patch}'"), field);
     }
     // What Hive lets people change stays theirs.
-    let command =
-        ["patch", "cluster", cluster.as_str(), "-p", r#"{"spec": {"preserveOnDelete": true}}"#];
-    sandbox.ok(&command);
+    let patch = r#"{"spec": {"preserveOnDelete": true}}"#;
+    sandbox.ok(&format!("patch cluster {cluster} -p '{patch}'"));
 }
 
 #[test]
@@ -285,11 +283,8 @@ fn what_is_being_deleted_is_not_changed_any_more() {
     sandbox.ok("claim lab k -q");
     sandbox.ok("delete pool lab -y -q");
     sandbox.refused(4, "pool scale lab --size 3", "is being deleted");
-    sandbox.refused(
-        4,
-        &["patch", "pool", "lab", "-p", r#"{"spec": {"size": 3}}"#],
-        "is being deleted",
-    );
+    let patch = r#"{"spec": {"size": 3}}"#;
+    sandbox.refused(4, &format!("patch pool lab -p '{patch}'"), "is being deleted");
 }
 
 #[test]
