@@ -3,6 +3,8 @@
 
 use std::collections::HashSet;
 
+use crate::model::customization::Customization;
+use crate::model::driver::Driver;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
@@ -38,6 +40,7 @@ fn warn_about_inventory(
         }
         let key = Key::new(&*pool.metadata.namespace, &*entry.name);
         let Some(customization) = state.customizations.by_key(&key) else { continue };
+        warn_about_idle_patches(context, pool, customization);
         let subject = format!("customization `{}` on pool `{}`", entry.name, pool.metadata.name);
         match plan::render_next_cluster(state, pool, Some(&customization.spec)) {
             Err(problem) => context.warn(&format!("{subject}: {problem}")),
@@ -64,11 +67,26 @@ fn warn_about_customization_ref(
     let Some(customization) = state.customizations.by_key(&key) else { return };
     let is_touched =
         is_base_applied(applied, pool) || is_applied(applied, Kind::Customization, pool, name);
+    if is_touched {
+        warn_about_idle_patches(context, pool, customization);
+    }
     if is_touched && !customization.spec.install_config_patches.is_empty() {
         context.warn(&format!(
             "customization `{name}` is pool `{}`'s customizationRef: only its patches of \
              manifests apply",
             pool.metadata.name
+        ));
+    }
+}
+
+/// Warns of patches of manifests on a pool whose installer makes none: hosts that install
+/// themselves get an image.
+fn warn_about_idle_patches(context: &Context, pool: &ClusterPool, customization: &Customization) {
+    if pool.driver() == Driver::Agent && !customization.spec.installer_manifest_patches.is_empty() {
+        context.warn(&format!(
+            "customization `{}` on pool `{}`: `spec.installerManifestPatches` has no effect here: \
+             the agent-based installer makes no manifests",
+            customization.metadata.name, pool.metadata.name
         ));
     }
 }

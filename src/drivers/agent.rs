@@ -7,6 +7,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::model::customization::ADDED_MANIFESTS;
 use crate::model::job::Verb;
 use crate::model::order::{JobEnding, Verdict};
 use crate::render::agent_config;
@@ -14,8 +15,8 @@ use crate::yaml;
 
 use super::image::{PublishedImage, find_image, publish_image};
 use super::installer::{
-    Installer, add_manifests, ending_before_creation, ending_of_failed_step, save_installation,
-    write_install_config,
+    Installer, add_manifests, ending_before_creation, ending_of_failed_step, patch_manifests,
+    save_installation, write_install_config,
 };
 use super::job_folder::BOOT_IMAGE;
 use super::task::{Stopped, Task};
@@ -40,7 +41,7 @@ pub fn run(task: &mut Task) -> Result<JobEnding, Stopped> {
 /// whatever was begun can be taken back.
 fn provision(task: &mut Task) -> Result<JobEnding, Stopped> {
     let work = task.job_folder.file_path("work");
-    if let Err(error) = write_documents(task, &work) {
+    if let Err(error) = write_documents(task, &work).and_then(|()| write_manifests(task, &work)) {
         return Ok(JobEnding::hopeless(error));
     }
     let environment = match credentials::installer_environment(task) {
@@ -120,12 +121,10 @@ fn await_installation(
     Ok(None)
 }
 
-/// Writes both documents for the installer, which removes them when it has read them, and the
-/// manifests that the cluster brings along. The error is for people: what is wrong with a document
-/// is said before anything runs.
+/// Writes both documents for the installer, which removes them when it has read them. The error is
+/// for people: what is wrong with a document is said before anything runs.
 fn write_documents(task: &Task, work: &Path) -> Result<(), String> {
     write_install_config(task, work)?;
-    add_manifests(task, work)?;
     let path = task.job_folder.input_path("agent-config.yaml");
     let agent_config =
         fs::read_to_string(path).map_err(|error| format!("agent-config.yaml: {error}"))?;
@@ -134,6 +133,24 @@ fn write_documents(task: &Task, work: &Path) -> Result<(), String> {
         fs::read_to_string(work.join("install-config.yaml")).map_err(|error| error.to_string())?;
     let problems = agent_config::find_problems(&parse(&install_config)?, &parse(&agent_config)?);
     if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
+}
+
+/// Writes the manifests that the cluster brings along, with its patches of them. The agent-based
+/// installer makes no manifests that could be patched before it makes the image. The error is for
+/// people.
+fn write_manifests(task: &mut Task, work: &Path) -> Result<(), String> {
+    add_manifests(task, work)?;
+    let has_manifests = work.join(ADDED_MANIFESTS).is_dir();
+    let mut patches = task.order.manifest_patches.clone();
+    patches.retain(|patch| {
+        let is_applicable = has_manifests && patch.is_of_added_manifests();
+        if !is_applicable {
+            let glob = &patch.manifest_selector.glob;
+            task.log_line(&format!("the patch of `{glob}` has no effect: there is no manifest"));
+        }
+        is_applicable
+    });
+    patch_manifests(task, work, &patches)
 }
 
 fn parse(document: &str) -> Result<Value, String> {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::model::customization::{ADDED_MANIFESTS, ManifestPatch};
 use crate::model::job::Verb;
 use crate::model::order::{JobEnding, Verdict};
 use crate::render::manifests;
@@ -80,7 +81,7 @@ fn provision(task: &mut Task) -> Result<JobEnding, Stopped> {
         }
         if document == "manifests"
             && let Err(error) = add_manifests(task, &installer.work)
-                .and_then(|()| patch_manifests(task, &installer.work))
+                .and_then(|()| patch_manifests(task, &installer.work, &task.order.manifest_patches))
         {
             return Ok(JobEnding::hopeless(error));
         }
@@ -128,7 +129,7 @@ fn read_completed_config(task: &Task) -> Result<String, String> {
 /// Adds the manifests that the cluster brings along to those of the installer. The error is for
 /// people.
 pub fn add_manifests(task: &Task, work: &Path) -> Result<(), String> {
-    let folder = work.join("openshift");
+    let folder = work.join(ADDED_MANIFESTS);
     for entry in fs::read_dir(task.job_folder.input_path("manifests")).into_iter().flatten() {
         entry
             .and_then(|entry| {
@@ -140,15 +141,19 @@ pub fn add_manifests(task: &Task, work: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Applies the patches of the order to the manifests that the installer has made. The error is for
-/// people: then no manifest was changed.
-fn patch_manifests(task: &mut Task, work: &Path) -> Result<(), String> {
-    if task.order.manifest_patches.is_empty() {
+/// Applies patches to the manifests in the installer's folder. The error is for people: then no
+/// manifest was changed.
+pub fn patch_manifests(
+    task: &Task,
+    work: &Path,
+    manifest_patches: &[ManifestPatch],
+) -> Result<(), String> {
+    if manifest_patches.is_empty() {
         return Ok(());
     }
     let original = read_manifests(work).map_err(|error| error.to_string())?;
     let rules = PatchRules { strict: task.order.strict_patches, allowed: None };
-    let patched = manifests::patch_manifests(&original, &task.order.manifest_patches, rules)?;
+    let patched = manifests::patch_manifests(&original, manifest_patches, rules)?;
     for (path, document) in &patched {
         if original.get(path) != Some(document) {
             let manifest = yaml::to_text(document).map_err(|error| format!("{path}: {error}"))?;

@@ -87,6 +87,17 @@ pub struct ManifestPatch {
     pub patches: Vec<Patch>,
 }
 
+/// The folder of the installer for manifests that a cluster brings along.
+pub const ADDED_MANIFESTS: &str = "openshift";
+
+impl ManifestPatch {
+    /// Whether it selects among the manifests that a cluster brings along.
+    pub fn is_of_added_manifests(&self) -> bool {
+        let folder = self.manifest_selector.glob.split_once('/').map(|(folder, _)| folder);
+        folder == Some(ADDED_MANIFESTS)
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ManifestSelector {
