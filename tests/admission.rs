@@ -296,6 +296,23 @@ fn what_is_missing_of_a_state_that_moves_is_warned_of_and_kept() {
     let ran = sandbox.run(&format!("import {path}"));
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(ran.err.contains("spec.platform.vsphere.credentialsSecretRef.name"), "{}", ran.err);
+    // Nor is it refused later what was so before; what is mended stays mended.
+    let credentials = "spec.platform.vsphere.credentialsSecretRef.name is missing";
+    for command in
+        [r#"patch pool lab -p '{"metadata": {"labels": {"a": "b"}}}'"#, "pool scale lab --size 0"]
+    {
+        let ran = sandbox.run(command);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        assert!(ran.err.contains(credentials), "{}", ran.err);
+    }
+    let vsphere = r#"{"credentialsSecretRef": {"name": "s"}}"#;
+    let ran = sandbox.run(&format!(
+        r#"patch pool lab -p '{{"spec": {{"platform": {{"vsphere": {vsphere}}}}}}}'"#
+    ));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(!ran.err.contains(credentials), "{}", ran.err);
+    let emptied = r#"{"spec": {"platform": {"vsphere": {"credentialsSecretRef": null}}}}"#;
+    sandbox.refused(1, &format!("patch pool lab -p '{emptied}'"), credentials);
 }
 
 /// A cluster by hand that says more than its image set does.

@@ -104,7 +104,9 @@ fn change_cluster(
     {
         keep_fixed_fields(&existing_body.spec, &mut body.spec);
     }
-    check_fixed_fields(&existing, &desired, mode)?;
+    if existing.body.is_some() && desired.body.is_some() {
+        check_fixed_fields(&existing, &desired, mode)?;
+    }
     let is_assigned = existing.claim.is_none() && desired.claim.is_some();
     let Some((existing_body, body)) = existing.body.as_ref().zip(desired.body.as_mut()) else {
         return Ok(PutOutcome::Unchanged);
