@@ -362,3 +362,75 @@ fn collect_fields<'a>(value: &'a Value, path: &str, fields: &mut BTreeMap<String
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::model::object::{schema_of_kind, without_null};
+
+    use super::*;
+
+    /// Whether a kind has the field at a path. Below a mapping of any keys every path is one.
+    fn has_field(kind: Kind, path: &str) -> bool {
+        let mut schema = schema_of_kind(kind);
+        for name in path.split('.') {
+            let mapping = without_null(schema);
+            let Some(fields) = mapping.get("properties") else {
+                return mapping.get("additionalProperties").is_some();
+            };
+            let Some(field) = fields.get(name) else { return false };
+            schema = field;
+        }
+        true
+    }
+
+    fn paths_of(rule: &Rule) -> Vec<&'static str> {
+        let mut paths = match rule.need {
+            Required(path) | DnsName(path) => vec![path],
+            OneOf(paths) | AtMostOneOf(paths) => paths.to_vec(),
+            OnePlatform => vec!["spec.platform"],
+        };
+        for condition in rule.when {
+            let (Set(path) | Unset(path)) = condition;
+            paths.push(*path);
+        }
+        paths
+    }
+
+    #[test]
+    fn every_rule_is_about_fields_that_its_kinds_have() {
+        for rule in RULES {
+            for kind in rule.kinds {
+                for path in paths_of(rule) {
+                    assert!(has_field(*kind, path), "{}: {path}", kind.name());
+                }
+            }
+        }
+        for path in CHANGEABLE.iter().chain(&SET_ONCE).chain(&CHANGEABLE_TO_THE_END) {
+            assert!(has_field(Kind::ClusterDeployment, path), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_filled_in_later_may_be_set_once() {
+        let created =
+            json!({"spec": {"platform": {"none": {}}, "clusterMetadata": {"infraID": ""}}});
+        let installed = json!({"spec": {"platform": {"none": {}}, "installed": true,
+            "clusterMetadata": {"infraID": "a", "adminKubeconfigSecretRef": {"name": "k"}}}});
+        assert!(find_fixed_changes(&created, &installed).is_empty());
+        assert_eq!(
+            find_fixed_changes(&installed, &created),
+            ["spec.clusterMetadata.infraID", "spec.installed"]
+        );
+        let moved = json!({"spec": {"platform": {"vsphere": {}}, "powerState": "Running"}});
+        assert_eq!(
+            find_fixed_changes(&created, &moved),
+            ["spec.platform.none", "spec.platform.vsphere"]
+        );
+        assert_eq!(
+            find_late_changes(&moved, &json!({"spec": {"platform": {"vsphere": {}}}})).len(),
+            0
+        );
+    }
+}
