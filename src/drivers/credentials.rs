@@ -33,7 +33,7 @@ const REFUSED_WORDS: [&str; 2] = ["credential_process", "credential_source"];
 pub fn installer_environment(task: &Task) -> Result<BTreeMap<String, String>, String> {
     let mut environment = task.order.environment.clone();
     environment.extend(read_inputs(task, "environment"));
-    for (key, value) in read_inputs(task, "credentials") {
+    for (key, value) in read_credentials(task) {
         let lower_case = value.to_lowercase();
         if let Some(word) = REFUSED_WORDS.iter().find(|word| lower_case.contains(**word)) {
             return Err(format!(
@@ -53,6 +53,11 @@ pub fn installer_environment(task: &Task) -> Result<BTreeMap<String, String>, St
         }
     }
     Ok(environment)
+}
+
+/// The values of the credentials by key.
+fn read_credentials(task: &Task) -> BTreeMap<String, String> {
+    read_inputs(task, "credentials")
 }
 
 /// The values in a folder of the inputs, by the names of their files. Files that cannot be read or
