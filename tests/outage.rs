@@ -79,7 +79,8 @@ fn an_outage_uses_up_no_attempt_and_is_tried_later_and_later() {
     for name in ["a", "b", "c"] {
         assert_eq!(pool.status.inventory[name].attempts, 3, "{name}");
     }
-    assert_eq!((pool.status.broken, pool.status.installing), (0, 3));
+    let status = &pool.status;
+    assert_eq!((status.broken, status.installing, status.retrying), (0, 0, 3));
     let pause = pool.status.install_pause.as_ref().unwrap();
     assert_eq!((pause.cause.as_str(), pause.since), (UNREACHABLE, noon().now));
 }

@@ -6,7 +6,7 @@ use super::evidence::Evidence;
 use super::replacements::explain_replacements;
 use crate::model::cluster::{Cluster, Phase};
 use crate::model::condition::{Condition, ConditionReason, ConditionType};
-use crate::model::pool::{ClusterPool, InstallPause, RECONCILE_PAUSE};
+use crate::model::pool::{ClusterPool, InstallPause, PoolStatus, RECONCILE_PAUSE};
 use crate::model::state::State;
 
 /// What keeps a pool from having more ready clusters, as far as the state alone shows it.
@@ -30,13 +30,12 @@ enum Obstacle<'a> {
 pub fn explain_pool(evidence: &Evidence, pool: &ClusterPool) -> Chain {
     let status = &pool.status;
     let first_cause = format!(
-        "pool {} has size {}: {} ready, {} standby, {} installing, {} broken; {} claimed, \
-         {} deprovisioning",
+        "pool {} has size {}: {} ready, {} standby, {}, {} broken; {} claimed, {} deprovisioning",
         pool.metadata.name,
         pool.spec.size,
         status.ready,
         status.standby,
-        status.installing,
+        describe_installing(status),
         status.broken,
         status.claimed,
         status.deleting
@@ -48,6 +47,16 @@ pub fn explain_pool(evidence: &Evidence, pool: &ClusterPool) -> Chain {
         }
     };
     reason.preceded_by(first_cause)
+}
+
+/// How many clusters are being installed, and, if there are any, how many wait for their next
+/// attempt: `2 installing, 1 retrying`.
+pub fn describe_installing(status: &PoolStatus) -> String {
+    let installing = format!("{} installing", status.installing);
+    match status.retrying {
+        0 => installing,
+        retrying => format!("{installing}, {retrying} retrying"),
+    }
 }
 
 /// The cluster that the explanation of a pool may lead to, if any.

@@ -7,6 +7,7 @@ pub mod release;
 
 use clap::Args;
 
+use crate::causes::describe_installing;
 use crate::edits::{PutMode, put_object};
 use crate::model::annotations::CLAIM_REASON;
 use crate::model::claim::{Claim as ClaimRow, ClaimSpec, ClusterClaim, ClusterRunning};
@@ -405,8 +406,11 @@ fn explain_wait(context: &Context, claim_key: &Key, pool: &ClusterPool) {
         "poolctl reconcile".clone_into(&mut next);
     } else {
         context.hint(&format!(
-            "no cluster is ready in pool `{name}` (size {}: {} installing, {} standby, {} broken)",
-            pool.spec.size, status.installing, status.standby, status.broken
+            "no cluster is ready in pool `{name}` (size {}: {}, {} standby, {} broken)",
+            pool.spec.size,
+            describe_installing(status),
+            status.standby,
+            status.broken
         ));
     }
     context.hint(&format!("next: {next}"));

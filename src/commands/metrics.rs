@@ -82,8 +82,9 @@ const METRICS: [Metric; 14] = [
         "Clusters being deprovisioned",
         |status| status.deleting,
     ),
+    // In Hive a cluster is being installed until it is installed, also between two attempts.
     gauge("hive_clusterpool_clusterdeployments_installing", "Clusters being installed", |status| {
-        status.installing
+        status.installing + status.retrying
     }),
     gauge(
         "hive_clusterpool_clusterdeployments_unclaimed",

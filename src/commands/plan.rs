@@ -5,7 +5,7 @@ use anyhow::bail;
 use clap::Args;
 use serde_json::json;
 
-use crate::causes::describe_shortage;
+use crate::causes::{describe_installing, describe_shortage};
 use crate::model::annotations::REFRESH;
 use crate::model::kinds::Kind;
 use crate::model::pool::{ClusterPool, RECONCILE_PAUSE};
@@ -100,9 +100,11 @@ fn note_stale_clusters(state: &State, pool: &ClusterPool) -> Option<DifferenceLi
         format!("left as they are: {REFRESH} is none")
     } else {
         format!(
-            "the next is replaced when the pool is steady ({} installing, {} deprovisioning, \
+            "the next is replaced when the pool is steady ({}, {} deprovisioning, \
              waiting claims: {})",
-            status.installing, status.deleting, status.pending
+            describe_installing(status),
+            status.deleting,
+            status.pending
         )
     };
     let name = Name::of(Kind::ClusterPool, &key);

@@ -178,6 +178,7 @@ fn pool_line(pool: &ClusterPool) -> String {
         (status.ready, "ready"),
         (status.standby, "standby"),
         (status.installing, "installing"),
+        (status.retrying, "retrying"),
         (status.broken, "broken"),
         (status.claimed, "claimed"),
         (status.pending, "waiting"),

@@ -1,6 +1,7 @@
 //! Waiting: repeats passes until what a command waits for is there, its time is over, or a signal
 //! comes. Meanwhile it shows progress.
 
+use crate::causes::describe_installing;
 use crate::model::meta::Key;
 use crate::model::pool::{ClusterPool, PoolStatus};
 use crate::model::refusal::{Exit, Refusal};
@@ -178,12 +179,16 @@ pub fn count_clusters(store: &Store, pool: Option<&Key>) -> Result<WaitProgress,
     };
     let ready = sum_of(&pools, |status| status.ready);
     let standby = sum_of(&pools, |status| status.standby);
-    let installing = sum_of(&pools, |status| status.installing);
     let deleting = sum_of(&pools, |status| status.deleting);
     let size = pools.iter().map(|pool| u64::from(pool.spec.size)).sum();
-    let description = format!(
-        "{ready} ready, {standby} standby, {installing} installing, {deleting} deprovisioning"
-    );
+    let counts = PoolStatus {
+        installing: sum_of(&pools, |status| status.installing),
+        retrying: sum_of(&pools, |status| status.retrying),
+        ..PoolStatus::default()
+    };
+    let installing = describe_installing(&counts);
+    let description =
+        format!("{ready} ready, {standby} standby, {installing}, {deleting} deprovisioning");
     Ok(WaitProgress { done: ready + standby, total: size, description })
 }
 

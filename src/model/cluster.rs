@@ -65,6 +65,9 @@ facts! {
         pub customization: Option<String>,
         /// Version of the pool that the cluster was made from.
         pub version: Option<Rc<str>>,
+        /// Versions of what the pool only named when it made the cluster, as `plan::recipe_of` has
+        /// them. Unlike `version` it tells whether something was corrected in place.
+        pub recipe: Option<String>,
         /// Name in DNS, below `base_domain`.
         pub cluster_name: String => spec.cluster_name,
         pub base_domain: String => spec.base_domain,
@@ -109,6 +112,8 @@ facts! {
         pub hibernate_after: Option<Span> => spec.hibernate_after,
         /// When an installation first began. From then on there may be something to destroy.
         pub started_at: Option<Time> => status.install_started_timestamp,
+        /// Since when the present attempt to install it runs; none between attempts.
+        pub attempt_since: Option<Time>,
         pub installed_at: Option<Time> => status.installed_timestamp,
         pub attempts_limit: Option<u32> => spec.install_attempts_limit,
         /// How many installations failed.
@@ -151,7 +156,7 @@ facts! {
 pub enum Phase {
     /// Its installation waits to begin, or runs.
     Installing,
-    /// The last installation failed, and another one follows.
+    /// The last installation failed, and the next one has not begun.
     Retrying,
     /// It was given up before it was installed.
     Broken,
@@ -183,7 +188,7 @@ impl Cluster {
             Self { deleting: Some(_), .. } => Phase::Deprovisioning,
             Self { installed_at: Some(_), .. } => Phase::Installed,
             Self { stopped: true, .. } => Phase::Broken,
-            Self { failed_at: Some(_), .. } => Phase::Retrying,
+            Self { failed_at: Some(_), attempt_since: None, .. } => Phase::Retrying,
             _ => Phase::Installing,
         }
     }

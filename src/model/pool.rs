@@ -118,8 +118,10 @@ pub struct PoolStatus {
     pub standby: u32,
     /// Unclaimed clusters that are installed and run.
     pub ready: u32,
-    /// Unclaimed clusters that are not installed yet and can still be installed.
+    /// Unclaimed clusters that are being installed, or are about to be for the first time.
     pub installing: u32,
+    /// Unclaimed clusters that wait between two attempts to install them.
+    pub retrying: u32,
     /// Unclaimed clusters that failed to install or to wake.
     pub broken: u32,
     /// Claimed clusters, including those that are being deleted.

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use crate::model::claim::Claim;
-use crate::model::cluster::{Cluster, Power};
+use crate::model::cluster::{Cluster, Phase, Power};
 use crate::model::inventory::EntryStatus;
 use crate::model::pool::ClusterPool;
 use crate::model::state::{ClaimId, ClusterId, State};
@@ -22,8 +22,10 @@ pub struct SortedPool {
     pub marked: Vec<ClusterId>,
     /// Those that a claim has, also while they are being deleted.
     pub claimed: Vec<ClusterId>,
-    /// Newest first.
+    /// Newest first, as are the following.
     pub installing: Vec<ClusterId>,
+    /// Those that wait for their next attempt to be installed.
+    pub retrying: Vec<ClusterId>,
     /// Installed and not running. Oldest first, as are the following.
     pub standby: Vec<ClusterId>,
     /// Running, and nobody has them.
@@ -46,10 +48,11 @@ pub struct SortedPool {
 impl SortedPool {
     /// How many clusters nobody has, broken ones too.
     pub fn unclaimed(&self) -> usize {
-        self.usable() + self.broken.len()
+        self.usable() + self.retrying.len() + self.broken.len()
     }
 
-    /// How many unclaimed clusters can serve a claim, now or later.
+    /// How many unclaimed clusters can serve a claim, now or soon. Those whose installation has
+    /// failed are not counted: nobody knows whether the next attempt succeeds.
     pub fn usable(&self) -> usize {
         self.installing.len() + self.standby.len() + self.ready.len()
     }
@@ -81,6 +84,8 @@ impl SortedPool {
             // It belongs to its user: the pool does nothing with it.
         } else if is_broken {
             self.broken.push(cluster_id);
+        } else if cluster.phase() == Phase::Retrying {
+            self.retrying.push(cluster_id);
         } else if !cluster.is_installed() {
             self.installing.push(cluster_id);
         } else if cluster.power.is_running() {
@@ -94,6 +99,7 @@ impl SortedPool {
     fn order_by_age(&mut self, state: &State) {
         for clusters in [
             &mut self.installing,
+            &mut self.retrying,
             &mut self.standby,
             &mut self.ready,
             &mut self.broken,
@@ -105,6 +111,7 @@ impl SortedPool {
             });
         }
         self.installing.reverse();
+        self.retrying.reverse();
         self.waiting.sort_by_key(|claim_id| state.claims.get(*claim_id).map(|claim| claim.created));
     }
 }

@@ -159,6 +159,7 @@ fn install(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     start_job(state, cluster_id, Verb::Provision, tick);
     state.clusters.update(cluster_id, |cluster| {
         cluster.started_at.get_or_insert(tick.now);
+        cluster.attempt_since = Some(tick.now);
     });
 }
 
@@ -293,6 +294,7 @@ fn end_cluster(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     let has_nothing_to_destroy = cluster.started_at.is_none() || cluster.preserve;
     if let Some((job_id, verb)) = live_job {
         let key = cluster.key();
+        state.clusters.update(cluster_id, |cluster| cluster.attempt_since = None);
         // A job without a process ends when it is told to.
         state.jobs.update(job_id, |job| {
             job.ended = Some(tick.now);

@@ -83,7 +83,10 @@ fn finish_job(state: &mut State, job_id: JobId, job: &Job, outcome: JobOutcome, 
     let cluster_id = state.find_cluster(&job.object);
     if let Some(cluster_id) = cluster_id {
         state.clusters.update(cluster_id, |cluster| match job.verb {
-            Verb::Provision => cluster.progress = None,
+            Verb::Provision => {
+                cluster.progress = None;
+                cluster.attempt_since = None;
+            }
             Verb::Health => cluster.asked_at = Some(tick.now),
             _ => {}
         });

@@ -89,6 +89,7 @@ fn write_counts(state: &State, pool: &ClusterPool, sorted: &SortedPool, status: 
     status.standby = as_count(sorted.standby.len());
     status.ready = as_count(sorted.ready.len());
     status.installing = as_count(sorted.installing.len());
+    status.retrying = as_count(sorted.retrying.len());
     status.broken = as_count(sorted.broken.len());
     status.stale = as_count(sorted.stale().count());
     status.claimed = as_count(sorted.claimed.len());

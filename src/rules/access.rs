@@ -110,6 +110,7 @@ pub fn redact_pool_for_guests(pool: ClusterPool) -> ClusterPool {
             standby: status.standby,
             ready: status.ready,
             installing: status.installing,
+            retrying: status.retrying,
             broken: status.broken,
             claimed: status.claimed,
             deleting: status.deleting,

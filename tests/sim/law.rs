@@ -275,7 +275,7 @@ fn count_fields(state: &State, pool: &ClusterPool) -> Vec<(&'static str, u32, us
     let pending = claims.filter(|claim| claim.is_waiting() && claim.pool_key() == key).count();
     vec![
         ("size", status.size, kept),
-        ("installing", status.installing, installing),
+        ("installing and retrying", status.installing + status.retrying, installing),
         ("claimed", status.claimed, claimed),
         ("deleting", status.deleting, deleting),
         ("running", status.running, running),

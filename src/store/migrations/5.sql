@@ -64,3 +64,14 @@ ALTER TABLE cluster ADD COLUMN image_set TEXT;
 UPDATE cluster SET image_set = nullif((
   SELECT b.body ->> '$.spec.provisioning.imageSetRef.name' FROM cluster_body b WHERE b.id = cluster.id
 ), '');
+
+-- Since when the present attempt to install a cluster runs. A cluster that has failed waits while
+-- this is empty.
+ALTER TABLE cluster ADD COLUMN attempt_since INTEGER;
+UPDATE cluster SET attempt_since = (
+  SELECT max(j.started) FROM job j
+  WHERE j.object = cluster.name AND j.verb = 'provision' AND j.ended IS NULL
+);
+-- Versions of what the pool of a cluster only named. Of clusters that are there already they are not
+-- known.
+ALTER TABLE cluster ADD COLUMN recipe TEXT;
