@@ -81,18 +81,51 @@ impl RunCommand for Retry {
         let edited = [EditedObject::new(Kind::ClusterDeployment, key.clone())];
         let scope = scope::scope_of(&store, &edited)?;
         let needs = scope::needs_of(&edited);
-        let (is_changed, passed) = context
+        let (retry, passed) = context
             .door(&store)
             .change(&scope, &needs, |state, tick| Ok(retry_cluster(state, &cluster, tick)))?;
-        let result = if is_changed { "tried again" } else { "has nothing to retry" };
-        context.report_change(Kind::ClusterDeployment, &key, result)?;
+        context.report_change(Kind::ClusterDeployment, &key, retry.describe())?;
         Ok(context.report_pass(&passed)?)
     }
 }
 
-/// Lets a failed installation, start or stop begin again at once. Returns whether one had failed.
-fn retry_cluster(state: &mut State, cluster: &Cluster, tick: &Tick) -> bool {
-    let Some(cluster_id) = state.find_cluster(&cluster.name) else { return false };
+/// What became of the wish to try a cluster again.
+#[derive(Clone, Copy)]
+enum RetryOutcome {
+    Again,
+    /// Its pool has been changed since it was made, so the pool makes another one instead.
+    Replaced,
+    NothingFailed,
+}
+
+impl RetryOutcome {
+    /// The end of a sentence that begins with the cluster.
+    fn describe(self) -> &'static str {
+        match self {
+            Self::Again => "tried again",
+            Self::Replaced => "is of an older version of its pool: it is replaced",
+            Self::NothingFailed => "has nothing to retry",
+        }
+    }
+}
+
+/// Lets a failed installation, start or stop begin again at once. A cluster that its pool replaces
+/// anyway stays as it is.
+fn retry_cluster(state: &mut State, cluster: &Cluster, tick: &Tick) -> RetryOutcome {
+    let Some(cluster_id) = state.find_cluster(&cluster.name) else {
+        return RetryOutcome::NothingFailed;
+    };
+    let pool_id = cluster.pool.as_deref().and_then(|key| state.pools.find(key));
+    if let Some(pool_id) = pool_id
+        && !cluster.is_installed()
+    {
+        // The pool may have paused its installations because they kept failing.
+        plan::end_pause(state, pool_id);
+        let pool = state.pools.get(pool_id);
+        if pool.is_some_and(|pool| plan::is_failed_stale(state, pool, cluster)) {
+            return RetryOutcome::Replaced;
+        }
+    }
     let is_changed = state.clusters.update(cluster_id, |cluster| {
         if !cluster.is_installed() {
             // A cluster that was given up has all its attempts again.
@@ -108,18 +141,13 @@ fn retry_cluster(state: &mut State, cluster: &Cluster, tick: &Tick) -> bool {
             cluster.power_since = None;
         }
     });
-    if !cluster.is_installed()
-        && let Some(pool_id) = cluster.pool.as_deref().and_then(|key| state.pools.find(key))
-    {
-        // The pool may have paused its installations because they kept failing.
-        plan::end_pause(state, pool_id);
+    if !is_changed {
+        return RetryOutcome::NothingFailed;
     }
-    if is_changed {
-        let reason = EventReason::Retry;
-        let message = "Tried again as asked";
-        edits::record_event(state, tick, Kind::ClusterDeployment, cluster.key(), reason, message);
-    }
-    is_changed
+    let reason = EventReason::Retry;
+    let message = "Tried again as asked";
+    edits::record_event(state, tick, Kind::ClusterDeployment, cluster.key(), reason, message);
+    RetryOutcome::Again
 }
 
 #[derive(Args)]

@@ -154,7 +154,9 @@ fn cluster_problems(store: &Store, agents: &[Agent]) -> Result<Vec<String>, Refu
     for cluster in store.list_all::<Cluster>()? {
         let name = &cluster.name;
         let failures = cluster.restarts;
-        if failures >= plan::FAILURES_WORTH_A_WARNING && cluster.phase() == Phase::Retrying {
+        // Also while another attempt runs: it has not succeeded yet.
+        let is_tried_again = matches!(cluster.phase(), Phase::Installing | Phase::Retrying);
+        if failures >= plan::FAILURES_WORTH_A_WARNING && is_tried_again {
             problems.push(format!(
                 "cluster `{name}` failed to install {failures} times: poolctl cluster logs {name}"
             ));

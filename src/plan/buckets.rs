@@ -10,11 +10,11 @@ use crate::model::pool::ClusterPool;
 use crate::model::state::{ClaimId, ClusterId, State};
 use crate::model::time::Time;
 
-use super::version::pool_version;
+use super::version::{pool_version, recipe_of};
 
 /// The clusters of a pool and its waiting claims, by their ids in the state. The lists `claimed`,
-/// `unknown` and `mismatched` overlap with the other lists of clusters, which do not overlap with
-/// each other.
+/// `unknown`, `mismatched` and `failed_stale` overlap with the other lists of clusters, which do not
+/// overlap with each other.
 #[derive(Debug, Default)]
 pub struct SortedPool {
     pub deleting: Vec<ClusterId>,
@@ -37,6 +37,8 @@ pub struct SortedPool {
     /// Unclaimed ones of another version of the pool or of their customization, or whose
     /// customization left the inventory.
     pub mismatched: Vec<ClusterId>,
+    /// Unclaimed ones that could not be installed, and that the pool would make otherwise now.
+    pub failed_stale: Vec<ClusterId>,
     /// How many of those that are being deleted no claim has.
     pub unclaimed_deleting: usize,
     /// All clusters of the pool.
@@ -105,6 +107,7 @@ impl SortedPool {
             &mut self.broken,
             &mut self.unknown,
             &mut self.mismatched,
+            &mut self.failed_stale,
         ] {
             clusters.sort_by_key(|cluster_id| {
                 state.clusters.get(*cluster_id).map(|cluster| cluster.created)
@@ -145,6 +148,9 @@ pub fn sort_pool(state: &State, pool: &ClusterPool, now: Time) -> SortedPool {
             }
             Some(_) => {}
         }
+        if !is_unlisted && is_failed_stale(state, pool, cluster) {
+            sorted.failed_stale.push(cluster_id);
+        }
     }
     sorted.waiting = members.claims;
     sorted.waiting.retain(|claim_id| does_claim_wait(state, *claim_id));
@@ -156,6 +162,24 @@ pub fn sort_pool(state: &State, pool: &ClusterPool, now: Time) -> SortedPool {
 fn is_unlisted(listed: Option<&HashSet<&str>>, cluster: &Cluster) -> bool {
     let customization = cluster.customization.as_deref();
     listed.zip(customization).is_some_and(|(listed, name)| !listed.contains(name))
+}
+
+/// Whether an unclaimed cluster could not be installed, or not yet, and its pool would make it
+/// otherwise now. Nothing is lost when it is replaced. A paused cluster is left as it is.
+pub fn is_failed_stale(state: &State, pool: &ClusterPool, cluster: &Cluster) -> bool {
+    let has_failed = matches!(cluster.phase(), Phase::Retrying | Phase::Broken);
+    if !has_failed || cluster.claim.is_some() || cluster.marked || cluster.paused {
+        return false;
+    }
+    cluster.version.as_deref() != Some(pool_version(pool).as_str())
+        || is_customization_updated(pool, cluster)
+        || is_recipe_corrected(state, pool, cluster)
+}
+
+/// Whether something that the pool only names was changed since the cluster was made.
+fn is_recipe_corrected(state: &State, pool: &ClusterPool, cluster: &Cluster) -> bool {
+    let recipes = cluster.recipe.as_ref().zip(recipe_of(state, pool));
+    recipes.is_some_and(|(made_from, recipe)| *made_from != recipe)
 }
 
 /// Whether its customization was changed since the cluster was made.

@@ -30,7 +30,7 @@ use super::customizations::write_customization_status;
 use super::dependencies::missing_dependencies;
 use super::inventory::{entries_with_taken_names, free_entries};
 use super::recipe::{cluster_name, render_install_config, unpatched_install_config};
-use super::version::pool_version;
+use super::version::{pool_version, recipe_of};
 use super::{leases, record_event, record_warning};
 
 /// What is the same for every cluster that is made in one go.
@@ -40,6 +40,7 @@ struct Batch<'a> {
     /// The install-config before any patch.
     base: Value,
     version: Rc<str>,
+    recipe: Option<String>,
     key: Rc<Key>,
     names: &'a dyn Books,
     /// Entries that turned out unusable, as the pool sees them from now on.
@@ -93,6 +94,7 @@ pub fn create_clusters(
         pool: pool.clone(),
         base,
         version: pool_version(pool).into(),
+        recipe: recipe_of(state, pool),
         key: Rc::new(pool.key()),
         names,
         unusable: BTreeMap::new(),
@@ -346,6 +348,7 @@ fn insert_cluster(
         pool: Some(Rc::clone(&batch.key)),
         customization: customization_name.clone(),
         version: Some(Rc::clone(&batch.version)),
+        recipe: batch.recipe.clone(),
         // An annotation copied from the pool evicts nobody.
         marked: false,
         by_agents: batch.pool.picks_hosts(),

@@ -134,17 +134,17 @@ fn install(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     if is_unmet {
         return;
     }
-    let is_early = next_install_at(cluster).is_some_and(|next| tick.now < next);
     let is_to_be_removed = cluster.marked && cluster.failed_at.is_some();
-    if is_early || is_to_be_removed || is_pool_crowded(state, cluster) {
+    if is_to_be_removed || is_pool_crowded(state, cluster) {
         return;
     }
-    // What an attempt has left is cleaned up also while the pool is paused: only a new attempt would
-    // fail like the last ones.
+    // What an attempt has left is cleaned up at once, also while the pool is paused: only a new
+    // attempt has to wait, and that may be for hours.
     if cluster.interrupted {
         return deprovision(state, cluster_id, tick);
     }
-    if is_pool_paused(state, cluster) {
+    let is_early = next_install_at(cluster).is_some_and(|next| tick.now < next);
+    if is_early || is_pool_paused(state, cluster) {
         return;
     }
     if cluster.driver == Driver::Agent {
@@ -224,15 +224,28 @@ fn describe_missing_image_set(state: &State, cluster: &Cluster) -> Option<Shorta
     Some(Shortage::new(IMAGE_SET_NOT_FOUND, message))
 }
 
-/// Whether as much is in flight as its pool allows. Those that wait to be tried again count there
-/// as if they were, so only a limit that was lowered holds them up.
+/// Whether as much is in flight as its pool allows. One that has failed also lets those go first
+/// that are about to begin: otherwise one that always fails would be tried before all others.
 fn is_pool_crowded(state: &State, cluster: &Cluster) -> bool {
     let Some(key) = cluster.pool.as_deref() else { return false };
     let limit = state.pools.by_key(key).and_then(ClusterPool::max_concurrent);
     let Some(limit) = limit else { return false };
     let members = state.members(key).clusters.into_iter();
     let clusters = members.filter_map(|id| state.clusters.get(id));
-    clusters.filter(|cluster| is_in_flight(state, cluster)).count() >= limit
+    let has_failed = cluster.phase() == Phase::Retrying;
+    let ahead = clusters
+        .filter(|member| is_in_flight(state, member) || (has_failed && is_about_to_begin(member)));
+    ahead.count() >= limit
+}
+
+/// Whether nothing keeps the first installation of a cluster from beginning.
+fn is_about_to_begin(cluster: &Cluster) -> bool {
+    cluster.phase() == Phase::Installing
+        && cluster.attempt_since.is_none()
+        && cluster.unmet.is_none()
+        && !cluster.interrupted
+        && !cluster.paused
+        && cluster.driver != Driver::Missing
 }
 
 /// Whether a cluster is being made or destroyed.

@@ -36,6 +36,7 @@ mod wiping;
 
 use std::rc::Rc;
 
+pub use buckets::is_failed_stale;
 pub use cluster_addresses::node_claim_name;
 pub use deadline::{deadline, overdue_report};
 pub use due::{due_scopes, next_due_at};

@@ -66,13 +66,13 @@ pub fn choose_size(state: &mut State, pool_id: PoolId, tick: &Tick, names: &dyn 
     let max_size = pool.max_size().unwrap_or(usize::MAX);
     let (marked, budget) = choose_marked_clusters(state, pool, &sorted);
     delete_clusters(state, &marked, tick, DeletionCause::Marked);
-    if budget == 0 && marked.is_empty() {
-        let excess = unclaimed.saturating_sub(wanted);
-        let failing = choose_failing_clusters(state, pool_id, &sorted, excess);
-        return delete_clusters(state, &failing, tick, DeletionCause::TooMany);
-    }
     if budget == 0 {
         return;
+    }
+    // Before any are made: at maxSize they leave the room for those that replace them.
+    if !sorted.failed_stale.is_empty() {
+        let failed: Vec<ClusterId> = sorted.failed_stale.iter().copied().take(budget).collect();
+        return delete_stale_clusters(state, pool_id, &failed, tick);
     }
     if unclaimed < wanted {
         let room = max_size.saturating_sub(sorted.total);
@@ -91,9 +91,9 @@ pub fn choose_size(state: &mut State, pool_id: PoolId, tick: &Tick, names: &dyn 
         return delete_clusters(state, &broken, tick, DeletionCause::Broken);
     }
     if unclaimed > wanted {
-        let order = sorted.installing.iter().chain(&sorted.standby).chain(&sorted.ready);
-        let excess: Vec<ClusterId> =
-            order.copied().take((unclaimed - wanted).min(budget)).collect();
+        let order = [&sorted.retrying, &sorted.installing, &sorted.standby, &sorted.ready];
+        let number = (unclaimed - wanted).min(budget);
+        let excess: Vec<ClusterId> = order.into_iter().flatten().copied().take(number).collect();
         return delete_clusters(state, &excess, tick, DeletionCause::TooMany);
     }
     replace_stale_clusters(state, pool_id, &sorted, budget, tick);
@@ -124,7 +124,8 @@ fn choose_marked_clusters(
     pool: &ClusterPool,
     sorted: &SortedPool,
 ) -> (Vec<ClusterId>, usize) {
-    let busy = sorted.installing.len() + sorted.deleting.len();
+    let cleaning = count_in_flight(state, &sorted.retrying);
+    let busy = sorted.installing.len() + cleaning + sorted.deleting.len();
     let limit = pool.max_concurrent().unwrap_or(usize::MAX);
     let mut budget = limit.saturating_sub(busy);
     let mut room = budget.saturating_sub(count_in_flight(state, &sorted.marked));
@@ -140,7 +141,8 @@ fn choose_marked_clusters(
     (chosen, budget.min(room))
 }
 
-/// Whether a cluster is being installed, not waiting for its next attempt.
+/// Whether a cluster is being installed, or what its last attempt left is being destroyed. One that
+/// only waits for its next attempt is not in flight.
 fn is_in_flight(state: &State, cluster_id: ClusterId) -> bool {
     state.clusters.get(cluster_id).is_some_and(|cluster| match cluster.phase() {
         Phase::Installing => true,
@@ -153,28 +155,9 @@ fn count_in_flight(state: &State, clusters: &[ClusterId]) -> usize {
     clusters.iter().filter(|cluster_id| is_in_flight(state, **cluster_id)).count()
 }
 
-/// Clusters that wait for their next attempt while maxConcurrent is used up: nothing works on them,
-/// so some can be deleted without more being in flight. Otherwise a pool whose installations all
-/// fail could never shrink.
-fn choose_failing_clusters(
-    state: &State,
-    pool_id: PoolId,
-    sorted: &SortedPool,
-    most: usize,
-) -> Vec<ClusterId> {
-    let mut failing = sorted.installing.clone();
-    failing.retain(|cluster_id| !is_in_flight(state, *cluster_id));
-    let installing = sorted.installing.len() - failing.len();
-    let busy = installing + sorted.deleting.len() + count_in_flight(state, &sorted.marked);
-    let limit = state.pools.get(pool_id).and_then(ClusterPool::max_concurrent);
-    let spare = limit.map_or(0, |limit| limit.saturating_sub(busy));
-    failing.truncate(spare.min(most));
-    failing
-}
-
-/// Deletes stale clusters, so that new ones are made in their place. By default that is one at a
-/// time, oldest first, and only while the pool has all its clusters; with the policy `fast` as many
-/// as maxConcurrent allows; with `none` not at all.
+/// Deletes healthy stale clusters, so that new ones are made in their place. By default that is one
+/// at a time, oldest first, and only while the pool has all its clusters; with the policy `fast` as
+/// many as maxConcurrent allows; with `none` not at all.
 fn replace_stale_clusters(
     state: &mut State,
     pool_id: PoolId,
@@ -207,7 +190,9 @@ fn replace_stale_clusters(
     }
 }
 
-/// Whether a pool has all the clusters that it can have, and nothing is on its way.
+/// Whether a pool has all the clusters that it can have, and nothing is on its way. A cluster that
+/// has failed is none that the pool has: while what the pool makes now fails, what it made before
+/// stays.
 fn is_steady(state: &State, pool: &ClusterPool, sorted: &SortedPool) -> bool {
     sorted.installing.is_empty()
         && sorted.waiting.is_empty()
@@ -237,10 +222,11 @@ fn reachable_size(state: &State, pool: &ClusterPool, sorted: &SortedPool) -> usi
     reachable
 }
 
-/// Customizations that the pool's usable clusters hold.
+/// Customizations that the pool's unclaimed clusters hold, but for broken ones.
 fn count_held_customizations(state: &State, sorted: &SortedPool) -> usize {
-    let usable = sorted.installing.iter().chain(&sorted.standby).chain(&sorted.ready);
-    let clusters = usable.filter_map(|cluster_id| state.clusters.get(*cluster_id));
+    let holders = [&sorted.retrying, &sorted.installing, &sorted.standby, &sorted.ready];
+    let clusters =
+        holders.into_iter().flatten().filter_map(|cluster_id| state.clusters.get(*cluster_id));
     clusters.filter(|cluster| cluster.customization.is_some()).count()
 }
 
@@ -277,10 +263,8 @@ fn wind_down_pool(state: &mut State, pool_id: PoolId, sorted: &SortedPool, tick:
         );
     }
     let (mut chosen, budget) = choose_marked_clusters(state, pool, sorted);
-    let unclaimed = [&sorted.installing, &sorted.standby, &sorted.ready, &sorted.broken];
+    let unclaimed =
+        [&sorted.retrying, &sorted.installing, &sorted.standby, &sorted.ready, &sorted.broken];
     chosen.extend(unclaimed.into_iter().flatten().copied().take(budget));
-    if chosen.is_empty() {
-        chosen = choose_failing_clusters(state, pool_id, sorted, usize::MAX);
-    }
     delete_clusters(state, &chosen, tick, DeletionCause::PoolDeleted);
 }

@@ -1,8 +1,13 @@
-//! Computes the version of a pool from its spec. Clusters that were made from another version are
-//! stale; it does not decide what happens to them.
+//! Computes the version of a pool from its spec, and the versions of what the spec only names.
+//! Clusters that were made from another version of the pool are stale; it does not decide what
+//! happens to them.
 
 use crate::model::hash::fnv1a;
+use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
+use crate::model::state::State;
+
+use super::hosts::secret_version;
 
 /// The version of a pool: 16 hexadecimal digits, a hash over the inputs that Hive hashes. A field
 /// that poolctl learns later does not change it, because absent fields are not hashed. So no
@@ -18,4 +23,20 @@ pub fn pool_version(pool: &ClusterPool) -> String {
         "hasInventory": spec.inventory.is_some(),
     });
     format!("{:016x}", fnv1a(inputs.to_string().bytes()))
+}
+
+/// Versions of what the spec of a pool only names and a cluster is installed from: the release image
+/// and the Secrets with the template and the pull secret. None while any of them is not there. A
+/// healthy cluster is not stale because this has changed, but one that could not be installed is
+/// worth another try with what is there now.
+pub fn recipe_of(state: &State, pool: &ClusterPool) -> Option<String> {
+    let spec = &pool.spec;
+    let image_set = state.image_sets.by_key(&Key::new("", &*spec.image_set_ref.name))?;
+    let mut versions = vec![image_set.spec.release_image.clone()];
+    let secrets = [&spec.install_config_secret_template_ref, &spec.pull_secret_ref];
+    for reference in secrets.into_iter().flatten().filter(|reference| !reference.name.is_empty()) {
+        let key = Key::new(&*pool.metadata.namespace, &*reference.name);
+        versions.push(secret_version(&state.secrets.by_key(&key)?.metadata));
+    }
+    Some(versions.join(" "))
 }
