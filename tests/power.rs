@@ -393,7 +393,8 @@ fn a_pool_of_clusters_that_wake_slowly_learns_how_long_they_take() {
 #[test]
 fn a_platform_that_is_away_breaks_no_standby() {
     let (mut sandbox, names) = oldest_never_wakes("start-fails");
-    // A machine that could not be started says nothing about the cluster on it.
+    sandbox.ok(&format!("annotate cluster {} poolctl.dev/fake-health=start-fails -q", names[1]));
+    // While no machine can be started, that says nothing about the clusters on them.
     sandbox.ok("pool scale lab --running-count 2 -q");
     for hour in ["14", "18", "23"] {
         sandbox.set_variable("POOLCTL_NOW", &format!("2026-03-02T{hour}:00:00Z"));

@@ -213,7 +213,12 @@ fn explain_installed_cluster(evidence: &Evidence, cluster: &Cluster, job: &str) 
         let step = if power.is_stopping() { hibernating } else { ready };
         cause = format!("{cause}: {}", step.message);
     }
-    let next = if power.has_failed() {
+    if power == Power::Starting
+        && let Some(failure) = cluster.start_failure()
+    {
+        cause = format!("{cause}; the last start failed: {failure}");
+    }
+    let next = if power.has_failed() || cluster.start_failure().is_some() {
         format!("poolctl cluster retry {name}{option}")
     } else if is_changing {
         "poolctl reconcile --wait".to_owned()

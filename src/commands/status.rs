@@ -142,7 +142,8 @@ fn host_problem(context: &Context, host: &BareMetalHost) -> Option<String> {
     Some(format!("host `{name}` is held: {reason}; poolctl host unhold {name}{namespace_option}"))
 }
 
-/// Clusters whose installation fails again and again, or waits for hosts that were lost.
+/// Clusters whose installation fails again and again, or waits for hosts that were lost, and those
+/// that do not wake.
 fn cluster_problems(store: &Store, agents: &[Agent]) -> Result<Vec<String>, Refusal> {
     let mut clusters_with_lost_hosts: HashSet<String> = HashSet::new();
     for agent in agents {
@@ -161,6 +162,7 @@ fn cluster_problems(store: &Store, agents: &[Agent]) -> Result<Vec<String>, Refu
                 "cluster `{name}` failed to install {failures} times: poolctl cluster logs {name}"
             ));
         }
+        problems.extend(waking_problem(&cluster));
         if let Some(end) = plan::waits_for_hosts_until(&cluster)
             && clusters_with_lost_hosts.contains(name)
         {
@@ -171,6 +173,24 @@ fn cluster_problems(store: &Store, agents: &[Agent]) -> Result<Vec<String>, Refu
         }
     }
     Ok(problems)
+}
+
+/// Why a cluster that its pool keeps for claims may not be there for them: its machines cannot be
+/// started, or it did not run in time when it was called.
+fn waking_problem(cluster: &Cluster) -> Option<String> {
+    if cluster.pool.is_none() || cluster.claim.is_some() || cluster.deleting.is_some() {
+        return None;
+    }
+    let name = &cluster.name;
+    if let Some(failure) = cluster.start_failure() {
+        let next = format!("poolctl cluster retry {name}");
+        return Some(format!("cluster `{name}` cannot be started: {failure}; {next}"));
+    }
+    if cluster.passed_over.is_none() || cluster.power.is_running() {
+        return None;
+    }
+    let next = format!("poolctl events cluster/{name}");
+    Some(format!("cluster `{name}` did not wake when it was called: {next}"))
 }
 
 /// A pool with a bar of its size, filled as far as clusters are installed, and its counts.

@@ -77,11 +77,14 @@ facts! {
         pub power_since: Option<Time>,
         /// Since when it has not been hibernating.
         pub awake_since: Option<Time>,
-        /// When another standby was woken for the claims that waited for this one. Until this one
-        /// runs, it is woken after the others.
+        /// When another standby was woken because this one took too long. Until this one runs, it is
+        /// woken after the others.
         pub passed_over: Option<Time> => status.passed_over_timestamp,
         /// The machines that are waited for, or why they could not be started or stopped.
         pub power_message: Option<String> => status.power_detail,
+        /// Since when the platform is known to start or stop machines of other clusters of its pool,
+        /// while those of this one are not started yet.
+        pub platform_answers_since: Option<Time>,
         /// Whether its driver cannot stop its machines.
         pub powerless: bool,
         /// Whether its power is left alone, by an annotation.
@@ -203,6 +206,11 @@ impl Cluster {
             return None;
         }
         Some(self.created.plus(self.delete_after?))
+    }
+
+    /// Why its machines could not be started when that was tried last; none once they are.
+    pub fn start_failure(&self) -> Option<&str> {
+        if self.power.is_being_started() { self.power_message.as_deref() } else { None }
     }
 
     /// Whether it is to be Running or Hibernating. A cluster that does not say is to run.

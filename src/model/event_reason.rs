@@ -82,7 +82,7 @@ declared! {
         FailedToStop = "FailedToStop" => "poolctl job logs NAME",
         /// The cluster has run for its hibernateAfter, and is stopped.
         HibernateAfter = "HibernateAfter",
-        /// The cluster does not wake, so another one is woken for the claims that wait.
+        /// The cluster does not wake, so another one is woken.
         PassedOver = "PassedOver" => "poolctl why cluster/NAME",
         /// The cluster has the new credentials of its pool's platform.
         CredentialsRotated = "CredentialsRotated",

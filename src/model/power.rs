@@ -86,6 +86,11 @@ impl Power {
         matches!(self, Self::Running | Self::Unsupported)
     }
 
+    /// Whether the driver has not done its part yet to start the machines.
+    pub fn is_being_started(self) -> bool {
+        matches!(self, Self::Starting | Self::FailedToStart)
+    }
+
     /// Whether the cluster is on its way from hibernating to running.
     pub fn is_waking(self) -> bool {
         matches!(

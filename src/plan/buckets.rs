@@ -192,11 +192,6 @@ fn does_claim_wait(state: &State, claim_id: ClaimId) -> bool {
     state.claims.get(claim_id).is_some_and(Claim::is_waiting)
 }
 
-/// Whether any of the claims waits for a cluster.
-pub fn does_any_claim_wait(state: &State, claims: &[ClaimId]) -> bool {
-    claims.iter().any(|claim_id| does_claim_wait(state, *claim_id))
-}
-
 /// Whether a cluster is of no use to its pool: it was given up, or is not awake in time.
 pub fn is_broken(pool: &ClusterPool, cluster: &Cluster, now: Time) -> bool {
     cluster.stopped || counts_as_broken_at(pool, cluster).is_some_and(|end| now >= end)
@@ -210,8 +205,8 @@ fn is_waking(cluster: &Cluster) -> bool {
 }
 
 /// When a cluster that is waking counts as broken. With a resumeTimeout its whole waking counts.
-/// Without one only the present step does, and only once its machines were told to start: an outage
-/// of the platform must break no standby.
+/// Without one only the present step does. As long as its machines are not started, only the time
+/// counts in which the platform is known to answer: an outage must break no standby.
 fn counts_as_broken_at(pool: &ClusterPool, cluster: &Cluster) -> Option<Time> {
     if !is_waking(cluster) {
         return None;
@@ -219,14 +214,15 @@ fn counts_as_broken_at(pool: &ClusterPool, cluster: &Cluster) -> Option<Time> {
     if let Some(limit) = pool.resume_timeout() {
         return Some(cluster.awake_since?.plus(limit));
     }
-    if matches!(cluster.power, Power::Starting | Power::FailedToStart) {
-        return None;
-    }
-    Some(cluster.power_since?.plus(pool.usual_resume_timeout()))
+    let since = if cluster.power.is_being_started() {
+        cluster.platform_answers_since
+    } else {
+        cluster.power_since
+    };
+    Some(since?.plus(pool.usual_resume_timeout()))
 }
 
-/// When a cluster that is waking has kept a claim waiting for so long that the next standby is
-/// woken for that claim, too.
+/// When a cluster has been waking for so long that the next standby is woken, too.
 pub fn passed_over_at(pool: &ClusterPool, cluster: &Cluster) -> Option<Time> {
     if !is_waking(cluster) {
         return None;
@@ -239,17 +235,13 @@ pub fn passed_over_at(pool: &ClusterPool, cluster: &Cluster) -> Option<Time> {
     Some(awake_since.plus(pool.wake_next_after()))
 }
 
-/// The instants at which waking clusters of a pool count as broken, or as too slow for the claims
-/// that wait.
+/// The instants at which waking clusters of a pool count as broken, or as too slow.
 pub fn waking_deadlines(state: &State, pool: &ClusterPool) -> Vec<Time> {
     let members = state.members(&pool.key());
-    let has_waiting_claims = does_any_claim_wait(state, &members.claims);
     let mut deadlines = Vec::new();
     for cluster in members.clusters.into_iter().filter_map(|id| state.clusters.get(id)) {
         deadlines.extend(counts_as_broken_at(pool, cluster));
-        if has_waiting_claims {
-            deadlines.extend(passed_over_at(pool, cluster));
-        }
+        deadlines.extend(passed_over_at(pool, cluster));
     }
     deadlines
 }

@@ -3,7 +3,9 @@
 //! cluster runs until its user or its hibernateAfter says otherwise. It never makes or deletes a
 //! cluster.
 
-use crate::model::cluster::{Cluster, Phase, Power};
+use std::collections::HashSet;
+
+use crate::model::cluster::{Cluster, Power};
 use crate::model::driver::Driver;
 use crate::model::event_reason::EventReason;
 use crate::model::job::{ClusterHealth, Verb};
@@ -13,7 +15,7 @@ use crate::model::state::{ClusterId, PoolId, State};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 
-use super::buckets::{does_any_claim_wait, passed_over_at, sort_pool};
+use super::buckets::{passed_over_at, sort_pool};
 use super::cluster_jobs::start_job;
 use super::{cluster_hosts, record_event, record_warning};
 
@@ -38,24 +40,33 @@ pub fn choose_running_clusters(state: &mut State, pool_id: PoolId, tick: &Tick) 
     let running = pool.running_count().saturating_add(sorted.waiting.len());
     let has_waiting_claims = !sorted.waiting.is_empty();
     let mut clusters: Vec<ClusterId> =
-        [sorted.installing, sorted.standby, sorted.ready].into_iter().flatten().collect();
+        [sorted.installing, sorted.retrying, sorted.standby, sorted.ready]
+            .into_iter()
+            .flatten()
+            .collect();
+    // One whose installation has failed comes last: nobody knows whether it will ever run.
     clusters.sort_by_key(|cluster_id| {
         let cluster = state.clusters.get(*cluster_id);
-        (cluster.map(|cluster| (cluster.passed_over, cluster.created)), *cluster_id)
+        let key = cluster.map(|cluster| (cluster.failed_at.is_some(), cluster.created));
+        (key, *cluster_id)
+    });
+    let oldest: HashSet<ClusterId> = clusters.iter().copied().take(pool.running_count()).collect();
+    clusters.sort_by_key(|cluster_id| {
+        let cluster = state.clusters.get(*cluster_id);
+        cluster.map(|cluster| (cluster.failed_at.is_some(), cluster.passed_over))
     });
     let mut rank = 0;
     for cluster_id in clusters {
         let Some(cluster) = state.clusters.get(cluster_id) else { continue };
         // What cannot be stopped runs.
         let cannot_stop = is_pool_powerless && !(is_by_hosts && is_driven_by_hosts(state, cluster));
-        // A cluster that was passed over goes on waking: the first that runs serves the claim.
+        // A cluster that was passed over goes on waking and takes no place: the first that runs
+        // serves the claim, and one that is to run anyway runs or turns out to be broken.
         let is_slow = cluster.passed_over.is_some() && cluster.power.is_waking();
-        let may_serve = has_waiting_claims && is_slow && cluster.wanted_power() == Power::Running;
-        let runs = rank < running || cannot_stop || may_serve;
-        // A cluster that waits for its next attempt takes no place from one that is there.
-        let has_job = state.live_job(&cluster.name).is_some();
-        let waits = cluster.phase() == Phase::Retrying && !has_job;
-        rank += usize::from(!waits && !may_serve);
+        let is_of_use = has_waiting_claims || oldest.contains(&cluster_id);
+        let goes_on = is_slow && is_of_use && cluster.wanted_power() == Power::Running;
+        let runs = rank < running || cannot_stop || goes_on;
+        rank += usize::from(!goes_on);
         let wanted = if runs { Power::Running } else { Power::Hibernating };
         if cluster.power_wanted != wanted {
             state.clusters.update(cluster_id, |cluster| cluster.power_wanted = wanted);
@@ -63,32 +74,42 @@ pub fn choose_running_clusters(state: &mut State, pool_id: PoolId, tick: &Tick) 
     }
 }
 
-/// A standby that takes too long to wake takes no place from those that may serve the claims that
-/// wait: the next ones are woken, too.
+/// A standby that takes too long to wake takes no place from those that can run: the next ones are
+/// woken, too, if claims wait or if others are there to be woken.
 fn pass_over_slow_clusters(state: &mut State, pool_id: PoolId, tick: &Tick) {
     if tick.clock_jumped {
         return;
     }
     let Some(pool) = state.pools.get(pool_id) else { return };
-    let members = state.members(&pool.key());
-    if !does_any_claim_wait(state, &members.claims) {
-        return;
-    }
-    let mut slow = members.clusters;
+    let mut slow = state.members(&pool.key()).clusters;
     slow.retain(|cluster_id| {
         let cluster = state.clusters.get(*cluster_id);
         let limit = cluster.and_then(|cluster| passed_over_at(pool, cluster));
         limit.is_some_and(|limit| tick.now >= limit)
     });
+    if slow.is_empty() {
+        return;
+    }
+    let sorted = sort_pool(state, pool, tick.now);
+    let mut standbys = sorted.standby.iter().filter_map(|id| state.clusters.get(*id));
+    if sorted.waiting.is_empty() && !standbys.any(may_be_woken_instead) {
+        return;
+    }
     let after = pool.wake_next_after();
     for cluster_id in slow {
         state.clusters.update(cluster_id, |cluster| cluster.passed_over = Some(tick.now));
         let Some(key) = state.clusters.get(cluster_id).map(Cluster::key) else { continue };
-        let message = format!(
-            "Not running {after} after it was woken: another standby is woken for the claims"
-        );
+        let message = format!("Not running {after} after it was woken: another standby is woken");
         record_warning(state, tick, Kind::ClusterDeployment, key, EventReason::PassedOver, message);
     }
+}
+
+/// Whether a standby sleeps that can be woken in the place of one that is too slow.
+fn may_be_woken_instead(standby: &Cluster) -> bool {
+    !standby.power.is_waking()
+        && standby.passed_over.is_none()
+        && !standby.paused
+        && !standby.power_paused
 }
 
 /// When a cluster that somebody has, or that belongs to no pool, has run long enough: from the
@@ -182,9 +203,28 @@ fn start_or_stop(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
         return;
     }
     let name = cluster.name.clone();
+    // While it is tried again, people see why it failed the last time.
+    let last_failure = cluster.start_failure().map(str::to_owned);
+    let message = if verb == Verb::Start { last_failure } else { None };
     cluster_hosts::set_hosts_online(state, &name, verb == Verb::Start);
     start_job(state, cluster_id, verb, tick);
-    set_power(state, cluster_id, next_power, None, tick);
+    set_power(state, cluster_id, next_power, message, tick);
+}
+
+/// Notes that the platform has done what a cluster was told. So it is there, and clusters of the same
+/// pool whose machines it has not started yet have no outage to wait for.
+pub fn note_answer_of_platform(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
+    let pool = state.clusters.get(cluster_id).and_then(|cluster| cluster.pool.clone());
+    let Some(pool) = pool else { return };
+    for member_id in state.members(&pool).clusters {
+        let member = state.clusters.get(member_id);
+        let is_being_started = member.is_some_and(|member| member.power.is_being_started());
+        if member_id != cluster_id && is_being_started {
+            state.clusters.update(member_id, |member| {
+                member.platform_answers_since.get_or_insert(tick.now);
+            });
+        }
+    }
 }
 
 /// Whether it takes a job to ask a cluster how it does.
@@ -271,6 +311,9 @@ pub fn set_power(
         }
         if power.is_running() {
             cluster.passed_over = None;
+        }
+        if !power.is_being_started() {
+            cluster.platform_answers_since = None;
         }
         cluster.power = power;
         cluster.power_message.clone_from(&message);

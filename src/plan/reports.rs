@@ -19,7 +19,7 @@ use crate::model::time::Time;
 
 use super::agents::joining;
 use super::life::Removal;
-use super::power::{set_power, take_health};
+use super::power::{note_answer_of_platform, set_power, take_health};
 use super::{agents, hosts, life, pause, record_event, record_warning};
 
 /// Takes in how clusters do that are waking or going to sleep, by their names.
@@ -186,9 +186,15 @@ fn apply_outcome(
             );
         }
         // Whether the machines do what they were told is seen by looking.
-        (Verb::Start, _) => set_power(state, cluster_id, Power::WaitingForMachines, None, tick),
-        (Verb::Stop, _) => set_power(state, cluster_id, Power::WaitingForStop, None, tick),
+        (Verb::Start, _) => note_power_order(state, cluster_id, Power::WaitingForMachines, tick),
+        (Verb::Stop, _) => note_power_order(state, cluster_id, Power::WaitingForStop, tick),
     }
+}
+
+/// Notes that the platform has told the machines of a cluster to start or to stop.
+fn note_power_order(state: &mut State, cluster_id: ClusterId, power: Power, tick: &Tick) {
+    note_answer_of_platform(state, cluster_id, tick);
+    set_power(state, cluster_id, power, None, tick);
 }
 
 /// What was made is destroyed: a deleted cluster goes, any other one is installed anew.
@@ -284,6 +290,10 @@ fn note_failure(
             });
         }
         Verb::Start => {
+            if failure.kind == FailureKind::NothingMade {
+                // The platform itself did not answer.
+                state.clusters.update(cluster_id, |cluster| cluster.platform_answers_since = None);
+            }
             let message = Some(failure.message.into());
             set_power(state, cluster_id, Power::FailedToStart, message, tick);
         }

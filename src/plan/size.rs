@@ -108,7 +108,10 @@ fn learn_from_broken(state: &mut State, pool_id: PoolId, broken: &[ClusterId]) {
     }
     let limit = pool.usual_resume_timeout();
     let broken_clusters = broken.iter().filter_map(|cluster_id| state.clusters.get(*cluster_id));
-    let slow = broken_clusters.filter(|cluster| !cluster.stopped).count();
+    // How long machines could not be started says nothing about waking.
+    let slow = broken_clusters
+        .filter(|cluster| !cluster.stopped && !cluster.power.is_being_started())
+        .count();
     state.pools.update(pool_id, |pool| {
         for _ in 0..slow {
             pool.status.note_waking(limit);

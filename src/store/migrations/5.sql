@@ -75,3 +75,5 @@ UPDATE cluster SET attempt_since = (
 -- Versions of what the pool of a cluster only named. Of clusters that are there already they are not
 -- known.
 ALTER TABLE cluster ADD COLUMN recipe TEXT;
+-- Since when the platform starts machines of other clusters, while those of this one are not started.
+ALTER TABLE cluster ADD COLUMN platform_answers_since INTEGER;
