@@ -16,7 +16,7 @@ mod replacements;
 pub use chain::Chain;
 pub use evidence::Evidence;
 pub use infra_env::command_to_make_image;
-pub use pool::{describe_install_pause, describe_installing, describe_shortage};
+pub use pool::{describe_installing, describe_shortage};
 pub use replacements::{RECENT_JOBS, RECENT_SPAN};
 
 use agent::explain_agent;

@@ -6,8 +6,9 @@ use super::evidence::Evidence;
 use super::replacements::explain_replacements;
 use crate::model::cluster::{Cluster, Phase};
 use crate::model::condition::{Condition, ConditionReason, ConditionType};
-use crate::model::pool::{ClusterPool, InstallPause, PoolStatus, RECONCILE_PAUSE};
+use crate::model::pool::{ClusterPool, PoolStatus, RECONCILE_PAUSE};
 use crate::model::state::State;
+use crate::plan;
 
 /// What keeps a pool from having more ready clusters, as far as the state alone shows it.
 enum Obstacle<'a> {
@@ -74,16 +75,6 @@ pub fn is_explained_by_history(state: &State, pool: &ClusterPool) -> bool {
     find_obstacle(state, pool).is_none()
 }
 
-/// Why installations of a pool fail, and until when it starts no other. None if they do not fail.
-pub fn describe_install_pause(pool: &ClusterPool) -> Option<String> {
-    let InstallPause { since, until, cause, .. } = pool.status.install_pause.as_ref()?;
-    let next = match until {
-        Some(until) => format!("the next one begins at {until}"),
-        None => "the next one begins now".to_owned(),
-    };
-    Some(format!("installations have failed since {since}; {next}: {cause}"))
-}
-
 /// What a pool lacks to make the clusters that it should have. None if it has enough clusters.
 pub fn describe_shortage(pool: &ClusterPool) -> Option<String> {
     if !lacks_clusters(pool) {
@@ -110,7 +101,7 @@ fn find_obstacle<'a>(state: &'a State, pool: &'a ClusterPool) -> Option<Obstacle
     if let Some(condition) = find_condition(pool, ConditionType::MissingDependencies, "True") {
         return Some(Obstacle::MissingDependencies(condition));
     }
-    if let Some(cause) = describe_install_pause(pool) {
+    if let Some(cause) = plan::describe_install_pause(pool) {
         return Some(Obstacle::FailingInstallations(cause));
     }
     if let Some(limit) = exhausted_concurrency(pool) {

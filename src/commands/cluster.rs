@@ -19,7 +19,7 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 use crate::output::{Answer, clean_line};
-use crate::plan;
+use crate::plan::{self, PauseEnd};
 use crate::rules::access::AccessAction;
 
 use crate::commands::cluster::credentials::find_cluster;
@@ -120,7 +120,7 @@ fn retry_cluster(state: &mut State, cluster: &Cluster, tick: &Tick) -> RetryOutc
         && !cluster.is_installed()
     {
         // The pool may have paused its installations because they kept failing.
-        plan::end_pause(state, pool_id);
+        plan::end_pause(state, pool_id, PauseEnd::Request, tick);
         let pool = state.pools.get(pool_id);
         if pool.is_some_and(|pool| plan::is_failed_stale(state, pool, cluster)) {
             return RetryOutcome::Replaced;

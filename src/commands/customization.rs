@@ -277,7 +277,7 @@ fn reset_customization(state: &mut State, key: &Key, tick: &Tick) -> &'static st
     for pool_id in listing_pools {
         is_changed |=
             state.pools.get(pool_id).is_some_and(|pool| pool.status.install_pause.is_some());
-        plan::end_pause(state, pool_id);
+        plan::end_pause(state, pool_id, plan::PauseEnd::Request, tick);
         is_changed |= state.pools.update(pool_id, |pool| {
             if let Some(entry) = pool.status.inventory.get_mut(&key.name) {
                 reset_entry(entry);

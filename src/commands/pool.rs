@@ -71,6 +71,7 @@ pub fn scale_pool(
         state.pools.update(pool_id, |pool| {
             pool.spec.size = after.size;
             pool.spec.running_count = after.running_count;
+            pool.status.keep_install_pause(pool.metadata.generation);
             pool.metadata.generation += 1;
             pool.skip_past_ticks(tick.now);
         });

@@ -8,7 +8,6 @@ use std::fmt::Write;
 use clap::Args;
 use serde_json::json;
 
-use crate::causes::describe_install_pause;
 use crate::model::agent::Agent;
 use crate::model::annotations::HOLD;
 use crate::model::claim::Claim;
@@ -227,20 +226,21 @@ fn size_bar(installed: u32, size: u32) -> String {
     (0..width).map(|index| if index < full { '▮' } else { '▯' }).collect()
 }
 
-/// What is wrong with a pool, a short text for each: paused installations, bad conditions, and then
-/// its own deletion or pause.
+/// What is wrong with a pool, a short text for each: bad conditions, and then its own deletion or
+/// pause.
 fn pool_problems(pool: &ClusterPool) -> Vec<String> {
-    let bad_conditions = [
-        (ConditionType::MissingDependencies, "True"),
-        (ConditionType::InventoryValid, "False"),
-        (ConditionType::InventorySufficient, "False"),
-        (ConditionType::CapacityAvailable, "False"),
-        (ConditionType::AllClustersCurrent, "False"),
+    let condition_types = [
+        ConditionType::Degraded,
+        ConditionType::MissingDependencies,
+        ConditionType::InventoryValid,
+        ConditionType::InventorySufficient,
+        ConditionType::CapacityAvailable,
+        ConditionType::AllClustersCurrent,
     ];
-    let mut problems: Vec<String> = describe_install_pause(pool).into_iter().collect();
-    for (condition_type, bad_status) in bad_conditions {
+    let mut problems = Vec::new();
+    for condition_type in condition_types {
         if let Some(condition) = pool.condition(condition_type)
-            && condition.status == bad_status
+            && condition.status == condition_type.bad_status()
         {
             problems.push(describe_condition(pool, condition));
         }

@@ -15,6 +15,12 @@ impl EditedDocument for ClusterPool {
         desired.status.clone_from(&existing.status);
         if PoolSizes::of(existing) != PoolSizes::of(desired) {
             desired.skip_past_ticks(tick.now);
+            let mut scaled = existing.spec.clone();
+            scaled.size = desired.spec.size;
+            scaled.running_count = desired.spec.running_count;
+            if scaled == desired.spec {
+                desired.status.keep_install_pause(existing.metadata.generation);
+            }
         }
         existing.spec != desired.spec
     }

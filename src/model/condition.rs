@@ -143,6 +143,8 @@ declared! {
         DeletionPossible = "DeletionPossible",
         /// The driver of the pool can stop machines.
         HibernationSupported = "HibernationSupported",
+        /// Installations of the pool fail one after another, so it pauses between them.
+        Degraded = "Degraded" => "poolctl why pool/NAME",
 
         // ClusterDeployments.
         /// The cluster is installed.
@@ -204,6 +206,16 @@ declared! {
     }
 }
 
+impl ConditionType {
+    /// The status of a pool's condition that says that something is wrong.
+    pub fn bad_status(self) -> &'static str {
+        match self {
+            Self::MissingDependencies | Self::Degraded => "True",
+            _ => "False",
+        }
+    }
+}
+
 declared! {
     /// Why a condition has its status, in one word.
     pub enum ConditionReason {
@@ -245,6 +257,14 @@ declared! {
         Supported = "Supported",
         /// The driver cannot stop machines.
         Unsupported = "Unsupported",
+        /// Installations fail because the platform cannot be reached.
+        CloudAway = "CloudAway" => "poolctl why pool/NAME",
+        /// Installations fail because their configuration is refused.
+        InputRefused = "InputRefused" => "poolctl why pool/NAME",
+        /// Installations fail one after another.
+        InstallationsFail = "InstallationsFail" => "poolctl why pool/NAME",
+        /// Installations of the pool begin as usual again.
+        InstallationsResumed = "InstallationsResumed",
 
         // ClusterDeployments.
         /// The cluster is being installed.

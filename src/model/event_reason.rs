@@ -36,7 +36,9 @@ declared! {
         DeletionPossible = "DeletionPossible",
         /// The driver of the pool cannot stop machines, or now it can.
         HibernationSupported = "HibernationSupported",
-        /// Installations pause, because the last ones failed before they made anything.
+        /// Installations fail one after another, or succeed again.
+        Degraded = "Degraded" => "poolctl why pool/NAME",
+        /// Installations pause, because the last ones failed.
         InstallationsPaused = "InstallationsPaused" => "poolctl why pool/NAME",
         /// Installations begin again.
         InstallationsResumed = "InstallationsResumed",

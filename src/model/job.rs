@@ -6,6 +6,7 @@ use std::rc::Rc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::condition::ConditionReason;
 use super::documents::SecretValue;
 use super::driver::Driver;
 use super::facts::{facts, named};
@@ -107,6 +108,29 @@ pub enum FailureKind {
     /// It failed before anything existed, for example because the platform is down. It does not
     /// count as an attempt.
     NothingMade,
+}
+
+/// What kind of cause the failed installations of a pool have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum FailureClass {
+    /// The platform cannot be reached.
+    CloudAway,
+    /// The configuration is refused.
+    InputRefused,
+    /// Any other cause.
+    #[default]
+    InstallationsFail,
+}
+
+impl FailureClass {
+    /// The reason that the condition Degraded of the pool has.
+    pub fn condition_reason(self) -> ConditionReason {
+        match self {
+            Self::CloudAway => ConditionReason::CloudAway,
+            Self::InputRefused => ConditionReason::InputRefused,
+            Self::InstallationsFail => ConditionReason::InstallationsFail,
+        }
+    }
 }
 
 /// What a driver reports. `Saved`, `Hosts`, `Progress` and `Boots` do not end the job.

@@ -11,6 +11,7 @@ use super::condition::{Condition, ConditionType};
 use super::deployment::EnvVar;
 use super::driver::Driver;
 use super::inventory::{InventoryEntry, InventoryStatus};
+use super::job::FailureClass;
 use super::meta::{Key, LocalRef, Meta, is_zero};
 use super::platform::Platform;
 use super::time::{Span, Time};
@@ -146,9 +147,13 @@ pub struct PoolStatus {
     /// Counters since the pool was created, for `metrics`.
     #[serde(skip_serializing_if = "is_zero")]
     pub history: PoolHistory,
-    /// Number of clusters that failed to install since the last one was installed.
+    /// Number of clusters that failed to install since the last one was installed. Clusters with the
+    /// same customization as the first count once.
     #[serde(skip_serializing_if = "is_zero")]
     pub given_up_in_a_row: u32,
+    /// The first of these clusters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_failure: Option<InstallFailure>,
     /// Why installations are paused after failures, and until when.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub install_pause: Option<InstallPause>,
@@ -199,6 +204,16 @@ impl PoolStatus {
         let excess = self.wakings.len().saturating_sub(WAKINGS);
         self.wakings.drain(..excess);
     }
+
+    /// Lets a pause of the installations go on in the generation after this one, which is of another
+    /// size only: that mends nothing.
+    pub fn keep_install_pause(&mut self, generation: i64) {
+        if let Some(pause) = &mut self.install_pause
+            && pause.generation == generation
+        {
+            pause.generation += 1;
+        }
+    }
 }
 
 impl PoolHistory {
@@ -209,6 +224,21 @@ impl PoolHistory {
         self.assigned[group] += 1;
         self.waited += seconds;
     }
+}
+
+/// `status.firstFailure`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct InstallFailure {
+    /// When the cluster was given up.
+    pub since: Time,
+    /// Its customization, if it had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub customization: Option<String>,
+    /// What kind of cause it had.
+    pub class: FailureClass,
+    /// The error message of its last installation.
+    pub cause: String,
 }
 
 /// `status.installPause`.
@@ -222,10 +252,18 @@ pub struct InstallPause {
     /// End of the pause; empty while the next installation is tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Time>,
-    /// The last error message of the installer.
+    /// What kind of cause the first failure had.
+    #[serde(default)]
+    pub class: FailureClass,
+    /// The error message of the first failure.
     pub cause: String,
-    /// The generation of the pool at that time. A change of the pool ends the pause at once.
+    /// The generation of the pool at that time. A change of the pool ends the pause at once, unless
+    /// only its size or runningCount was changed.
     pub generation: i64,
+    /// Versions of the release image, the template and the pull secret at that time. A change of one
+    /// ends the pause at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recipe: Option<String>,
 }
 
 /// `status.schedule`.

@@ -10,7 +10,7 @@ use crate::model::pool::ClusterPool;
 use crate::model::state::{ClaimId, ClusterId, State};
 use crate::model::time::Time;
 
-use super::version::{pool_version, recipe_of};
+use super::version::{is_recipe_changed, pool_version};
 
 /// The clusters of a pool and its waiting claims, by their ids in the state. The lists `claimed`,
 /// `unknown`, `mismatched` and `failed_stale` overlap with the other lists of clusters, which do not
@@ -173,13 +173,7 @@ pub fn is_failed_stale(state: &State, pool: &ClusterPool, cluster: &Cluster) -> 
     }
     cluster.version.as_deref() != Some(pool_version(pool).as_str())
         || is_customization_updated(pool, cluster)
-        || is_recipe_corrected(state, pool, cluster)
-}
-
-/// Whether something that the pool only names was changed since the cluster was made.
-fn is_recipe_corrected(state: &State, pool: &ClusterPool, cluster: &Cluster) -> bool {
-    let recipes = cluster.recipe.as_ref().zip(recipe_of(state, pool));
-    recipes.is_some_and(|(made_from, recipe)| *made_from != recipe)
+        || is_recipe_changed(state, pool, cluster.recipe.as_deref())
 }
 
 /// Whether its customization was changed since the cluster was made.

@@ -7,10 +7,10 @@ use crate::model::cluster::{Cluster, IMAGE_SET_NOT_FOUND, INSUFFICIENT_AGENTS, P
 use crate::model::condition::Shortage;
 use crate::model::driver::Driver;
 use crate::model::event_reason::EventReason;
-use crate::model::job::{CANCELLED, Verb};
+use crate::model::job::{CANCELLED, FailureClass, Verb};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
-use crate::model::pool::ClusterPool;
+use crate::model::pool::{ClusterPool, InstallFailure};
 use crate::model::state::{ClusterId, CustomizationId, State};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
@@ -122,7 +122,7 @@ fn install(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
         return;
     }
     if has_used_its_attempts(cluster) {
-        return give_up_cluster(state, cluster_id, tick);
+        return give_up_cluster(state, cluster_id, FailureClass::InstallationsFail, tick);
     }
     let is_unmet = note_unmet_requirements(state, cluster_id, tick);
     let Some(cluster) = state.clusters.get(cluster_id) else { return };
@@ -256,8 +256,8 @@ fn is_in_flight(state: &State, cluster: &Cluster) -> bool {
 }
 
 /// Tries a cluster no more: it is broken, its customization has one attempt less, and its pool may
-/// pause.
-pub fn give_up_cluster(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
+/// pause. `class` is the kind of cause that its last installation failed for.
+pub fn give_up_cluster(state: &mut State, cluster_id: ClusterId, class: FailureClass, tick: &Tick) {
     let Some(cluster) = state.clusters.get(cluster_id) else { return };
     let tried = cluster.restarts;
     let customization = cluster.customization.clone();
@@ -268,7 +268,9 @@ pub fn give_up_cluster(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     let Some(pool_id) = pool_id else { return };
     let cluster = state.clusters.get(cluster_id);
     let cause = cluster.and_then(|cluster| cluster.failure.clone()).unwrap_or_default();
-    pause::count_given_up_cluster(state, pool_id, &cause, tick);
+    let failure =
+        InstallFailure { since: tick.now, customization: customization.clone(), class, cause };
+    pause::count_given_up_cluster(state, pool_id, failure, tick);
     let Some(customization) = customization else { return };
     state.pools.update(pool_id, |pool| {
         if let Some(entry) = pool.status.inventory.get_mut(&customization) {

@@ -45,7 +45,7 @@ pub use history::restore_inventory_history;
 pub use hosts::secret_version;
 pub use inventory::inventory_summary;
 pub use life::{FAILURES_WORTH_A_WARNING, next_attempt_at, waits_for_hosts_until};
-pub use pause::end_pause;
+pub use pause::{PauseEnd, describe_install_pause, end_pause};
 pub use power::hibernates_at;
 pub use recipe::render_next_cluster;
 pub use repair::{free_customization, repair_links};

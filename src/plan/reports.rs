@@ -8,8 +8,8 @@ use crate::model::deployment::ClusterMetadata;
 use crate::model::documents::{Secret, SecretValue, StoredValue};
 use crate::model::event_reason::EventReason;
 use crate::model::job::{
-    ClusterHealth, FAILED, FailureKind, INTERRUPTED, Installation, Job, JobOutcome, JobReport,
-    SUCCEEDED, Verb,
+    ClusterHealth, FAILED, FailureClass, FailureKind, INTERRUPTED, Installation, Job, JobOutcome,
+    JobReport, SUCCEEDED, Verb,
 };
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, LocalRef, Meta};
@@ -19,6 +19,7 @@ use crate::model::time::Time;
 
 use super::agents::joining;
 use super::life::Removal;
+use super::pause::PauseEnd;
 use super::power::{note_answer_of_platform, set_power, take_health};
 use super::{agents, hosts, life, pause, record_event, record_warning};
 
@@ -174,7 +175,7 @@ fn apply_outcome(
         (Verb::Provision, JobOutcome::Installed(installation)) => {
             note_installation(state, cluster_id, &installation, tick.now);
             if let Some(pool_id) = pool_of(state, cluster_id) {
-                pause::resume_after_success(state, pool_id, tick);
+                pause::end_pause(state, pool_id, PauseEnd::Success, tick);
             }
             record_event(
                 state,
@@ -238,12 +239,13 @@ fn apply_failure(
             // Without a limit it is tried again all the same, later and later.
             let cluster = state.clusters.get(cluster_id);
             if cluster.is_some_and(|cluster| cluster.attempts_limit.is_some()) {
-                life::give_up_cluster(state, cluster_id, tick);
+                life::give_up_cluster(state, cluster_id, FailureClass::InputRefused, tick);
             }
         }
         FailureKind::NothingMade => {
             if let Some(pool_id) = pool_of(state, cluster_id) {
-                pause::begin_pause(state, pool_id, failure.message, tick);
+                let class = FailureClass::CloudAway;
+                pause::begin_pause(state, pool_id, class, failure.message, tick);
             }
         }
     }

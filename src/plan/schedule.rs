@@ -60,7 +60,10 @@ pub fn apply_schedule(state: &mut State, pool_id: PoolId, tick: &Tick) {
         pool.status.schedule = Some(ScheduleStatus { lines, last: due.last_tick });
         pool.spec.size = size;
         pool.spec.running_count = running_count;
-        pool.metadata.generation += i64::from(is_changed);
+        if is_changed {
+            pool.status.keep_install_pause(pool.metadata.generation);
+            pool.metadata.generation += 1;
+        }
     });
     let message =
         format!("Scheduled for {}: size {size}, runningCount {running_count}", due.last_tick);

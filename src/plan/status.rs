@@ -12,11 +12,15 @@ use crate::model::tick::Tick;
 use super::buckets::{SortedPool, sort_pool};
 use super::dependencies::{join_errors, missing_dependencies};
 use super::inventory::{free_entries, sufficient_condition, valid_condition};
+use super::pause::describe_install_pause;
 use super::power::why_power_is_unsupported;
 use super::{record_event, record_warning};
 
 /// A pool has this condition only if its driver cannot stop machines, or could not before.
 const HIBERNATION: ConditionType = ConditionType::HibernationSupported;
+
+/// A pool has this condition only if its installations fail, or failed before.
+const DEGRADED: ConditionType = ConditionType::Degraded;
 
 /// The conditions that every pool has from the first pass on.
 const CONDITIONS: [ConditionType; 5] = [
@@ -70,10 +74,14 @@ fn record_change(
     status_before: Option<&str>,
     condition: &Condition,
 ) {
-    let is_missing_dependencies = condition.kind == ConditionType::MissingDependencies;
-    let bad = if is_missing_dependencies { "True" } else { "False" };
+    let Some(kind) = ConditionType::named(&condition.kind) else { return };
     let Some(reason) = EventReason::named(&condition.kind) else { return };
-    if condition.status == bad && condition.kind != ConditionType::DeletionPossible {
+    if kind == DEGRADED && status_before == Some(condition.status.as_str()) {
+        // Each pause has an event of its own.
+        return;
+    }
+    let bad = kind.bad_status();
+    if condition.status == bad && kind != ConditionType::DeletionPossible {
         let message = condition.message.clone();
         record_warning(state, tick, Kind::ClusterPool, key.clone(), reason, message);
     } else if status_before == Some(bad) && condition.status != bad {
@@ -125,6 +133,7 @@ fn pool_conditions(state: &State, pool: &ClusterPool, sorted: &SortedPool) -> Ve
     conditions.extend(valid_condition(pool).or_else(|| lost_inventory_condition(pool)));
     conditions.extend(sufficient_condition(pool));
     conditions.extend(hibernation_condition(state, pool));
+    conditions.extend(degraded_condition(pool));
     conditions
 }
 
@@ -154,6 +163,18 @@ fn hibernation_condition(state: &State, pool: &ClusterPool) -> Option<Condition>
     }
     pool.condition(HIBERNATION)?;
     Some(Condition::new(HIBERNATION, "True", ConditionReason::Supported, "Hibernation capable"))
+}
+
+/// Degraded: since when installations fail, why, and when the next one begins.
+fn degraded_condition(pool: &ClusterPool) -> Option<Condition> {
+    if let Some(pause) = &pool.status.install_pause
+        && let Some(message) = describe_install_pause(pool)
+    {
+        return Some(Condition::new(DEGRADED, "True", pause.class.condition_reason(), message));
+    }
+    pool.condition(DEGRADED)?;
+    let reason = ConditionReason::InstallationsResumed;
+    Some(Condition::new(DEGRADED, "False", reason, "Installations begin as usual"))
 }
 
 /// A pool that lost its inventory has nothing to say of it any more.
@@ -235,8 +256,8 @@ mod tests {
 
     #[test]
     fn every_condition_of_a_pool_has_an_event() {
-        for kind in CONDITIONS.into_iter().chain([HIBERNATION, ConditionType::InventorySufficient])
-        {
+        let others = [HIBERNATION, DEGRADED, ConditionType::InventorySufficient];
+        for kind in CONDITIONS.into_iter().chain(others) {
             assert!(EventReason::named(kind.as_str()).is_some(), "{kind:?}");
         }
     }

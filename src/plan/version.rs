@@ -40,3 +40,9 @@ pub fn recipe_of(state: &State, pool: &ClusterPool) -> Option<String> {
     }
     Some(versions.join(" "))
 }
+
+/// Whether something that a pool only names was changed since this recipe of it. It was not as long
+/// as something is missing, or if it is not known what there was.
+pub fn is_recipe_changed(state: &State, pool: &ClusterPool, recipe: Option<&str>) -> bool {
+    recipe.zip(recipe_of(state, pool)).is_some_and(|(before, recipe)| before != recipe)
+}

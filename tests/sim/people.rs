@@ -12,7 +12,7 @@ use poolctl::model::pool::RECONCILE_PAUSE;
 use poolctl::model::refusal::Refusal;
 use poolctl::model::state::Scope;
 use poolctl::model::time::Span;
-use poolctl::plan;
+use poolctl::plan::{self, PauseEnd};
 use poolctl::rules;
 use poolctl::store::NeededObject;
 
@@ -219,7 +219,7 @@ pub fn annotate_cluster(
 /// Lets what failed begin again at once, as `cluster retry` does.
 pub fn retry_cluster(world: &SimWorld, cluster: &Cluster) -> Result<(), Refusal> {
     let needs = [NeededObject { kind: Kind::ClusterDeployment, key: cluster.key() }];
-    world.change(&scope_of_cluster(cluster), &needs, |state, _| {
+    world.change(&scope_of_cluster(cluster), &needs, |state, tick| {
         let Some(cluster_id) = state.find_cluster(&cluster.name) else {
             return Err(Refusal::not_found("the cluster is gone"));
         };
@@ -240,7 +240,7 @@ pub fn retry_cluster(world: &SimWorld, cluster: &Cluster) -> Result<(), Refusal>
         if !cluster.is_installed()
             && let Some(pool_id) = cluster.pool.as_deref().and_then(|key| state.pools.find(key))
         {
-            plan::end_pause(state, pool_id);
+            plan::end_pause(state, pool_id, PauseEnd::Request, tick);
         }
         Ok(())
     })
