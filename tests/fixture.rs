@@ -267,7 +267,11 @@ fn cluster(name: &str, marks: &str, version: &str) -> Cluster {
         started_at: Some(created),
         installed_at: installed,
         stopped: kind == 'B',
-        failed_at: (kind == 'B').then_some(created),
+        failed_at: match kind {
+            'B' => Some(created),
+            'F' => Some(tick.now),
+            _ => None,
+        },
         marked: has_mark("marked"),
         deleting: has_mark("deleting").then_some(created),
         ..Cluster::default()

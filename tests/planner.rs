@@ -350,3 +350,26 @@ fn a_stale_cluster_that_is_claimed_in_this_pass_is_kept() {
 fn all_installing_clusters_that_are_too_many_go_in_one_pass() {
     assert_eq!(deleted_after("size 0; c1=I c2=I c3=I").len(), 3);
 }
+
+#[test]
+fn what_has_failed_goes_before_what_is_healthy() {
+    let cases: [(&str, &[&str]); 4] = [
+        // At maxSize it leaves the room for its successor, and the healthy one waits for that.
+        ("size 2 maxSize 2; c1=F[ver 'x'] c2=S[ver 'x', age 3600s]", &["c1"]),
+        ("size 3; c1=F[ver 'x'] c2=B[ver 'x'] c3=F", &["c1", "c2"]),
+        // What the pool makes now fails, so what it made before stays.
+        ("size 2; c1=F c2=S[ver 'x']", &[]),
+        // An attempt that has not failed yet may succeed.
+        ("size 2; c1=I[ver 'x'] c2=S[ver 'x']", &[]),
+    ];
+    for (line, deleted) in cases {
+        assert_eq!(deleted_after(line), deleted, "{line}");
+    }
+}
+
+#[test]
+fn what_waits_for_its_next_attempt_takes_no_place_of_max_concurrent() {
+    let (state, _) = settle("size 2 maxConc 1; c1=F", true);
+    assert_eq!(state.members(&key("p")).clusters.len(), 2);
+    assert!(state.live_job("c1").is_none());
+}

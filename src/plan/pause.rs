@@ -72,7 +72,7 @@ pub fn describe_install_pause(pool: &ClusterPool) -> Option<String> {
     let InstallPause { since, until, cause, .. } = pool.status.install_pause.as_ref()?;
     let next = match until {
         Some(until) => format!("the next one begins at {until}"),
-        None => "the next one begins now".to_owned(),
+        None => "the next one may begin now".to_owned(),
     };
     Some(format!("installations have failed since {since}; {next}: {cause}"))
 }
