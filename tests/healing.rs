@@ -204,7 +204,7 @@ fn a_standby_that_never_wakes_starves_no_claim() {
 
 #[test]
 fn a_pool_that_is_corrected_heals_at_once() {
-    play_chapter(include_str!("cases/healing/corrected.txt"), 9);
+    play_chapter(include_str!("cases/healing/corrected.txt"), 10);
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn a_place_of_running_count_is_for_a_cluster_that_can_run() {
 
 #[test]
 fn a_pool_whose_installations_fail_says_so_and_slows_down() {
-    play_chapter(include_str!("cases/healing/degraded.txt"), 6);
+    play_chapter(include_str!("cases/healing/degraded.txt"), 8);
 }
 
 #[test]
