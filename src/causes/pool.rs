@@ -6,7 +6,7 @@ use super::evidence::Evidence;
 use super::replacements::explain_replacements;
 use crate::model::cluster::{Cluster, Phase};
 use crate::model::condition::{Condition, ConditionReason, ConditionType};
-use crate::model::pool::{ClusterPool, PoolStatus, RECONCILE_PAUSE};
+use crate::model::pool::{ClusterPool, RECONCILE_PAUSE};
 use crate::model::state::State;
 use crate::plan;
 
@@ -36,7 +36,7 @@ pub fn explain_pool(evidence: &Evidence, pool: &ClusterPool) -> Chain {
         pool.spec.size,
         status.ready,
         status.standby,
-        describe_installing(status),
+        describe_installing(status.installing.into(), status.retrying.into()),
         status.broken,
         status.claimed,
         status.deleting
@@ -52,12 +52,11 @@ pub fn explain_pool(evidence: &Evidence, pool: &ClusterPool) -> Chain {
 
 /// How many clusters are being installed, and, if there are any, how many wait for their next
 /// attempt: `2 installing, 1 retrying`.
-pub fn describe_installing(status: &PoolStatus) -> String {
-    let installing = format!("{} installing", status.installing);
-    match status.retrying {
-        0 => installing,
-        retrying => format!("{installing}, {retrying} retrying"),
+pub fn describe_installing(installing: u64, retrying: u64) -> String {
+    if retrying == 0 {
+        return format!("{installing} installing");
     }
+    format!("{installing} installing, {retrying} retrying")
 }
 
 /// The cluster that the explanation of a pool may lead to, if any.

@@ -408,7 +408,7 @@ fn explain_wait(context: &Context, claim_key: &Key, pool: &ClusterPool) {
         context.hint(&format!(
             "no cluster is ready in pool `{name}` (size {}: {}, {} standby, {} broken)",
             pool.spec.size,
-            describe_installing(status),
+            describe_installing(status.installing.into(), status.retrying.into()),
             status.standby,
             status.broken
         ));

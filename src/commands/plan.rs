@@ -102,7 +102,7 @@ fn note_stale_clusters(state: &State, pool: &ClusterPool) -> Option<DifferenceLi
         format!(
             "the next is replaced when the pool is steady ({}, {} deprovisioning, \
              waiting claims: {})",
-            describe_installing(status),
+            describe_installing(status.installing.into(), status.retrying.into()),
             status.deleting,
             status.pending
         )

@@ -181,12 +181,10 @@ pub fn count_clusters(store: &Store, pool: Option<&Key>) -> Result<WaitProgress,
     let standby = sum_of(&pools, |status| status.standby);
     let deleting = sum_of(&pools, |status| status.deleting);
     let size = pools.iter().map(|pool| u64::from(pool.spec.size)).sum();
-    let counts = PoolStatus {
-        installing: sum_of(&pools, |status| status.installing),
-        retrying: sum_of(&pools, |status| status.retrying),
-        ..PoolStatus::default()
-    };
-    let installing = describe_installing(&counts);
+    let installing = describe_installing(
+        sum_of(&pools, |status| status.installing),
+        sum_of(&pools, |status| status.retrying),
+    );
     let description =
         format!("{ready} ready, {standby} standby, {installing}, {deleting} deprovisioning");
     Ok(WaitProgress { done: ready + standby, total: size, description })
