@@ -16,6 +16,7 @@ use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 
 use super::cluster_jobs::start_job;
+use super::version::recipe_of;
 use super::{
     agents, cluster_hosts, customizations, expire, leases, pause, power, record_event,
     record_warning,
@@ -147,6 +148,7 @@ fn install(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     if is_early || is_pool_paused(state, cluster) {
         return;
     }
+    let recipe = present_recipe(state, cluster);
     if cluster.driver == Driver::Agent {
         let name = cluster.name.clone();
         let hosts = cluster_hosts::controlled_hosts(state, &name);
@@ -160,7 +162,14 @@ fn install(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     state.clusters.update(cluster_id, |cluster| {
         cluster.started_at.get_or_insert(tick.now);
         cluster.attempt_since = Some(tick.now);
+        // One that was imported, or is of an earlier version of poolctl, came without.
+        cluster.recipe = cluster.recipe.take().or(recipe);
     });
+}
+
+/// Versions of what the pool of a cluster names now.
+fn present_recipe(state: &State, cluster: &Cluster) -> Option<String> {
+    recipe_of(state, state.pools.by_key(cluster.pool.as_deref()?)?)
 }
 
 /// Hive lets the back-off pass before it looks at the limit; nothing is gained by that. In a pool a

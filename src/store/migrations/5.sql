@@ -73,7 +73,7 @@ UPDATE cluster SET attempt_since = (
   WHERE j.object = cluster.name AND j.verb = 'provision' AND j.ended IS NULL
 );
 -- Versions of what the pool of a cluster only named. Of clusters that are there already they are not
--- known.
+-- known before their next attempt.
 ALTER TABLE cluster ADD COLUMN recipe TEXT;
 -- Since when the platform starts machines of other clusters, while those of this one are not started.
 ALTER TABLE cluster ADD COLUMN platform_answers_since INTEGER;
