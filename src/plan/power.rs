@@ -74,8 +74,9 @@ pub fn choose_running_clusters(state: &mut State, pool_id: PoolId, tick: &Tick) 
     }
 }
 
-/// A standby that takes too long to wake takes no place from those that can run: the next ones are
-/// woken, too, if claims wait or if others are there to be woken.
+/// A standby that takes too long to wake takes no place from those that may serve the claims that
+/// wait: the next ones are woken, too. While no claim waits there is time to see whether it wakes;
+/// then only one whose machines cannot be started takes no place from those that sleep.
 fn pass_over_slow_clusters(state: &mut State, pool_id: PoolId, tick: &Tick) {
     if tick.clock_jumped {
         return;
@@ -91,9 +92,15 @@ fn pass_over_slow_clusters(state: &mut State, pool_id: PoolId, tick: &Tick) {
         return;
     }
     let sorted = sort_pool(state, pool, tick.now);
-    let mut standbys = sorted.standby.iter().filter_map(|id| state.clusters.get(*id));
-    if sorted.waiting.is_empty() && !standbys.any(may_be_woken_instead) {
-        return;
+    if sorted.waiting.is_empty() {
+        let mut standbys = sorted.standby.iter().filter_map(|id| state.clusters.get(*id));
+        if !standbys.any(may_be_woken_instead) {
+            return;
+        }
+        slow.retain(|cluster_id| {
+            let cluster = state.clusters.get(*cluster_id);
+            cluster.is_some_and(|cluster| cluster.power.is_being_started())
+        });
     }
     let after = pool.wake_next_after();
     for cluster_id in slow {
