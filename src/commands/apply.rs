@@ -11,6 +11,7 @@ use crate::model::kinds::Kind;
 
 use crate::model::object::Object;
 use crate::model::refusal::Refusal;
+use crate::model::state::State;
 use crate::rules;
 use crate::store::Store;
 
@@ -60,18 +61,23 @@ impl RunCommand for Apply {
         }
         let scope = scope::scope_of(&store, &edited)?;
         let needs = scope::needs_of(&edited);
-        let (outcomes, passed) = context.door(&store).change(&scope, &needs, |state, tick| {
-            let mut outcomes = Vec::new();
-            let mut refusals = Vec::new();
-            for object in manifests.objects {
-                match put_object(state, object, PutMode::Apply, tick) {
-                    Ok(outcome) => outcomes.push(outcome),
-                    Err(refusal) => refusals.push(refusal),
+        let ((outcomes, deleted), passed) =
+            context.door(&store).change(&scope, &needs, |state, tick| {
+                let mut outcomes = Vec::new();
+                let mut deleted = Vec::new();
+                let mut refusals = Vec::new();
+                for object in manifests.objects {
+                    if is_being_deleted(state, &object) {
+                        deleted.push((object.kind(), object.key()));
+                    }
+                    match put_object(state, object, PutMode::Apply, tick) {
+                        Ok(outcome) => outcomes.push(outcome),
+                        Err(refusal) => refusals.push(refusal),
+                    }
                 }
-            }
-            Refusal::refuse_all(refusals)?;
-            Ok(outcomes)
-        })?;
+                Refusal::refuse_all(refusals)?;
+                Ok((outcomes, deleted))
+            })?;
         let mut changed = Vec::new();
         for (EditedObject { kind, key, .. }, outcome) in edited.iter().zip(outcomes) {
             if outcome != PutOutcome::Unchanged {
@@ -88,9 +94,20 @@ impl RunCommand for Apply {
         for problems in &kept_problems {
             context.warn(problems);
         }
+        for (kind, key) in deleted {
+            let object = format!("{} `{}`", kind.word(), key.name);
+            context.warn(&format!("{object} is being deleted; its manifest does not keep it"));
+        }
         customization_warnings::warn_about_customizations(context, &passed.state, &changed);
         Ok(context.report_pass(&passed)?)
     }
+}
+
+/// Whether the object exists and its deletion was asked for. An IPAddress goes with its claim.
+fn is_being_deleted(state: &State, object: &Object) -> bool {
+    // Addresses have no index by name, so looking for each would take too long.
+    object.kind() != Kind::IpAddress
+        && state.find_object(object).is_some_and(|existing| existing.deletion_time().is_some())
 }
 
 /// Asks before a host that is a node of a cluster goes to another one. A manifest without a cluster

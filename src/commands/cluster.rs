@@ -212,6 +212,9 @@ fn set_power(context: &Context, name: &str, power: Power, result: &str) -> anyho
     let store = context.open_existing_state()?;
     let cluster = find_cluster(context, &store, name, AccessAction::Change)?;
     let name = &cluster.name;
+    if cluster.deleting.is_some() {
+        return Err(edits::refuse_deleted(Kind::ClusterDeployment, &cluster.key()).into());
+    }
     if let Some(pool) = &cluster.pool
         && cluster.claim.is_none()
     {

@@ -325,6 +325,11 @@ fn find_named(context: &Context, store: &Store, kind: Kind, name: &str) -> Resul
     }
 }
 
+/// Whether any of the objects is being deleted, which their table then says.
+pub fn shows_deletion(objects: &[Object]) -> bool {
+    objects.iter().any(|object| object.deletion_time().is_some())
+}
+
 /// Reads what the rows of a kind show besides their objects. Each fact is read only if a row of
 /// this list shows it.
 fn gather_view(
@@ -337,6 +342,7 @@ fn gather_view(
         now: context.world.now().max(store.read_mark()?.now),
         is_wide: context.globals.output.is_wide(),
         shows_namespaces: context.globals.all_namespaces && kind.is_namespaced(),
+        shows_deletion: shows_deletion(objects),
         ..RowContext::default()
     };
     if objects

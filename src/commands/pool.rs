@@ -9,7 +9,7 @@ pub mod scale;
 
 use clap::Args;
 
-use crate::edits::{PoolSizes, record_event, refuse_late_change};
+use crate::edits::{self, PoolSizes, record_event};
 use crate::model::event_reason::EventReason;
 use crate::model::kinds::Kind;
 use crate::model::object::Resource;
@@ -57,6 +57,9 @@ pub fn scale_pool(
     let ((), passed) = context.door(&store).change(&scope, &[], |state, tick| {
         let pool_id = state.pools.find(&key).ok_or_else(|| absent_pool(name))?;
         let pool = state.pools.get(pool_id).ok_or_else(|| absent_pool(name))?;
+        if pool.metadata.deletion_timestamp.is_some() {
+            return Err(edits::refuse_deleted(Kind::ClusterPool, &key));
+        }
         let before = PoolSizes::of(pool);
         let after = PoolSizes {
             size: size.unwrap_or(before.size),
@@ -64,9 +67,6 @@ pub fn scale_pool(
         };
         if after == before {
             return Ok(());
-        }
-        if pool.metadata.deletion_timestamp.is_some() {
-            return Err(refuse_late_change(Kind::ClusterPool, name));
         }
         state.pools.update(pool_id, |pool| {
             pool.spec.size = after.size;

@@ -11,7 +11,9 @@ use crate::model::refusal::Refusal;
 use crate::model::state::{IpLeaseId, State};
 use crate::model::tick::Tick;
 
-use super::documents::{EditedDocument, merge_metadata, put_and_finish_deletion};
+use super::documents::{
+    EditedDocument, has_new_finalizer, merge_metadata, put_and_finish_deletion, refuse_deleted,
+};
 use super::edited::Edited;
 use super::outcome::{DeleteOutcome, PutOutcome};
 use super::put_mode::PutMode;
@@ -139,6 +141,10 @@ fn change_claim(
     let created = claim.metadata.creation_timestamp.unwrap_or(tick.now);
     let deleting = claim.metadata.deletion_timestamp;
     let desired = metadata_to_keep(claim.metadata, &[]);
+    if existing.deleting.is_some() && has_new_finalizer(&existing.claim_metadata(), &desired) {
+        let key = Key::new(&*existing.namespace, &*existing.claim);
+        return Err(refuse_deleted(Kind::IpClaim, &key));
+    }
     let is_changed = state.ip_leases.update(lease_id, |lease| {
         lease.deleting = lease.deleting.or(deleting);
         let mut metadata = keep_omitted_metadata(&lease.claim_metadata(), desired, mode);

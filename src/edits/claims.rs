@@ -8,7 +8,7 @@ use crate::model::refusal::Refusal;
 use crate::model::state::{ClaimId, State};
 use crate::model::tick::Tick;
 
-use super::documents::{inherit_metadata, initialize_metadata};
+use super::documents::{has_new_finalizer, inherit_metadata, initialize_metadata};
 use super::edited::Edited;
 use super::outcome::{DeleteOutcome, PutOutcome};
 use super::put_mode::PutMode;
@@ -72,7 +72,8 @@ fn insert_claim(state: &mut State, mut claim: Claim, tick: &Tick) -> Result<PutO
 }
 
 /// Changes lifetime, subjects and metadata of a claim, and its pool while it has no cluster. Any
-/// other change is refused, and any change of the spec once the claim is being released.
+/// other change is refused, and any change of the spec and any new finalizer once the claim is being
+/// released.
 fn change_claim(
     state: &mut State,
     claim_id: ClaimId,
@@ -95,10 +96,12 @@ fn change_claim(
         let is_spec_changed = is_moved
             || desired.lifetime != existing.lifetime
             || body.spec.subjects != existing_body.spec.subjects;
-        if existing.deleting.is_some() && is_spec_changed {
+        inherit_metadata(&existing_body.metadata, &mut body.metadata, mode, is_spec_changed);
+        if existing.deleting.is_some()
+            && (is_spec_changed || has_new_finalizer(&existing_body.metadata, &body.metadata))
+        {
             return Err(refusal_of_claim(&desired.name, "it is being released"));
         }
-        inherit_metadata(&existing_body.metadata, &mut body.metadata, mode, is_spec_changed);
         body.metadata.creation_timestamp = None;
         desired.held = !body.metadata.finalizers.is_empty();
     }

@@ -12,7 +12,7 @@ use crate::model::state::{ClusterId, State};
 use crate::model::tick::Tick;
 use crate::rules;
 
-use super::documents::{inherit_metadata, initialize_metadata, refuse_late_change};
+use super::documents::{has_new_finalizer, inherit_metadata, initialize_metadata, refuse_deleted};
 use super::edited::Edited;
 use super::outcome::{DeleteOutcome, PutOutcome};
 use super::put_mode::PutMode;
@@ -108,12 +108,20 @@ fn change_cluster(
         check_fixed_fields(&existing, &desired, mode)?;
     }
     let is_assigned = existing.claim.is_none() && desired.claim.is_some();
+    let is_other_fact_changed = has_other_facts(&existing, &desired);
     let Some((existing_body, body)) = existing.body.as_ref().zip(desired.body.as_mut()) else {
         return Ok(PutOutcome::Unchanged);
     };
     let is_spec_changed = existing_body.spec != body.spec;
     inherit_metadata(&existing_body.metadata, &mut body.metadata, mode, is_spec_changed);
     body.metadata.creation_timestamp = None;
+    if existing.deleting.is_some()
+        && (is_spec_changed
+            || is_other_fact_changed
+            || has_new_finalizer(&existing_body.metadata, &body.metadata))
+    {
+        return Err(refuse_deleted(Kind::ClusterDeployment, &existing.key()));
+    }
     let metadata = body.metadata.clone();
     let platform = existing_body.spec.platform.name();
     let is_changed = state.clusters.update(cluster_id, |cluster| {
@@ -134,6 +142,15 @@ fn change_cluster(
         cluster.body = desired.body;
     });
     Ok(PutOutcome::of_update(is_changed))
+}
+
+/// Whether facts differ that change nothing any more once the cluster is being deleted. Whether its
+/// machines are left running is none of them.
+fn has_other_facts(existing: &Cluster, desired: &Cluster) -> bool {
+    desired.power_wanted != existing.power_wanted
+        || desired.attempts_limit != existing.attempts_limit
+        || desired.hibernate_after != existing.hibernate_after
+        || desired.customization_ref != existing.customization_ref
 }
 
 /// Refuses to change what is fixed once a cluster exists.
@@ -179,7 +196,7 @@ fn keep_fixed_fields(existing: &DeploymentSpec, desired: &mut DeploymentSpec) {
     desired.manage_dns |= existing.manage_dns;
 }
 
-/// Refuses changes of fields that are fixed once a cluster exists, or is being deleted.
+/// Refuses changes of fields that are fixed once a cluster exists.
 fn check_fixed_fields(existing: &Cluster, desired: &Cluster, mode: PutMode) -> Result<(), Refusal> {
     let before = cluster_document(existing);
     let mut after = cluster_document(desired);
@@ -191,9 +208,6 @@ fn check_fixed_fields(existing: &Cluster, desired: &Cluster, mode: PutMode) -> R
     if !fixed_changes.is_empty() {
         let why = format!("{} cannot be changed", fixed_changes.join(", "));
         return refuse_edit(desired, &why);
-    }
-    if existing.deleting.is_some() && !rules::find_late_changes(&before, &after).is_empty() {
-        return Err(refuse_late_change(Kind::ClusterDeployment, &existing.name));
     }
     Ok(())
 }

@@ -25,6 +25,11 @@ pub trait EditedDocument: Resource + Tabled + HasMeta {
     /// whether their specs differ.
     fn carry_over(existing: &Self, desired: &mut Self, mode: PutMode, tick: &Tick) -> bool;
 
+    /// Whether the specs differ only in what the deletion of the object may need.
+    fn differs_for_deletion_only(_existing: &Self, _desired: &Self) -> bool {
+        false
+    }
+
     /// As `Edited::put`.
     fn put(
         state: &mut State,
@@ -33,12 +38,6 @@ pub trait EditedDocument: Resource + Tabled + HasMeta {
         tick: &Tick,
     ) -> Result<PutOutcome, Refusal> {
         put_and_finish_deletion(state, desired, mode, tick)
-    }
-
-    /// Whether a change concerns only what the deletion of the existing object depends on, so that
-    /// it is still allowed while the object is being deleted.
-    fn serves_deletion(_existing: &Self, _desired: &Self) -> bool {
-        false
     }
 
     /// As `Edited::delete`.
@@ -75,24 +74,29 @@ pub fn put_document<T: EditedDocument>(
         return Ok(PutOutcome::Created);
     };
     let is_spec_changed = T::carry_over(&existing, &mut desired, mode, tick);
-    let is_being_deleted = HasMeta::meta(&existing).deletion_timestamp.is_some();
-    if is_being_deleted && is_spec_changed && !T::serves_deletion(&existing, &desired) {
-        return Err(refuse_late_change(kind, &key.name));
+    let existing_meta = HasMeta::meta(&existing);
+    inherit_metadata(existing_meta, HasMeta::meta_mut(&mut desired), mode, is_spec_changed);
+    let is_spec_refused = is_spec_changed && !T::differs_for_deletion_only(&existing, &desired);
+    if existing_meta.deletion_timestamp.is_some()
+        && (is_spec_refused || has_new_finalizer(existing_meta, HasMeta::meta(&desired)))
+    {
+        return Err(refuse_deleted(kind, &key));
     }
-    inherit_metadata(
-        HasMeta::meta(&existing),
-        HasMeta::meta_mut(&mut desired),
-        mode,
-        is_spec_changed,
-    );
     Ok(PutOutcome::of_update(table.update(id, |row| *row = desired)))
 }
 
-/// Why an object that is being deleted is not changed.
-pub fn refuse_late_change(kind: Kind, name: &str) -> Refusal {
+/// The refusal to change an object that is being deleted. Its labels and annotations may change,
+/// and finalizers may be taken away.
+pub fn refuse_deleted(kind: Kind, key: &Key) -> Refusal {
     let word = kind.word();
-    Refusal::conflict(format!("{word} `{name}` is being deleted"))
-        .next(format!("poolctl describe {word} {name}"))
+    Refusal::conflict(format!("{word} `{}` is being deleted", key.name))
+        .next(format!("poolctl describe {word} {}", key.name))
+}
+
+/// Whether the desired metadata has a finalizer that the object does not have yet. Once the deletion
+/// was asked for, nothing else may hold it.
+pub fn has_new_finalizer(existing: &Meta, desired: &Meta) -> bool {
+    desired.finalizers.iter().any(|finalizer| !existing.finalizers.contains(finalizer))
 }
 
 /// Puts an object of a kind that no pass removes. If its deletion was asked for and the put takes

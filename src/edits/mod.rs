@@ -23,7 +23,7 @@ mod put_mode;
 mod secrets;
 
 pub use delete::delete_object;
-pub use documents::{initialize_metadata, refuse_late_change};
+pub use documents::{initialize_metadata, refuse_deleted};
 pub use edited::import_object;
 pub use events::{record_event, record_warning};
 pub use hold::Holding;

@@ -1,7 +1,7 @@
 //! Edits pools of clusters. Never removes a pool: a pass does, when its clusters are gone.
 
 use crate::model::meta::Key;
-use crate::model::pool::ClusterPool;
+use crate::model::pool::{ClusterPool, PoolSpec};
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
@@ -25,11 +25,10 @@ impl EditedDocument for ClusterPool {
         existing.spec != desired.spec
     }
 
-    /// `maxConcurrent` limits how many clusters are destroyed at a time.
-    fn serves_deletion(existing: &Self, desired: &Self) -> bool {
-        let mut spec = desired.spec.clone();
-        spec.max_concurrent = existing.spec.max_concurrent;
-        spec == existing.spec
+    /// It limits how many of its clusters are destroyed at a time.
+    fn differs_for_deletion_only(existing: &Self, desired: &Self) -> bool {
+        let max_concurrent = existing.spec.max_concurrent;
+        PoolSpec { max_concurrent, ..desired.spec.clone() } == existing.spec
     }
 
     fn put(

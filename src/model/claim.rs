@@ -300,4 +300,8 @@ impl Wire for Claim {
     fn meta_mut(&mut self) -> Option<&mut Meta> {
         self.body.as_mut().map(|body| &mut body.metadata)
     }
+
+    fn deletion_time(&self) -> Option<Time> {
+        self.deleting
+    }
 }

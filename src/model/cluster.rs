@@ -451,4 +451,8 @@ impl Wire for Cluster {
     fn meta_mut(&mut self) -> Option<&mut Meta> {
         self.body.as_mut().map(|body| &mut body.metadata)
     }
+
+    fn deletion_time(&self) -> Option<Time> {
+        self.deleting
+    }
 }

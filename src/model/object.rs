@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::kinds::{Kind, every_kind};
 use super::meta::{Key, Meta};
+use super::time::Time;
 use super::wire::Wire;
 
 macro_rules! declare_objects {
@@ -126,6 +127,11 @@ impl Object {
 
     pub fn meta_mut(&mut self) -> Option<&mut Meta> {
         match_object!(self, resource => Wire::meta_mut(&mut **resource))
+    }
+
+    /// When its deletion was asked for. Until it is gone, something holds it.
+    pub fn deletion_time(&self) -> Option<Time> {
+        match_object!(self, resource => Wire::deletion_time(&**resource))
     }
 
     pub fn labels(&self) -> BTreeMap<String, String> {

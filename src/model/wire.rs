@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::meta::{HasMeta, Key, Meta};
+use super::time::Time;
 
 /// An object that can be read and written. A document with metadata is its own wire format; an
 /// object that is kept as facts makes a document from these.
@@ -19,6 +20,8 @@ pub trait Wire: Clone {
     /// None if the object has a body that was not loaded.
     fn meta(&self) -> Option<&Meta>;
     fn meta_mut(&mut self) -> Option<&mut Meta>;
+    /// When its deletion was asked for.
+    fn deletion_time(&self) -> Option<Time>;
 }
 
 impl<T: HasMeta + Clone + Serialize + DeserializeOwned + JsonSchema> Wire for T {
@@ -42,5 +45,9 @@ impl<T: HasMeta + Clone + Serialize + DeserializeOwned + JsonSchema> Wire for T 
 
     fn meta_mut(&mut self) -> Option<&mut Meta> {
         Some(HasMeta::meta_mut(self))
+    }
+
+    fn deletion_time(&self) -> Option<Time> {
+        HasMeta::meta(self).deletion_timestamp
     }
 }

@@ -43,6 +43,9 @@ pub struct RowContext {
     pub suitable_roles: HashMap<Key, String>,
     /// All pools: those that list a customization know whether it can be used.
     pub pools: Vec<ClusterPool>,
+    /// Whether any object of the list is being deleted, so that kinds without a column that says so
+    /// get one.
+    pub shows_deletion: bool,
 }
 
 /// The place of a claim in the queue of its pool.
@@ -61,6 +64,14 @@ impl std::fmt::Display for QueuePosition {
     }
 }
 
+/// The columns that say themselves that an object is being deleted.
+const STATE_COLUMNS: [&str; 2] = ["state", "phase"];
+
+/// The state of an object, unless it is being deleted: then nothing else matters as much.
+fn state_or_deleting(deletion_time: Option<Time>, state: String) -> String {
+    if deletion_time.is_some() { "Deleting".to_owned() } else { state }
+}
+
 /// The row of an object: its name, the columns of its kind, its age, and in wide tables the rest.
 pub fn object_row(object: &Object, view: &RowContext) -> Row {
     let key = object.key();
@@ -69,7 +80,12 @@ pub fn object_row(object: &Object, view: &RowContext) -> Row {
         row.push(("namespace", key.namespace));
     }
     row.push(("name", key.name));
-    row.extend(kind_columns(object, view));
+    let columns = kind_columns(object, view);
+    let has_state = columns.iter().any(|(column, _)| STATE_COLUMNS.contains(column));
+    row.extend(columns);
+    if view.shows_deletion && !has_state {
+        row.push(("state", state_or_deleting(object.deletion_time(), String::new())));
+    }
     let created = match object {
         Object::ClusterClaim(claim) => Some(claim.created),
         Object::ClusterDeployment(cluster) => Some(cluster.created),
@@ -159,10 +175,11 @@ fn agent_columns(agent: &Agent, view: &RowContext) -> Row {
     let memory = inventory.map(|inventory| gibibytes(inventory.memory.physical_bytes));
     let disks = inventory.map(|inventory| inventory.disks.as_slice()).unwrap_or_default();
     let largest_disk = disks.iter().map(|disk| disk.size_bytes).max();
+    let state = agent.state().name().to_owned();
     let silence = agent.status.last_contact_time.map(|time| view.now.since(time).to_short_text());
     vec![
         ("hostname", agent.hostname().to_owned()),
-        ("state", agent.state().name().to_owned()),
+        ("state", state_or_deleting(agent.metadata.deletion_timestamp, state)),
         ("cluster", cluster.unwrap_or_default()),
         ("role", agent.role().name().to_owned()),
         ("cpu", processors.unwrap_or_default()),
@@ -205,9 +222,10 @@ fn address_count(counts: Option<&Value>, name: &str) -> String {
 
 fn host_columns(host: &BareMetalHost) -> Row {
     let hold = if host.hold_reason().is_some() { " (held)" } else { "" };
+    let state = format!("{}{hold}", host.status.provisioning.state);
     vec![
         ("status", host.status.operational_status.clone()),
-        ("state", format!("{}{hold}", host.status.provisioning.state)),
+        ("state", state_or_deleting(host.metadata.deletion_timestamp, state)),
         ("consumer", host.cluster().unwrap_or_default().to_owned()),
         ("online", host.spec.online.to_string()),
         ("power", host.power().name().to_owned()),
@@ -270,6 +288,7 @@ fn customization_columns(customization: &Customization, view: &RowContext) -> Ro
         None => EntryStatus::Available,
     };
     let pool = holder.and_then(|holder| holder.pool.as_ref()).map(|pool| pool.name.clone());
+    let deletion_time = customization.metadata.deletion_timestamp;
     // While a cluster has it, what a pool says of it is no failure.
     let mut last_error = String::new();
     if let Some(entry) = entry
@@ -283,7 +302,7 @@ fn customization_columns(customization: &Customization, view: &RowContext) -> Ro
         last_error.clone_from(&failure.message);
     }
     vec![
-        ("state", state.to_string()),
+        ("state", state_or_deleting(deletion_time, state.to_string())),
         ("pool", pool.unwrap_or_default()),
         ("cluster", holder.map(|holder| holder.cluster.clone()).unwrap_or_default()),
         ("attempts-left", entry.map(|entry| entry.attempts.to_string()).unwrap_or_default()),

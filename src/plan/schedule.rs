@@ -21,7 +21,7 @@ pub fn schedule_of(pool: &ClusterPool) -> Option<Schedule> {
 /// The first tick of the schedule that was not applied yet, which may be in the past.
 pub fn next_tick_at(pool: &ClusterPool) -> Option<Time> {
     let last = pool.status.schedule.as_ref()?.last;
-    if !may_act(pool) {
+    if !may_act(pool) || pool.metadata.deletion_timestamp.is_some() {
         return None;
     }
     let schedule = schedule_of(pool)?;
@@ -31,6 +31,10 @@ pub fn next_tick_at(pool: &ClusterPool) -> Option<Time> {
 /// Applies the ticks of a pool's schedule since the last one that was applied.
 pub fn apply_schedule(state: &mut State, pool_id: PoolId, tick: &Tick) {
     let Some(pool) = state.pools.get(pool_id) else { return };
+    if pool.metadata.deletion_timestamp.is_some() {
+        // It is winding down, and its size changes nothing any more.
+        return;
+    }
     let Some(schedule) = schedule_of(pool) else {
         if pool.status.schedule.is_some() {
             state.pools.update(pool_id, |pool| pool.status.schedule = None);

@@ -155,9 +155,6 @@ const CHANGEABLE: [&str; 11] = [
 /// Fields of a cluster that may be set once, when it is installed.
 const SET_ONCE: [&str; 3] =
     ["spec.clusterMetadata.clusterID", "spec.clusterMetadata.infraID", "spec.installed"];
-/// What may still change of a cluster that is being deleted: the deletion depends on it.
-const CHANGEABLE_TO_THE_END: [&str; 3] =
-    ["spec.installAttemptsLimit", "spec.powerState", "spec.preserveOnDelete"];
 
 impl When {
     fn holds_for(&self, document: &Value) -> bool {
@@ -319,14 +316,6 @@ pub fn find_fixed_changes(before: &Value, after: &Value) -> Vec<String> {
     changes
 }
 
-/// The fields of a cluster that differ between two documents, and cannot be changed any more when
-/// it is being deleted.
-pub fn find_late_changes(before: &Value, after: &Value) -> Vec<String> {
-    let mut changes = changed_fields(before, after);
-    changes.retain(|path| !is_at_or_below(path, &CHANGEABLE_TO_THE_END));
-    changes
-}
-
 fn is_at_or_below(path: &str, fields: &[&str]) -> bool {
     fields.iter().any(|field| {
         path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -407,7 +396,7 @@ mod tests {
                 }
             }
         }
-        for path in CHANGEABLE.iter().chain(&SET_ONCE).chain(&CHANGEABLE_TO_THE_END) {
+        for path in CHANGEABLE.iter().chain(&SET_ONCE) {
             assert!(has_field(Kind::ClusterDeployment, path), "{path}");
         }
     }
@@ -427,10 +416,6 @@ mod tests {
         assert_eq!(
             find_fixed_changes(&created, &moved),
             ["spec.platform.none", "spec.platform.vsphere"]
-        );
-        assert_eq!(
-            find_late_changes(&moved, &json!({"spec": {"platform": {"vsphere": {}}}})).len(),
-            0
         );
     }
 }

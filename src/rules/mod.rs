@@ -18,9 +18,7 @@ mod selectors;
 pub mod validations;
 mod without_effect;
 
-pub use admission::{
-    check_admission, describe_kept_problems, find_fixed_changes, find_late_changes,
-};
+pub use admission::{check_admission, describe_kept_problems, find_fixed_changes};
 pub use annotations::find_hive_problem;
 pub use holders::check_single_holders;
 pub use invariants::check_invariants;

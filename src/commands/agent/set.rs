@@ -224,6 +224,9 @@ fn change_agent(
     if after.spec == agent.spec {
         return Ok(());
     }
+    if agent.metadata.deletion_timestamp.is_some() {
+        return Err(edits::refuse_deleted(Kind::Agent, agent_key));
+    }
     let is_revoked = agent.spec.approved && !after.spec.approved;
     if is_revoked && let Some(why) = agents::why_approved(state, agent) {
         return Err(Refusal::conflict(format!("Host {}: {why}", agent.hostname())));

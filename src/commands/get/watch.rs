@@ -13,7 +13,7 @@ use crate::output::Answer;
 use crate::store::Store;
 
 use crate::commands::Context;
-use crate::commands::get::Get;
+use crate::commands::get::{self, Get};
 
 /// How often the state is asked whether anything was committed: five times a second.
 const POLL_INTERVAL: Span = Span(200_000);
@@ -22,8 +22,9 @@ const POLL_INTERVAL: Span = Span(200_000);
 #[derive(Default)]
 struct Shown {
     documents: HashMap<(Kind, Key), Value>,
-    /// Kinds whose line of headers was printed.
-    kinds_with_headers: HashSet<Kind>,
+    /// Kinds whose line of headers was printed, and whether it was that of a table which shows
+    /// deletions.
+    kinds_with_headers: HashMap<Kind, bool>,
 }
 
 /// Shows the objects of the wanted kinds and names whenever they change. It never returns by
@@ -86,9 +87,12 @@ fn show_changes(
     }
     // Columns are as wide as those of the whole table, so that they stay where they are.
     let entries = get.object_entries(context, store, kind, objects)?;
-    let is_first_table = shown.kinds_with_headers.insert(kind);
+    // A deletion adds a column, so the headers are printed again.
+    let shows_deletion = get::shows_deletion(objects);
+    let last_header = shown.kinds_with_headers.insert(kind, shows_deletion);
+    let has_same_columns = last_header == Some(shows_deletion);
     let mut answer = Answer::partial_list(entries, &changed_indexes).streamed();
-    if get.no_headers || !is_first_table {
+    if get.no_headers || has_same_columns {
         answer = answer.without_headers();
     }
     context.answer(answer)
