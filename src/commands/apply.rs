@@ -99,6 +99,7 @@ impl RunCommand for Apply {
             context.warn(&format!("{object} is being deleted; its manifest does not keep it"));
         }
         customization_warnings::warn_about_customizations(context, &passed.state, &changed);
+        context.report_limits(&passed);
         Ok(context.report_pass(&passed)?)
     }
 }

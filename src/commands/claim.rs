@@ -133,6 +133,8 @@ pub struct NewClaim {
     uid: String,
     /// The pool whose pass follows once the answer is given; none if there is nothing to follow.
     due_pool: Option<Key>,
+    /// What it asks for and its pool does not allow, in sentences.
+    limits: Vec<String>,
 }
 
 impl NewClaim {
@@ -177,6 +179,9 @@ pub fn make_new_claim(
             return Err(refusal);
         }
     };
+    for limit in &new_claim.limits {
+        context.warn(limit);
+    }
     match answered {
         Answered::First => new_claim.due_pool = Some(pool_key),
         Answered::Whole(passed) => context.report_pass(&passed)?,
@@ -243,7 +248,8 @@ fn make_claim(
     put_object(state, claim, PutMode::Apply, tick)?;
     let body = state.claims.by_key(&key).and_then(|claim| claim.body.as_ref());
     let uid = body.map(|body| body.metadata.uid.clone()).unwrap_or_default();
-    Ok(NewClaim { key, uid, due_pool: None })
+    let limits = rules::find_limited_values(state);
+    Ok(NewClaim { key, uid, due_pool: None, limits })
 }
 
 /// A new name for a claim: that of its pool, shortened so that it fits into a label, and a suffix

@@ -285,6 +285,13 @@ impl Context {
         self.answer(Answer::change(kind, key, result))
     }
 
+    /// Warns of what the command asked for and a limit does not allow.
+    pub fn report_limits(&self, passed: &PassOutcome) {
+        for sentence in rules::find_limited_values(&passed.state) {
+            self.warn(&sentence);
+        }
+    }
+
     /// Warns of what a pass could not do. It is refused if the changes of a pool were undone.
     pub fn report_pass(&self, passed: &PassOutcome) -> Result<(), Refusal> {
         for warning in &passed.warnings {

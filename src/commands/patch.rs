@@ -138,6 +138,7 @@ pub fn change_object(
         &passed.state,
         &[(kind, object.key())],
     );
+    context.report_limits(&passed);
     Ok(context.report_pass(&passed)?)
 }
 

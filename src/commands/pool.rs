@@ -90,6 +90,7 @@ pub fn scale_pool(
     if let Some(problems) = pool.as_ref().and_then(rules::describe_kept_problems) {
         context.warn(&problems);
     }
+    context.report_limits(&passed);
     Ok(context.report_pass(&passed)?)
 }
 

@@ -240,6 +240,11 @@ impl Schedule {
         Ok(())
     }
 
+    /// The size and the runningCount that each line sets.
+    pub fn counts(&self) -> impl Iterator<Item = (Option<u32>, Option<u32>)> {
+        self.lines.iter().map(|line| (line.size, line.running_count))
+    }
+
     /// What was due after `then`, until `now`. Of two lines that are due at the same time the later
     /// counts.
     pub fn due_since(&self, then: Time, now: Time) -> Option<DueCounts> {

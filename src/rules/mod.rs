@@ -10,6 +10,7 @@ mod holders;
 mod hosts;
 pub mod infra_envs;
 mod invariants;
+mod limits;
 mod names;
 mod objects;
 mod patches;
@@ -22,5 +23,6 @@ pub use admission::{check_admission, describe_kept_problems, find_fixed_changes}
 pub use annotations::find_hive_problem;
 pub use holders::check_single_holders;
 pub use invariants::check_invariants;
+pub use limits::find_limited_values;
 pub use names::{check_dns_label, check_name, is_installer_variable, is_label_key, is_label_value};
 pub use objects::{check_editable, check_object, object_warnings};

@@ -108,6 +108,7 @@ impl RunCommand for Create {
             &passed.state,
             &[(Kind::ClusterPool, key.clone())],
         );
+        context.report_limits(&passed);
         Ok(context.report_pass(&passed)?)
     }
 }
