@@ -351,13 +351,10 @@ impl Door<'_> {
         scope: &Scope,
         needs: &[NeededObject],
     ) -> Result<(State, Tick), Refusal> {
-        self.store.begin_read()?;
-        let loaded = self
-            .judge_clock(PassExtent::Part)
-            .and_then(|judged| self.begin_pass(judged))
-            .and_then(|start| Ok((self.store.load(scope, needs)?, start.tick)));
-        self.store.rollback();
-        loaded
+        self.store.read_snapshot(|| {
+            let start = self.begin_pass(self.judge_clock(PassExtent::Part)?)?;
+            Ok((self.store.load(scope, needs)?, start.tick))
+        })
     }
 
     /// The state as a pass would leave it, and what the pass would know of the world.
@@ -366,8 +363,8 @@ impl Door<'_> {
     }
 
     fn plan_without_lock(&self, scope: &Scope) -> Result<PlannedPass, Refusal> {
-        self.store.begin_read()?;
-        let planned = self.judge_clock(extent_of(scope)).and_then(|judged| {
+        self.store.read_snapshot(|| {
+            let judged = self.judge_clock(extent_of(scope))?;
             let news = judged.news;
             let PassStart { tick, mark, revision } = self.begin_pass(judged)?;
             let mut state = self.store.load(scope, &[])?;
@@ -375,9 +372,7 @@ impl Door<'_> {
             self.plan_to_fixed_point(scope, &mut state, &tick)?;
             let due = self.due_changes(&state, &BTreeSet::new(), true, &tick)?;
             Ok(PlannedPass { state, revision, mark, due, tick })
-        });
-        self.store.rollback();
-        planned
+        })
     }
 
     /// Writes a planned state, and returns the pools that were refused. Writes nothing and returns

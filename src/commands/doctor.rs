@@ -27,6 +27,8 @@ use crate::commands::{Context, Quit, RunCommand};
 
 /// Work that is due for longer than this is due because nobody runs passes.
 const OVERDUE: Span = Span::minutes(10);
+/// How long after the first look at files the second one is.
+const SECOND_LOOK: Span = Span(200_000);
 
 #[derive(Args)]
 pub struct Doctor {
@@ -63,8 +65,40 @@ impl CheckState {
 /// What a check has found to be wrong, a sentence for each; empty if all is well.
 type Problems = Result<Vec<String>, Refusal>;
 
-/// Repairs what a check has found; looking again shows whether it did.
-type Fix<'a> = Option<&'a dyn Fn() -> Result<(), Refusal>>;
+/// A check, and how what it finds is repaired if that is possible.
+struct Check<'a> {
+    name: &'static str,
+    look: Box<dyn Fn() -> Problems + 'a>,
+    fix: Option<Box<dyn Fn() -> Result<(), Refusal> + 'a>>,
+}
+
+impl<'a> Check<'a> {
+    fn new(name: &'static str, look: impl Fn() -> Problems + 'a) -> Self {
+        Self { name, look: Box::new(look), fix: None }
+    }
+
+    /// The same check with a repair. Looking again shows whether it did help.
+    fn fixed_by(self, fix: impl Fn() -> Result<(), Refusal> + 'a) -> Self {
+        Self { fix: Some(Box::new(fix)), ..self }
+    }
+
+    /// What the check finds. One that fails is itself a problem, and the other checks go on.
+    fn find_problems(&self) -> Vec<String> {
+        (self.look)().unwrap_or_else(|refusal| vec![in_a_line(&refusal)])
+    }
+
+    /// What the check finds now and a moment later. Files are made and removed soon after the commit
+    /// that has them, so beside other commands a single look may come in between.
+    fn find_lasting_problems(&self, context: &Context) -> Vec<String> {
+        let mut problems = self.find_problems();
+        if !problems.is_empty() {
+            context.world.sleep(SECOND_LOOK);
+            let problems_later = self.find_problems();
+            problems.retain(|problem| problems_later.contains(problem));
+        }
+        problems
+    }
+}
 
 impl RunCommand for Doctor {
     const NAME: &'static str = "doctor";
@@ -74,70 +108,89 @@ impl RunCommand for Doctor {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
         let door = Door { store: &store, world: &context.world, plans_changes: false };
-        let mut checks = Checks { context, fixes: self.fix, findings: Vec::new() };
-        checks.run("constraints", &|| store.check_constraints(), None);
-        checks.run("journal", &|| store.check_journal(), Some(&|| store.fix_journal()));
-        checks.run("addresses", &|| store.check_addresses(), Some(&|| store.fix_addresses()));
-        checks.run("links", &|| find_broken_links(&door), Some(&|| mend_links(&door)));
-        checks.run("claims", &|| find_orphaned_claims(&store), None);
-        checks.run("agents", &|| agents::find_problems(context, &door), None);
-        checks.run(
-            "files",
-            &|| Ok(find_open_files(&store)),
-            Some(&|| {
-                store.close_files_to_others();
-                Ok(())
-            }),
-        );
-        checks.run("orphans", &|| find_orphans(&store), Some(&|| store.remove_orphans()));
-        checks.run("images", &|| find_orphaned_images(&door), None);
-        checks.run("jobs", &|| find_stray_folders(&store), None);
-        checks.run("drivers", &|| find_missing_drivers(&store), None);
-        checks.run("passes", &|| find_overdue_work(context, &door), None);
-        checks.run("due", &|| door.find_missed_changes(), Some(&|| store.mark_everything_due()));
-        report_findings(context, &checks.findings)
+        let checks_of_state = checks_of_state(context, &door);
+        // In one snapshot, so that what others commit meanwhile looks like no fault.
+        let problems_of_checks: Vec<Vec<String>> = store.read_snapshot(|| {
+            Ok::<_, Refusal>(checks_of_state.iter().map(Check::find_problems).collect())
+        })?;
+        let mut findings = Vec::new();
+        for (check, problems) in checks_of_state.iter().zip(problems_of_checks) {
+            findings.extend(self.conclude(context, check, problems));
+        }
+        for check in checks_of_files(&door) {
+            let problems = check.find_lasting_problems(context);
+            findings.extend(self.conclude(context, &check, problems));
+        }
+        report_findings(context, &findings)
     }
 }
 
-/// Runs checks one after another and collects what they find.
-struct Checks<'a> {
-    context: &'a Context,
-    fixes: bool,
-    findings: Vec<Finding>,
+/// The checks that read only the state.
+fn checks_of_state<'a>(context: &'a Context, door: &'a Door<'a>) -> Vec<Check<'a>> {
+    let store = door.store;
+    vec![
+        Check::new("constraints", move || store.check_constraints()),
+        Check::new("journal", move || store.check_journal()).fixed_by(move || store.fix_journal()),
+        Check::new("addresses", move || store.check_addresses())
+            .fixed_by(move || store.fix_addresses()),
+        Check::new("links", move || find_broken_links(door)).fixed_by(move || mend_links(door)),
+        Check::new("claims", move || find_orphaned_claims(store)),
+        Check::new("agents", move || agents::find_problems(context, door)),
+        Check::new("drivers", move || find_missing_drivers(store)),
+        Check::new("passes", move || find_overdue_work(context, door)),
+        Check::new("due", move || door.find_missed_changes())
+            .fixed_by(move || store.mark_everything_due()),
+    ]
 }
 
-impl Checks<'_> {
-    /// Runs one check, and its fix if it finds problems and `--fix` was given. A fix counts only if
-    /// the same check finds nothing afterwards.
-    fn run(&mut self, check: &'static str, look: &dyn Fn() -> Problems, fix: Fix<'_>) {
-        let problems = look_for_problems(look);
+/// The checks that compare files with the state. Each reads the state after the files, because what
+/// is in a file was committed before.
+fn checks_of_files<'a>(door: &'a Door<'a>) -> Vec<Check<'a>> {
+    let store = door.store;
+    vec![
+        Check::new("files", move || Ok(find_open_files(store))).fixed_by(move || {
+            store.close_files_to_others();
+            Ok(())
+        }),
+        Check::new("orphans", move || find_orphans(store)).fixed_by(move || store.remove_orphans()),
+        Check::new("images", move || find_orphaned_images(door)),
+        Check::new("jobs", move || find_stray_folders(store)),
+    ]
+}
+
+impl Doctor {
+    /// What to say of a check after it has found these problems. With `--fix` they are repaired
+    /// first; that counts only if the same check finds nothing afterwards.
+    fn conclude(
+        &self,
+        context: &Context,
+        check: &Check<'_>,
+        mut problems: Vec<String>,
+    ) -> Vec<Finding> {
+        if self.fix && !problems.is_empty() {
+            // What was repaired before may have mended this, too.
+            problems = check.find_problems();
+        }
         if problems.is_empty() {
             let detail = String::new();
-            self.findings.push(Finding { check, state: CheckState::Fine, detail });
-            return;
+            return vec![Finding { check: check.name, state: CheckState::Fine, detail }];
         }
         let mut state = CheckState::Wrong;
-        if self.fixes
-            && let Some(fix) = fix
+        if self.fix
+            && let Some(fix) = &check.fix
         {
             match fix() {
-                Ok(()) if look_for_problems(look).is_empty() => state = CheckState::Fixed,
+                Ok(()) if check.find_problems().is_empty() => state = CheckState::Fixed,
                 Ok(()) => {}
                 Err(refusal) => {
                     let why = in_a_line(&refusal);
-                    self.context.warn(&format!("{check} could not be fixed: {why}"));
+                    context.warn(&format!("{} could not be fixed: {why}", check.name));
                 }
             }
         }
-        for detail in problems {
-            self.findings.push(Finding { check, state, detail });
-        }
+        let findings = problems.into_iter();
+        findings.map(|detail| Finding { check: check.name, state, detail }).collect()
     }
-}
-
-/// What a check finds. One that fails is itself a problem, and the other checks go on.
-fn look_for_problems(look: &dyn Fn() -> Problems) -> Vec<String> {
-    look().unwrap_or_else(|refusal| vec![in_a_line(&refusal)])
 }
 
 fn in_a_line(refusal: &Refusal) -> String {
@@ -291,8 +344,15 @@ fn find_overdue_work(context: &Context, door: &Door<'_>) -> Problems {
     let mut problems = Vec::new();
     if let Some(due) = due
         && due.plus(OVERDUE) < context.world.now()
+        && would_pass_change_anything(door)
     {
         problems.push(format!("work has been due since {due}: does cron run `poolctl reconcile`?"));
     }
     Ok(problems)
+}
+
+/// Whether a pass would change anything now. What is due may also wait for something else, such as
+/// its turn. A pass that is refused would change something if it could.
+fn would_pass_change_anything(door: &Door<'_>) -> bool {
+    !door.preview_pass(&Scope::Whole).is_ok_and(|(state, _)| state.is_unchanged())
 }

@@ -36,26 +36,31 @@ impl RunCommand for Status {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
-        // An overview is of all namespaces, unless `-n` names one: POOLCTL_NAMESPACE does not
-        // count.
-        let filter = Filter { namespace: context.globals.namespace.clone(), ..Filter::default() };
-        let mut pools = Vec::new();
-        for pool in store.list::<ClusterPool>(&filter)? {
-            pools.push(context.redact_pool(pool));
-        }
-        if !context.wants_rows() {
-            let names = pools.iter().map(|pool| Name::of(Kind::ClusterPool, &pool.key()));
-            let documents = pools.iter().map(|pool| {
-                json!({"namespace": pool.metadata.namespace, "name": pool.metadata.name,
-                       "size": pool.spec.size, "status": pool.status})
-            });
-            return context.answer(Answer::default().with_names(names).with_list(documents));
-        }
-        if context.guest().is_some() {
-            show_to_guest(context, &store, &filter, &pools)
-        } else {
-            show_to_owner(context, &store, &filter, &pools)
-        }
+        // In one snapshot, so that what others commit meanwhile looks like no fault.
+        store.read_snapshot(|| show_status(context, &store))
+    }
+}
+
+/// Shows what the person may see of the state.
+fn show_status(context: &Context, store: &Store) -> anyhow::Result<()> {
+    // An overview is of all namespaces, unless `-n` names one: POOLCTL_NAMESPACE does not count.
+    let filter = Filter { namespace: context.globals.namespace.clone(), ..Filter::default() };
+    let mut pools = Vec::new();
+    for pool in store.list::<ClusterPool>(&filter)? {
+        pools.push(context.redact_pool(pool));
+    }
+    if !context.wants_rows() {
+        let names = pools.iter().map(|pool| Name::of(Kind::ClusterPool, &pool.key()));
+        let documents = pools.iter().map(|pool| {
+            json!({"namespace": pool.metadata.namespace, "name": pool.metadata.name,
+                   "size": pool.spec.size, "status": pool.status})
+        });
+        return context.answer(Answer::default().with_names(names).with_list(documents));
+    }
+    if context.guest().is_some() {
+        show_to_guest(context, store, &filter, &pools)
+    } else {
+        show_to_owner(context, store, &filter, &pools)
     }
 }
 

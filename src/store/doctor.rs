@@ -161,9 +161,11 @@ impl Store {
     /// Finds copies of clusters that are not in the state, and temporary files of commands that
     /// were killed.
     pub fn find_orphans(&self) -> Result<Vec<PathBuf>, Refusal> {
+        // The folders first: what is there belongs to a cluster that is in the state by then.
+        let clusters_with_copies = copies::list_clusters_with_copies(self.path());
         let names = self.list_names(Kind::ClusterDeployment)?;
         let mut orphans = Vec::new();
-        for cluster in copies::list_clusters_with_copies(self.path()) {
+        for cluster in clusters_with_copies {
             if !names.iter().any(|key| key.name == cluster) {
                 orphans.push(copies::cluster_folder(self.path(), &cluster));
             }
@@ -175,9 +177,10 @@ impl Store {
     /// Finds folders of jobs that are not in the state. What is in them may be all that is known of
     /// machines that run, so nobody but a person removes them.
     pub fn find_unknown_job_folders(&self) -> Result<Vec<PathBuf>, Refusal> {
+        // The folders first: each was made for a job that is in the state by then.
+        let mut folders = list_job_folders(self.path());
         let jobs = self.all_jobs()?;
         let job_ids: HashSet<String> = jobs.iter().map(|job| job.id.to_string()).collect();
-        let mut folders = list_job_folders(self.path());
         folders.retain(|path| {
             let id = path.file_name().unwrap_or_default().to_string_lossy();
             !job_ids.contains(&*id)

@@ -13,6 +13,21 @@ impl Store {
         self.check_schema_of_transaction()
     }
 
+    /// Reads in one snapshot: that of the transaction which is open, or else of one that ends with
+    /// the reading.
+    pub fn read_snapshot<T, E: From<Refusal>>(
+        &self,
+        read: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        if !self.conn().is_autocommit() {
+            return read();
+        }
+        self.begin_read()?;
+        let outcome = read();
+        self.rollback();
+        outcome
+    }
+
     /// Begins a transaction that may write. The caller holds the write lock. A state of an earlier
     /// schema is migrated first.
     pub fn begin_write(&self) -> Result<(), Refusal> {
