@@ -81,11 +81,13 @@ fn is_pool_paused(state: &State, cluster: &Cluster) -> bool {
     pool.is_some_and(pause::is_paused)
 }
 
-/// When the next installation of a cluster begins, and not before its pool begins any.
+/// When the next installation of a cluster that has failed begins, and not before its pool begins
+/// any.
 pub fn next_attempt_at(state: &State, cluster: &Cluster) -> Option<Time> {
     let pool = cluster.pool.as_deref().and_then(|key| state.pools.by_key(key));
     let paused_until = pool.and_then(|pool| pool.status.install_pause.as_ref()?.until);
-    next_install_at(cluster).max(paused_until)
+    let next_install = next_install_at(cluster)?;
+    Some(paused_until.map_or(next_install, |until| next_install.max(until)))
 }
 
 /// Until when a pool's cluster waits for hosts that met all requirements when they were picked.
