@@ -31,8 +31,7 @@ pub fn explain_cluster(evidence: &Evidence, cluster: &Cluster) -> Chain {
             Chain::new(cause, show_logs)
         }
         Phase::Retrying => {
-            let next_attempt_at = plan::next_attempt_at(&evidence.state, cluster);
-            let next_attempt = evidence.describe_next_attempt(next_attempt_at);
+            let next_attempt = describe_next_attempt(evidence, cluster);
             let times = match cluster.restarts {
                 0 => "before anything of it was created (this does not count as an attempt)"
                     .to_owned(),
@@ -42,6 +41,15 @@ pub fn explain_cluster(evidence: &Evidence, cluster: &Cluster) -> Chain {
             let cause = format!(
                 "cluster {name} failed to install {times}; {next_attempt}{job}: {}",
                 cluster.failure.as_deref().unwrap_or_default()
+            );
+            Chain::new(cause, show_logs)
+        }
+        Phase::Installing if cluster.failed_at.is_some() => {
+            let attempt = cluster.restarts + 1;
+            let activity = evidence.describe_activity("running", cluster.attempt_since);
+            let failure = cluster.failure.as_deref().unwrap_or("no reason was given");
+            let cause = format!(
+                "attempt {attempt} of cluster {name} {activity}; the last one failed: {failure}"
             );
             Chain::new(cause, show_logs)
         }
@@ -59,6 +67,39 @@ pub fn explain_cluster(evidence: &Evidence, cluster: &Cluster) -> Chain {
         }
         Phase::Installed => explain_installed_cluster(evidence, cluster, &job),
     }
+}
+
+/// When a cluster that has failed is tried again, or what the attempt waits for: `the next attempt is
+/// in 5m`.
+fn describe_next_attempt(evidence: &Evidence, cluster: &Cluster) -> String {
+    let next_attempt_at = plan::next_attempt_at(&evidence.state, cluster);
+    let is_due = next_attempt_at.is_some_and(|time| time <= evidence.now);
+    let next_attempt = evidence.describe_next_attempt(next_attempt_at);
+    if cluster.interrupted {
+        return format!("what is left of it is destroyed first; {next_attempt}");
+    }
+    let state = &evidence.state;
+    let pool = cluster.pool.as_deref().and_then(|key| state.pools.by_key(key));
+    let limit = pool.and_then(|pool| pool.spec.max_concurrent);
+    if is_due && let Some((limit, clusters)) = limit.zip(plan::crowding_clusters(state, cluster)) {
+        let attempt = cluster.restarts + 1;
+        let users = describe_used_places(limit, &clusters);
+        return format!("attempt {attempt} waits for its turn: {users}");
+    }
+    next_attempt
+}
+
+/// Which clusters use the places that maxConcurrent allows: `maxConcurrent 1 is used by lab-x
+/// (installing)`.
+pub fn describe_used_places(limit: u32, clusters: &[&Cluster]) -> String {
+    if limit == 0 {
+        return "maxConcurrent 0 allows no cluster to be made or destroyed".to_owned();
+    }
+    let mut users = Vec::new();
+    for cluster in clusters {
+        users.push(format!("{} ({})", cluster.name, cluster.phase().name().to_lowercase()));
+    }
+    format!("maxConcurrent {limit} is used by {}", users.join(", "))
 }
 
 /// The job that works on a cluster now, as the end of a sentence: `; a provision job runs for 5m`.

@@ -235,18 +235,25 @@ fn describe_missing_image_set(state: &State, cluster: &Cluster) -> Option<Shorta
     Some(Shortage::new(IMAGE_SET_NOT_FOUND, message))
 }
 
-/// Whether as much is in flight as its pool allows. One that has failed also lets those go first
-/// that are about to begin: otherwise one that always fails would be tried before all others.
+/// Whether as much is in flight as its pool allows.
 fn is_pool_crowded(state: &State, cluster: &Cluster) -> bool {
-    let Some(key) = cluster.pool.as_deref() else { return false };
-    let limit = state.pools.by_key(key).and_then(ClusterPool::max_concurrent);
-    let Some(limit) = limit else { return false };
-    let members = state.members(key).clusters.into_iter();
-    let clusters = members.filter_map(|id| state.clusters.get(id));
+    crowding_clusters(state, cluster).is_some()
+}
+
+/// The clusters that take all places which maxConcurrent allows, if they do. One that has failed
+/// also lets those go first that are about to begin: otherwise one that always fails would be tried
+/// before all others.
+pub fn crowding_clusters<'a>(state: &'a State, cluster: &Cluster) -> Option<Vec<&'a Cluster>> {
+    let key = cluster.pool.as_deref()?;
+    let limit = state.pools.by_key(key).and_then(ClusterPool::max_concurrent)?;
     let has_failed = cluster.phase() == Phase::Retrying;
-    let ahead = clusters
-        .filter(|member| is_in_flight(state, member) || (has_failed && is_about_to_begin(member)));
-    ahead.count() >= limit
+    let mut ahead = Vec::new();
+    for member in state.members(key).clusters.into_iter().filter_map(|id| state.clusters.get(id)) {
+        if is_in_flight(state, member) || (has_failed && is_about_to_begin(member)) {
+            ahead.push(member);
+        }
+    }
+    (ahead.len() >= limit).then_some(ahead)
 }
 
 /// Whether nothing keeps the first installation of a cluster from beginning.
