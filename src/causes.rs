@@ -11,12 +11,14 @@ mod host;
 mod infra_env;
 mod ip_claim;
 mod pool;
+mod queue;
 mod replacements;
 
 pub use chain::Chain;
 pub use evidence::Evidence;
 pub use infra_env::command_to_make_image;
 pub use pool::{describe_installing, describe_shortage};
+pub use queue::{QueuePosition, UsualDurations, estimate_queue};
 pub use replacements::{RECENT_JOBS, RECENT_SPAN};
 
 use agent::explain_agent;

@@ -261,6 +261,8 @@ fn explain_installed_cluster(evidence: &Evidence, cluster: &Cluster, job: &str) 
     }
     let next = if power.has_failed() || cluster.start_failure().is_some() {
         format!("poolctl cluster retry {name}{option}")
+    } else if power.is_waking() && cluster.passed_over.is_some() {
+        format!("poolctl events cluster/{name}")
     } else if is_changing {
         "poolctl reconcile --wait".to_owned()
     } else if power == Power::Hibernating && cluster.claim.is_some() {

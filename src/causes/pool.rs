@@ -1,11 +1,12 @@
 //! Explains a pool: what keeps it from having more clusters ready.
 
 use super::chain::Chain;
-use super::cluster::explain_cluster;
+use super::cluster::{describe_used_places, explain_cluster};
 use super::evidence::Evidence;
 use super::replacements::explain_replacements;
 use crate::model::cluster::{Cluster, Phase};
 use crate::model::condition::{Condition, ConditionReason, ConditionType};
+use crate::model::inventory::EntryStatus;
 use crate::model::pool::{ClusterPool, RECONCILE_PAUSE};
 use crate::model::state::State;
 use crate::plan;
@@ -19,8 +20,10 @@ enum Obstacle<'a> {
     FailingInstallations(String),
     /// `maxConcurrent` is used up.
     Concurrency(u32),
-    /// A cluster that is broken or failed to install, or that is waking up.
+    /// A cluster that is broken, or that failed to install or to start, or that is waking up.
     Cluster(&'a Cluster),
+    /// `maxSize` is used up by claims that never expire.
+    EndlessClaims(u32),
     /// No customization of the inventory is free.
     Inventory(String),
     Capacity(&'a Condition),
@@ -88,8 +91,21 @@ pub fn describe_shortage(pool: &ClusterPool) -> Option<String> {
     })
 }
 
+/// Why a claim never gets a cluster if none is on its way for it: what a person has to change. None
+/// if something may change by itself.
+pub fn describe_dead_end(state: &State, pool: &ClusterPool) -> Option<String> {
+    match find_general_obstacle(pool).or_else(|| find_lasting_shortage(state, pool))? {
+        Obstacle::MissingDependencies(condition) => Some(condition.message.clone()),
+        Obstacle::Concurrency(limit) => Some(describe_used_places(limit, &[])),
+        Obstacle::EndlessClaims(max_size) => Some(describe_endless_claims(max_size)),
+        Obstacle::Inventory(cause) if is_inventory_lost(state, pool) => Some(cause),
+        _ => None,
+    }
+}
+
 /// The strongest obstacle of a pool. They are sought in this order because removing a later one
-/// does not help while an earlier one is there.
+/// does not help while an earlier one is there, and what only a person removes comes before what
+/// passes by itself.
 fn find_obstacle<'a>(state: &'a State, pool: &'a ClusterPool) -> Option<Obstacle<'a>> {
     if pool.metadata.deletion_timestamp.is_some() {
         return Some(Obstacle::Deletion);
@@ -97,17 +113,47 @@ fn find_obstacle<'a>(state: &'a State, pool: &'a ClusterPool) -> Option<Obstacle
     if pool.metadata.has_true_annotation(RECONCILE_PAUSE) {
         return Some(Obstacle::Pause);
     }
+    find_general_obstacle(pool)
+        .or_else(|| plan::describe_install_pause(pool).map(Obstacle::FailingInstallations))
+        .or_else(|| find_failed_cluster(state, pool).map(Obstacle::Cluster))
+        .or_else(|| find_lasting_shortage(state, pool))
+        .or_else(|| find_passing_obstacle(state, pool))
+}
+
+/// What keeps a pool from making any cluster at all, until a person changes it.
+fn find_general_obstacle(pool: &ClusterPool) -> Option<Obstacle<'_>> {
     if let Some(condition) = find_condition(pool, ConditionType::MissingDependencies, "True") {
         return Some(Obstacle::MissingDependencies(condition));
     }
-    if let Some(cause) = plan::describe_install_pause(pool) {
-        return Some(Obstacle::FailingInstallations(cause));
+    exhausted_concurrency(pool).filter(|limit| *limit == 0).map(Obstacle::Concurrency)
+}
+
+/// What a pool has too little of, if that does not come back by itself.
+fn find_lasting_shortage<'a>(state: &State, pool: &'a ClusterPool) -> Option<Obstacle<'a>> {
+    if are_claims_about_to_be_served(state, pool) {
+        return None;
     }
+    if (has_unusable_entries(pool) || is_inventory_lost(state, pool))
+        && let Some(cause) = describe_inventory(pool)
+    {
+        return Some(Obstacle::Inventory(cause));
+    }
+    if let Some(max_size) = pool.spec.max_size
+        && lacks_clusters(pool)
+        && count_endless_claims(state, pool) >= pool.max_size().unwrap_or_default()
+    {
+        return Some(Obstacle::EndlessClaims(max_size));
+    }
+    let condition = find_condition(pool, ConditionType::CapacityAvailable, "False")?;
+    let is_beyond_pool = [ConditionReason::HostsExhausted, ConditionReason::AddressesExhausted]
+        .contains(&ConditionReason::named(&condition.reason)?);
+    is_beyond_pool.then_some(Obstacle::Capacity(condition))
+}
+
+/// What passes by itself, sooner or later.
+fn find_passing_obstacle<'a>(state: &'a State, pool: &'a ClusterPool) -> Option<Obstacle<'a>> {
     if let Some(limit) = exhausted_concurrency(pool) {
         return Some(Obstacle::Concurrency(limit));
-    }
-    if let Some(cluster) = find_failed_cluster(state, pool) {
-        return Some(Obstacle::Cluster(cluster));
     }
     if let Some(cluster) = find_next_cluster(state, pool)
         && cluster.power.is_waking()
@@ -118,6 +164,54 @@ fn find_obstacle<'a>(state: &'a State, pool: &'a ClusterPool) -> Option<Obstacle
         return Some(Obstacle::Inventory(cause));
     }
     find_condition(pool, ConditionType::CapacityAvailable, "False").map(Obstacle::Capacity)
+}
+
+/// Whether there are claims that wait, and a standby is waking for each of them.
+fn are_claims_about_to_be_served(state: &State, pool: &ClusterPool) -> bool {
+    let mut waking = 0;
+    for cluster in clusters_of(state, pool) {
+        let is_healthy = cluster.claim.is_none() && !cannot_wake(cluster);
+        waking += u32::from(is_healthy && cluster.power.is_waking());
+    }
+    pool.status.pending > 0 && pool.status.pending <= waking
+}
+
+/// Whether the pool lists customizations that do not exist or are broken.
+fn has_unusable_entries(pool: &ClusterPool) -> bool {
+    let mut entries = pool.status.inventory.values();
+    entries.any(|entry| entry.status.is_broken() || entry.status == EntryStatus::Missing)
+}
+
+/// Whether no customization of the inventory becomes free by itself: each is missing, broken, or
+/// used by a claim that never expires.
+fn is_inventory_lost(state: &State, pool: &ClusterPool) -> bool {
+    pool.spec.inventory.iter().flatten().all(|listed| {
+        pool.status.inventory.get(&listed.name).is_some_and(|entry| match entry.status {
+            EntryStatus::Missing => true,
+            EntryStatus::Reserved => {
+                let cluster_id = state.find_cluster(&entry.cluster_deployment);
+                let cluster = cluster_id.and_then(|cluster_id| state.clusters.get(cluster_id));
+                cluster.is_some_and(|cluster| has_endless_claim(state, cluster))
+            }
+            status => status.is_broken(),
+        })
+    })
+}
+
+/// How many clusters of a pool are kept by claims that never expire.
+fn count_endless_claims(state: &State, pool: &ClusterPool) -> usize {
+    clusters_of(state, pool).filter(|cluster| has_endless_claim(state, cluster)).count()
+}
+
+fn has_endless_claim(state: &State, cluster: &Cluster) -> bool {
+    let claim = cluster.claim_key().and_then(|key| state.claims.by_key(&key));
+    cluster.deleting.is_none()
+        && !cluster.marked
+        && claim.is_some_and(|claim| claim.effective.is_none() && claim.deleting.is_none())
+}
+
+fn describe_endless_claims(max_size: u32) -> String {
+    format!("maxSize {max_size} is used up by claims without an end")
 }
 
 /// Puts an obstacle into words, with the command that removes it.
@@ -142,10 +236,12 @@ fn explain_obstacle(evidence: &Evidence, pool: &ClusterPool, obstacle: Obstacle<
             } else {
                 "poolctl reconcile --wait".to_owned()
             };
-            let cause = format!(
-                "maxConcurrent is {limit}: no more clusters can be installed or destroyed now"
-            );
-            Chain::new(cause, next)
+            let mut users: Vec<&Cluster> = clusters_of(&evidence.state, pool).collect();
+            users.retain(|user| matches!(user.phase(), Phase::Installing | Phase::Deprovisioning));
+            Chain::new(describe_used_places(limit, &users), next)
+        }
+        Obstacle::EndlessClaims(max_size) => {
+            Chain::new(describe_endless_claims(max_size), format!("poolctl get claim{option}"))
         }
         Obstacle::Cluster(cluster) => explain_cluster(evidence, cluster),
         Obstacle::Inventory(cause) => {
@@ -229,10 +325,23 @@ fn find_kept_cluster<'a>(state: &'a State, pool: &ClusterPool) -> Option<&'a Clu
     })
 }
 
-/// A cluster that is broken or whose installation failed.
+/// A cluster that is broken or whose last installation failed, or else a standby that cannot wake.
 fn find_failed_cluster<'a>(state: &'a State, pool: &ClusterPool) -> Option<&'a Cluster> {
-    clusters_of(state, pool)
-        .find(|cluster| matches!(cluster.phase(), Phase::Broken | Phase::Retrying))
+    let failed = clusters_of(state, pool).find(|cluster| match cluster.phase() {
+        Phase::Broken | Phase::Retrying => true,
+        Phase::Installing => cluster.failed_at.is_some(),
+        Phase::Installed | Phase::Deprovisioning => false,
+    });
+    failed.or_else(|| {
+        clusters_of(state, pool).find(|cluster| cluster.claim.is_none() && cannot_wake(cluster))
+    })
+}
+
+/// Whether a cluster that was called does not wake: its machines cannot be started, or it takes too
+/// long.
+fn cannot_wake(cluster: &Cluster) -> bool {
+    let is_late = cluster.power.is_waking() && cluster.passed_over.is_some();
+    cluster.deleting.is_none() && (is_late || cluster.start_failure().is_some())
 }
 
 /// The cluster that is likely to be ready first, or else to make room for another.

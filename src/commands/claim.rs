@@ -7,7 +7,7 @@ pub mod release;
 
 use clap::Args;
 
-use crate::causes::describe_installing;
+use crate::causes::{QueuePosition, describe_installing};
 use crate::edits::{PutMode, put_object};
 use crate::model::annotations::CLAIM_REASON;
 use crate::model::claim::{Claim as ClaimRow, ClaimSpec, ClusterClaim, ClusterRunning};
@@ -19,7 +19,7 @@ use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{PoolId, State};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
-use crate::output::{self, Answer};
+use crate::output::Answer;
 use crate::reconcile::Answered;
 use crate::rules;
 use crate::store::{Filter, NeededObject, Store};
@@ -327,13 +327,9 @@ pub fn release_new_claim(
 }
 
 /// The place of a claim in the queue of its pool; the first, if it has just left the queue.
-pub fn queue_position(
-    store: &Store,
-    now: Time,
-    key: &Key,
-) -> Result<output::QueuePosition, Refusal> {
-    let place = queue::queue_positions(store, now)?.get(key).copied();
-    Ok(place.unwrap_or(output::QueuePosition { number: 1, wait: None }))
+pub fn queue_position(store: &Store, now: Time, key: &Key) -> Result<QueuePosition, Refusal> {
+    let position = queue::queue_positions(store, now)?.remove(key);
+    Ok(position.unwrap_or_else(|| QueuePosition::at(1, now)))
 }
 
 /// Tells what the claim has got: a cluster, or a place in the queue and why it waits.

@@ -349,7 +349,10 @@ fn gather_view(
         .iter()
         .any(|object| matches!(object, Object::ClusterClaim(claim) if claim.is_waiting()))
     {
-        view.queue_positions = queue::queue_positions(store, view.now)?;
+        for (claim, position) in queue::queue_positions(store, view.now)? {
+            let text = if view.is_wide { position.to_string() } else { position.to_table_text() };
+            view.queue_positions.insert(claim, text);
+        }
     }
     if view.is_wide && kind == Kind::ClusterDeployment {
         view.credential_states = rotate::credential_states(store, objects)?;

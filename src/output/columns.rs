@@ -19,7 +19,7 @@ use crate::model::job::Job;
 use crate::model::meta::{Key, Meta};
 use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
-use crate::model::time::{Span, Time};
+use crate::model::time::Time;
 
 /// The cells of a row, left to right, each with the name of its column in lower case. An empty cell
 /// is shown as `-`.
@@ -35,8 +35,8 @@ pub struct RowContext {
     pub is_wide: bool,
     /// Whether each row begins with the namespace of its object.
     pub shows_namespaces: bool,
-    /// The place of each waiting claim in the queue of its pool.
-    pub queue_positions: HashMap<Key, QueuePosition>,
+    /// The place of each waiting claim in the queue of its pool, in words.
+    pub queue_positions: HashMap<Key, String>,
     /// Whether clusters have the current credentials of their pools, in words, by cluster name.
     pub credential_states: HashMap<String, &'static str>,
     /// The roles that the host of each agent is good enough for, in words.
@@ -46,22 +46,6 @@ pub struct RowContext {
     /// Whether any object of the list is being deleted, so that kinds without a column that says so
     /// get one.
     pub shows_deletion: bool,
-}
-
-/// The place of a claim in the queue of its pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueuePosition {
-    /// Counted from 1.
-    pub number: usize,
-    /// How long the claim will wait, if the history of the pool tells it.
-    pub wait: Option<Span>,
-}
-
-impl std::fmt::Display for QueuePosition {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "#{}", self.number)?;
-        self.wait.map_or(Ok(()), |wait| write!(out, ", ~{}", wait.to_short_text()))
-    }
 }
 
 /// The columns that say themselves that an object is being deleted.

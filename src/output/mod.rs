@@ -12,7 +12,7 @@ mod unified;
 
 pub use answer::{Answer, Entry, Name, document_text};
 pub use clean::{clean_line, clean_lines};
-pub use columns::{QueuePosition, Row, RowContext, event_row, job_row, object_row};
+pub use columns::{Row, RowContext, event_row, job_row, object_row};
 pub use difference::{DifferenceLine, difference_lines};
 pub use jsonpath::{print_value, select_values};
 pub use progress::Progress;
