@@ -6,7 +6,7 @@ use super::evidence::Evidence;
 use super::replacements::explain_replacements;
 use crate::model::cluster::{Cluster, Phase};
 use crate::model::condition::{Condition, ConditionReason, ConditionType};
-use crate::model::inventory::EntryStatus;
+use crate::model::inventory::{EntryStatus, InventoryStatus};
 use crate::model::pool::{ClusterPool, RECONCILE_PAUSE};
 use crate::model::state::State;
 use crate::plan;
@@ -125,7 +125,13 @@ fn find_general_obstacle(pool: &ClusterPool) -> Option<Obstacle<'_>> {
     if let Some(condition) = find_condition(pool, ConditionType::MissingDependencies, "True") {
         return Some(Obstacle::MissingDependencies(condition));
     }
-    exhausted_concurrency(pool).filter(|limit| *limit == 0).map(Obstacle::Concurrency)
+    if exhausted_concurrency(pool) == Some(0) {
+        return Some(Obstacle::Concurrency(0));
+    }
+    if are_all_entries_unusable(pool) {
+        return describe_inventory(pool).map(Obstacle::Inventory);
+    }
+    None
 }
 
 /// What a pool has too little of, if that does not come back by itself.
@@ -133,7 +139,7 @@ fn find_lasting_shortage<'a>(state: &State, pool: &'a ClusterPool) -> Option<Obs
     if are_claims_about_to_be_served(state, pool) {
         return None;
     }
-    if (has_unusable_entries(pool) || is_inventory_lost(state, pool))
+    if (pool.status.inventory.values().any(is_unusable) || is_inventory_lost(state, pool))
         && let Some(cause) = describe_inventory(pool)
     {
         return Some(Obstacle::Inventory(cause));
@@ -176,10 +182,15 @@ fn are_claims_about_to_be_served(state: &State, pool: &ClusterPool) -> bool {
     pool.status.pending > 0 && pool.status.pending <= waking
 }
 
-/// Whether the pool lists customizations that do not exist or are broken.
-fn has_unusable_entries(pool: &ClusterPool) -> bool {
-    let mut entries = pool.status.inventory.values();
-    entries.any(|entry| entry.status.is_broken() || entry.status == EntryStatus::Missing)
+/// Whether an entry of an inventory cannot be used until a person mends it.
+fn is_unusable(entry: &InventoryStatus) -> bool {
+    entry.status.is_broken() || entry.status == EntryStatus::Missing
+}
+
+fn are_all_entries_unusable(pool: &ClusterPool) -> bool {
+    let Some(entries) = &pool.spec.inventory else { return false };
+    let mut seen = entries.iter().map(|listed| pool.status.inventory.get(&listed.name));
+    seen.all(|entry| entry.is_some_and(is_unusable))
 }
 
 /// Whether no customization of the inventory becomes free by itself: each is missing, broken, or
@@ -187,13 +198,12 @@ fn has_unusable_entries(pool: &ClusterPool) -> bool {
 fn is_inventory_lost(state: &State, pool: &ClusterPool) -> bool {
     pool.spec.inventory.iter().flatten().all(|listed| {
         pool.status.inventory.get(&listed.name).is_some_and(|entry| match entry.status {
-            EntryStatus::Missing => true,
             EntryStatus::Reserved => {
                 let cluster_id = state.find_cluster(&entry.cluster_deployment);
                 let cluster = cluster_id.and_then(|cluster_id| state.clusters.get(cluster_id));
                 cluster.is_some_and(|cluster| has_endless_claim(state, cluster))
             }
-            status => status.is_broken(),
+            _ => is_unusable(entry),
         })
     })
 }

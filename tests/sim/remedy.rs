@@ -103,9 +103,9 @@ impl Remedy {
                 Some(cluster) => fails_for_good(world, pool, cluster)?,
                 None => false,
             },
-            Self::RetryCluster(name) => {
-                find_cluster(&clusters, name).is_some_and(|cluster| cluster.power.has_failed())
-            }
+            Self::RetryCluster(name) => find_cluster(&clusters, name).is_some_and(|cluster| {
+                cluster.power.has_failed() || cluster.start_failure().is_some()
+            }),
             Self::RemoveAnnotation(name, _) => find_cluster(&clusters, name)
                 .is_some_and(|cluster| cluster.paused || cluster.power_paused || cluster.protected),
         })
