@@ -237,9 +237,11 @@ impl Sources {
             self.leaving = 0;
         }
         let room = pool.max_size().unwrap_or(usize::MAX).saturating_sub(self.total);
-        let free = pool.spec.inventory.as_ref().map_or(usize::MAX, |_| {
-            usize::try_from(pool.status.free_customizations).unwrap_or(usize::MAX)
-        });
+        let free_customizations = usize::try_from(pool.status.free_customizations);
+        let free = match &pool.spec.inventory {
+            Some(_) => free_customizations.unwrap_or(usize::MAX),
+            None => usize::MAX,
+        };
         for index in 0..room.min(free).min(waiting) {
             if let Some(until) = pause_end(pool) {
                 self.later.push((until, installations_begin()));
