@@ -328,7 +328,8 @@ pub fn release_new_claim(
 
 /// The place of a claim in the queue of its pool; the first, if it has just left the queue.
 pub fn queue_position(store: &Store, now: Time, key: &Key) -> Result<QueuePosition, Refusal> {
-    let position = queue::queue_positions(store, now)?.remove(key);
+    let pool = store.find::<ClaimRow>(key)?.map(|claim| claim.pool_key());
+    let position = queue::queue_positions(store, pool.as_ref(), now)?.remove(key);
     Ok(position.unwrap_or_else(|| QueuePosition::at(1, now)))
 }
 

@@ -349,7 +349,7 @@ fn gather_view(
         .iter()
         .any(|object| matches!(object, Object::ClusterClaim(claim) if claim.is_waiting()))
     {
-        for (claim, position) in queue::queue_positions(store, view.now)? {
+        for (claim, position) in queue::queue_positions(store, None, view.now)? {
             let text = if view.is_wide { position.to_string() } else { position.to_table_text() };
             view.queue_positions.insert(claim, text);
         }

@@ -15,12 +15,19 @@ use crate::store::Store;
 /// Jobs of a pool from which it is estimated how long the next ones take.
 const RECENT_JOBS: u32 = 20;
 
-/// The place of every waiting claim in the queue of its pool.
-pub fn queue_positions(store: &Store, now: Time) -> Result<HashMap<Key, QueuePosition>, Refusal> {
+/// The place of every waiting claim in the queue of its pool, for one pool or for all.
+pub fn queue_positions(
+    store: &Store,
+    pool: Option<&Key>,
+    now: Time,
+) -> Result<HashMap<Key, QueuePosition>, Refusal> {
     store.read_snapshot(|| {
         let mut queues: HashMap<Key, Vec<Claim>> = HashMap::new();
         for claim in store.list_all::<Claim>()?.into_iter().filter(Claim::is_waiting) {
-            queues.entry(claim.pool_key()).or_default().push(claim);
+            let pool_key = claim.pool_key();
+            if pool.is_none_or(|pool| *pool == pool_key) {
+                queues.entry(pool_key).or_default().push(claim);
+            }
         }
         let mut positions = HashMap::new();
         for (pool_key, mut waiting) in queues {
