@@ -69,8 +69,8 @@ pub fn explain_cluster(evidence: &Evidence, cluster: &Cluster) -> Chain {
     }
 }
 
-/// When a cluster that has failed is tried again, or what the attempt waits for: `the next attempt is
-/// in 5m`.
+/// When a cluster that has failed is tried again, or what the attempt waits for: `the next attempt
+/// is in 5m`.
 fn describe_next_attempt(evidence: &Evidence, cluster: &Cluster) -> String {
     let next_attempt_at = plan::next_attempt_at(&evidence.state, cluster);
     let is_due = next_attempt_at.is_some_and(|time| time <= evidence.now);

@@ -87,8 +87,8 @@ impl<'a> Check<'a> {
         (self.look)().unwrap_or_else(|refusal| vec![in_a_line(&refusal)])
     }
 
-    /// What the check finds now and a moment later. Files are made and removed soon after the commit
-    /// that has them, so beside other commands a single look may come in between.
+    /// What the check finds now and a moment later. Files are made and removed soon after the
+    /// commit that has them, so beside other commands a single look may come in between.
     fn find_lasting_problems(&self, context: &Context) -> Vec<String> {
         let mut problems = self.find_problems();
         if !problems.is_empty() {

@@ -72,8 +72,8 @@ fn insert_claim(state: &mut State, mut claim: Claim, tick: &Tick) -> Result<PutO
 }
 
 /// Changes lifetime, subjects and metadata of a claim, and its pool while it has no cluster. Any
-/// other change is refused, and any change of the spec and any new finalizer once the claim is being
-/// released.
+/// other change is refused; once the claim is being released, so are any change of the spec and any
+/// new finalizer.
 fn change_claim(
     state: &mut State,
     claim_id: ClaimId,

@@ -93,8 +93,8 @@ pub fn refuse_deleted(kind: Kind, key: &Key) -> Refusal {
         .next(format!("poolctl describe {word} {}", key.name))
 }
 
-/// Whether the desired metadata has a finalizer that the object does not have yet. Once the deletion
-/// was asked for, nothing else may hold it.
+/// Whether the desired metadata has a finalizer that the object does not have yet. Once the
+/// deletion was asked for, nothing else may hold it.
 pub fn has_new_finalizer(existing: &Meta, desired: &Meta) -> bool {
     desired.finalizers.iter().any(|finalizer| !existing.finalizers.contains(finalizer))
 }
