@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 
 use crate::model::refusal::Refusal;
 
@@ -103,6 +104,13 @@ impl Store {
     pub(super) fn fold_log(&self) {
         drop(self.file.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
     }
+}
+
+/// Keeps the plans of prepared statements. Otherwise SQLite, as it is built here, looks at the values
+/// that are bound when it plans, and plans a statement anew whenever other values are bound.
+pub fn keep_plans(conn: &Connection) -> rusqlite::Result<()> {
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(())
 }
 
 /// Bytes of the log beside a state file. Those that are folded in already may be among them.

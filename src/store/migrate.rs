@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::model::refusal::{Exit, Refusal};
 
-use super::connection::Store;
+use super::connection::{Store, keep_plans};
 use super::copies::{give_to_owner_of_state, path_beside};
 use super::schema::{MIGRATIONS, SCHEMA, read_schema};
 use super::snapshot::{transfer, write_snapshot};
@@ -79,6 +79,7 @@ fn migrate_in_transaction(conn: &Connection) -> Result<(), Refusal> {
 /// A copy of a state in memory, with the schema of this program, for commands that only read.
 pub fn migrate_copy_in_memory(file: &Connection, path: &Path) -> Result<Connection, Refusal> {
     let mut copy = Connection::open_in_memory()?;
+    keep_plans(&copy)?;
     transfer(file, &mut copy)?;
     check_schema_is_known(&copy, path)?;
     copy.pragma_update(None, "foreign_keys", 1)?;

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use crate::model::refusal::{Exit, Refusal};
 
-use super::connection::{BUSY_TIMEOUT, Store, log_size};
+use super::connection::{BUSY_TIMEOUT, Store, keep_plans, log_size};
 use super::copies::{parent_folder, path_beside, temporary_prefix};
 use super::migrate::{migrate_copy_in_memory, run_migrations};
 use super::schema::{SCHEMA, check_not_newer, read_schema};
@@ -71,6 +71,7 @@ pub(super) fn open_file(path: &Path) -> Result<Connection, Refusal> {
     }
     // The log is folded in only when it is large, which saves a command three of five fsyncs.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    keep_plans(&conn)?;
     conn.busy_timeout(BUSY_TIMEOUT)?;
     // A pass writes rows of a dozen tables, each in several forms.
     conn.set_prepared_statement_cache_capacity(32);
