@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Value};
 use serde_saphyr::Spanned;
 
-use crate::model::text::{escape_json, is_hostile};
+use crate::model::text::{escape_json, has_hostile_letters};
 
 /// The largest text that is read, in bytes.
 pub const MAX_BYTES: usize = 1 << 20;
@@ -153,9 +153,9 @@ pub fn parse_value(content: &str) -> Result<Value, YamlError> {
 pub fn to_text(document: &Value) -> Result<String, YamlError> {
     let yaml = serde_saphyr::to_string(document)
         .map_err(|error| YamlError::without_place(error.to_string()))?;
-    if yaml.chars().any(|letter| letter != '\n' && is_hostile(letter)) {
+    if has_hostile_letters(&yaml) {
         // Only JSON, which is YAML too, has escapes for all letters that a terminal obeys.
-        return Ok(escape_json(&format!("{document:#}\n")));
+        return Ok(escape_json(format!("{document:#}\n")));
     }
     Ok(yaml)
 }

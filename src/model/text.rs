@@ -10,14 +10,33 @@ pub fn is_hostile(letter: char) -> bool {
 }
 
 /// Escapes these characters in JSON text, which then still means the same: outside of strings only
-/// newlines occur, and these stay.
-pub fn escape_json(json: &str) -> String {
-    let escaped_letters = json.chars().map(|letter| {
-        if letter != '\n' && is_hostile(letter) {
-            format!("\\u{:04x}", u32::from(letter))
+/// newlines occur, and these stay. Most texts have none of them and are given back as they are.
+pub fn escape_json(json: String) -> String {
+    if !has_hostile_letters(&json) {
+        return json;
+    }
+    let mut escaped = String::with_capacity(json.len() + json.len() / 8);
+    for letter in json.chars() {
+        if is_escaped(letter) {
+            escaped.extend(format!("\\u{:04x}", u32::from(letter)).chars());
         } else {
-            letter.to_string()
+            escaped.push(letter);
         }
-    });
-    escaped_letters.collect()
+    }
+    escaped
+}
+
+/// Whether a text of several lines has any of these characters beside its newlines.
+pub fn has_hostile_letters(text: &str) -> bool {
+    // Texts are long and nearly always plain ASCII.
+    !text.bytes().all(is_plain) && text.chars().any(is_escaped)
+}
+
+/// Whether a byte of a text is a printable ASCII character or a newline.
+fn is_plain(byte: u8) -> bool {
+    matches!(byte, b'\n' | b' '..=b'~')
+}
+
+fn is_escaped(letter: char) -> bool {
+    letter != '\n' && is_hostile(letter)
 }

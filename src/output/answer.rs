@@ -300,7 +300,7 @@ fn select_lines(rows: &[Row], shown: &[usize], has_headers: bool) -> String {
 pub fn document_text(format: &Format, document: &Value) -> Result<String, Refusal> {
     match format {
         Format::JsonPath(template) => jsonpath::evaluate(template, document),
-        Format::Json => Ok(escape_json(&format!("{document:#}\n"))),
+        Format::Json => Ok(escape_json(format!("{document:#}\n"))),
         Format::Yaml | Format::Table | Format::Wide | Format::Name => yaml_text(document),
     }
 }

@@ -52,7 +52,7 @@ pub fn print_value(value: &Value) -> String {
     match value {
         Value::String(string) => clean_lines(string),
         Value::Null => String::new(),
-        _ => escape_json(&value.to_string()),
+        _ => escape_json(value.to_string()),
     }
 }
 
