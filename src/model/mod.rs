@@ -32,6 +32,7 @@ pub mod ip_pool;
 pub mod job;
 pub mod kinds;
 pub mod lease;
+pub mod links;
 pub mod meta;
 pub mod nmstate_config;
 pub mod object;

@@ -20,6 +20,7 @@ use super::ip_lease::{IpAddress, IpClaim, IpLease, address_name};
 use super::ip_pool::IpPool;
 use super::job::Job;
 use super::kinds::{Kind, every_kind};
+use super::links::Linked;
 use super::meta::{HasMeta, Key, Meta};
 use super::object::{Object, Resource, match_object};
 use super::table::{Id, Owner, Row, Table};
@@ -178,7 +179,7 @@ macro_rules! declare_state {
             )?
             $(
                 has_meta!($Type);
-                tabled!($Type, $document, by_metadata);
+                tabled!($Type, $document, by_metadata_and_links);
             )?
             $(tabled!($Type, $facts);)?
             $(view!($Type, $view);)?
@@ -212,6 +213,20 @@ macro_rules! tabled {
                 self.metadata.key()
             }
         }
+        tabled!($Type, $table, found_by_key);
+    };
+    ($Type:ty, $table:ident, by_metadata_and_links) => {
+        impl Row for $Type {
+            fn key(&self) -> Key {
+                self.metadata.key()
+            }
+            fn links(&self) -> Vec<&str> {
+                Linked::links(self)
+            }
+        }
+        tabled!($Type, $table, found_by_key);
+    };
+    ($Type:ty, $table:ident, found_by_key) => {
         impl FindInState for $Type {
             fn find_in(state: &State, key: &Key) -> Option<Self> {
                 state.$table.by_key(key).cloned()
@@ -403,9 +418,8 @@ impl State {
         }
         // A cluster that was left running keeps its name until its customization is given back.
         let full_name = format!("{name}.{domain}");
-        let mut customizations = self.customizations.rows();
-        let preserving =
-            customizations.find(|customization| customization.status.preserved_name == full_name);
+        let mut preserving_ids = self.customizations.linked_to(&full_name);
+        let preserving = preserving_ids.next().and_then(|id| self.customizations.get(id));
         if let Some(holder) = preserving.and_then(|customization| customization.holder.as_ref()) {
             return Some(holder.cluster.clone());
         }
@@ -442,16 +456,14 @@ impl State {
         pool.map(|pool| address_name(pool, lease)).unwrap_or_default()
     }
 
-    /// The hosts that a live job works on, as `NAMESPACE/NAME`.
-    pub fn busy_hosts(&self) -> HashSet<String> {
-        let live_jobs = self.jobs.rows().filter(|job| job.ended.is_none());
-        live_jobs.flat_map(|job| job.hosts.iter().cloned()).collect()
+    /// Whether a live job works on a host, which is given as `NAMESPACE/NAME`.
+    pub fn is_host_busy(&self, host: &str) -> bool {
+        self.jobs.linked_to(host).next().is_some()
     }
 
     /// The BareMetalHosts that a cluster uses.
     pub fn hosts_of(&self, cluster: &str) -> Vec<HostId> {
-        let hosts = self.hosts.iter().filter(|(_, host)| host.cluster() == Some(cluster));
-        hosts.map(|(host_id, _)| host_id).collect()
+        self.hosts.linked_to(cluster).collect()
     }
 
     /// The live job on an object: the name of a cluster, or `NAMESPACE/NAME` of a host.
@@ -518,6 +530,14 @@ impl Row for Job {
     /// The key of its object, because an object has one live job at most.
     fn key(&self) -> Key {
         Key::new("", &*self.object)
+    }
+
+    /// The hosts that it works on, as `NAMESPACE/NAME`, until it ends.
+    fn links(&self) -> Vec<&str> {
+        if self.ended.is_some() {
+            return Vec::new();
+        }
+        self.hosts.iter().map(String::as_str).collect()
     }
 }
 

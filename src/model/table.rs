@@ -2,7 +2,7 @@
 //! pass. A table knows no kind and no rule.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
@@ -13,6 +13,12 @@ use super::meta::Key;
 /// What a table holds: something that is found by its key.
 pub trait Row: Clone + PartialEq {
     fn key(&self) -> Key;
+
+    /// Names by which rows are looked up beside their keys, such as the cluster that an Agent is
+    /// bound to. They come from no part that is loaded later than the row.
+    fn links(&self) -> Vec<&str> {
+        Vec::new()
+    }
 }
 
 /// The position of a row in its table. It holds for as long as the table is loaded, even if the row
@@ -80,6 +86,8 @@ pub struct Table<T> {
     /// moves.
     rows: Vec<Option<T>>,
     index: HashMap<Key, Id<T>>,
+    /// The rows that have a link, in their order.
+    linked: HashMap<String, BTreeSet<Id<T>>>,
     /// What each changed row was before its first change, and on whose behalf it was changed last.
     /// A row that was inserted was None.
     before: BTreeMap<Id<T>, (Option<T>, Owner)>,
@@ -109,6 +117,7 @@ impl<T> Default for Table<T> {
         Self {
             rows: Vec::new(),
             index: HashMap::new(),
+            linked: HashMap::new(),
             before: BTreeMap::new(),
             owner: None,
             changes: 0,
@@ -121,6 +130,7 @@ impl<T: Row> Table<T> {
     pub fn load(&mut self, row: T) -> Id<T> {
         let id = Id::new(self.rows.len());
         self.index.insert(row.key(), id);
+        add_links(&mut self.linked, id, &row);
         self.rows.push(Some(row));
         id
     }
@@ -152,6 +162,11 @@ impl<T: Row> Table<T> {
 
     pub fn get(&self, id: Id<T>) -> Option<&T> {
         self.rows.get(id.index)?.as_ref()
+    }
+
+    /// The rows that have a link, in the order in which they were loaded or inserted.
+    pub fn linked_to(&self, link: &str) -> impl Iterator<Item = Id<T>> {
+        self.linked.get(link).into_iter().flatten().copied()
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (Id<T>, &T)> {
@@ -195,6 +210,10 @@ impl<T: Row> Table<T> {
         edit(row);
         let is_changed = *row != row_before;
         if is_changed {
+            if row.links() != row_before.links() {
+                remove_links(&mut self.linked, id, &row_before);
+                add_links(&mut self.linked, id, row);
+            }
             self.remember_row_before(id, row_before);
         }
         is_changed
@@ -206,6 +225,7 @@ impl<T: Row> Table<T> {
             return;
         };
         self.index.remove(&row.key());
+        remove_links(&mut self.linked, id, &row);
         self.remember_row_before(id, row);
     }
 
@@ -241,6 +261,20 @@ impl<T: Row> Table<T> {
     }
 }
 
+fn add_links<T: Row>(linked: &mut HashMap<String, BTreeSet<Id<T>>>, id: Id<T>, row: &T) {
+    for link in row.links() {
+        linked.entry(link.to_owned()).or_default().insert(id);
+    }
+}
+
+fn remove_links<T: Row>(linked: &mut HashMap<String, BTreeSet<Id<T>>>, id: Id<T>, row: &T) {
+    for link in row.links() {
+        if let Some(ids) = linked.get_mut(link) {
+            ids.remove(&id);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,6 +283,23 @@ mod tests {
         fn key(&self) -> Key {
             Key::new("", self.0.to_string())
         }
+
+        fn links(&self) -> Vec<&str> {
+            if self.1 == 0 { vec!["zero"] } else { vec!["other"] }
+        }
+    }
+
+    #[test]
+    fn rows_are_found_by_their_links_of_now() {
+        let mut table = Table::default();
+        let [moved, removed, kept] = [(1, 0), (2, 0), (3, 0)].map(|row| table.load(row));
+        table.update(moved, |row| row.1 = 5);
+        table.remove(removed);
+        let inserted = table.insert((4, 0));
+        assert_eq!(table.linked_to("zero").collect::<Vec<_>>(), [kept, inserted]);
+        assert_eq!(table.linked_to("other").collect::<Vec<_>>(), [moved]);
+        table.update(moved, |row| row.1 = 0);
+        assert_eq!(table.linked_to("zero").collect::<Vec<_>>(), [moved, kept, inserted]);
     }
 
     #[test]

@@ -1,8 +1,6 @@
 //! Says what clusters do with the hosts that they use, and which hosts may still run as nodes of a
 //! cluster that they have left. It never picks hosts for a cluster.
 
-use std::collections::HashSet;
-
 use crate::model::agent::Agent;
 use crate::model::cluster::Cluster;
 use crate::model::driver::PowerControl;
@@ -48,8 +46,7 @@ fn hosts_of<'a>(state: &'a State, cluster: &str) -> impl Iterator<Item = &'a Bar
 
 /// Whether a live job works on one of the hosts, which are given as `NAMESPACE/NAME`.
 pub fn are_hosts_busy(state: &State, names: &[String]) -> bool {
-    let busy: HashSet<String> = state.busy_hosts();
-    names.iter().any(|name| busy.contains(name))
+    names.iter().any(|name| state.is_host_busy(name))
 }
 
 /// Prepares all hosts of a cluster for its installation.

@@ -26,15 +26,16 @@ const CREDENTIALS: [&str; 2] = ["username", "password"];
 /// Starts the job that each host needs next, and ends the jobs of hosts that are gone.
 pub fn advance_hosts(state: &mut State, tick: &Tick) {
     cancel_jobs_of_removed_hosts(state, tick);
-    let mut busy = state.busy_hosts();
     let probes = probes::hosts_to_probe(state);
     let host_ids: Vec<HostId> = state.hosts.iter().map(|(host_id, _)| host_id).collect();
     for host_id in host_ids {
+        // A host whose job ends below is free from the next round on.
+        let host = state.hosts.get(host_id);
+        let is_busy = host.is_some_and(|host| state.is_host_busy(&host.key().to_string()));
         update_metal3_status(state, host_id, tick);
         wiping::end_impossible_wipe(state, host_id, tick);
         let Some(host) = state.hosts.get(host_id) else { continue };
-        let name = host.key().to_string();
-        if busy.contains(&name) || is_driven_by_cluster(state, host) {
+        if is_busy || is_driven_by_cluster(state, host) {
             continue;
         }
         // Retry at once if the credentials changed since the last attempt.
@@ -45,7 +46,6 @@ pub fn advance_hosts(state: &mut State, tick: &Tick) {
         let job = next_job(state, host).or_else(|| due_probe(state, host, &probes, tick));
         if let Some(verb) = job {
             start_host_job(state, host_id, verb, tick);
-            busy.insert(name);
         }
     }
 }

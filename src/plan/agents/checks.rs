@@ -35,10 +35,12 @@ const INPUT: [&str; 1] = ["machine-cidr-defined"];
 /// reverse.
 pub fn check_agent(state: &mut State, agent_id: AgentId, tick: &Tick) {
     let Some(agent) = state.agents.get(agent_id) else { return };
-    let results = run_checks(state, agent_id, agent, tick.now);
     // The results of a host that is being installed, or was, stay as they are.
-    let is_settled = agent.state().has_ended_installation() || agent.state().is_installing();
-    if is_settled || agent.status.validations_info == results {
+    if agent.state().has_ended_installation() || agent.state().is_installing() {
+        return;
+    }
+    let results = run_checks(state, agent_id, agent, tick.now);
+    if agent.status.validations_info == results {
         return;
     }
     let hostname = agent.hostname();

@@ -168,13 +168,7 @@ pub fn normalize_architecture(architecture: &str) -> String {
 
 /// The ids of the Agents that are bound to a cluster.
 pub fn agents_of_cluster(state: &State, cluster: &Cluster) -> Vec<AgentId> {
-    let mut agent_ids = Vec::new();
-    for (agent_id, agent) in state.agents.iter() {
-        if agent.bound_cluster().is_some_and(|bound_to| bound_to.name == cluster.name) {
-            agent_ids.push(agent_id);
-        }
-    }
-    agent_ids
+    state.agents.linked_to(&cluster.name).collect()
 }
 
 /// Gives roles to the hosts of clusters that are not installed yet, and to those that join clusters
