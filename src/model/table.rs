@@ -2,7 +2,7 @@
 //! pass. A table knows no kind and no rule.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
@@ -94,6 +94,8 @@ pub struct Table<T> {
     /// On whose behalf rows change now.
     owner: Owner,
     changes: usize,
+    /// The keys of rows that were loaded and removed. Another row may have taken the key since.
+    removed: HashSet<Key>,
 }
 
 /// A row that was inserted, changed or removed.
@@ -121,6 +123,7 @@ impl<T> Default for Table<T> {
             before: BTreeMap::new(),
             owner: None,
             changes: 0,
+            removed: HashSet::new(),
         }
     }
 }
@@ -224,7 +227,12 @@ impl<T: Row> Table<T> {
         let Some(row) = self.rows.get_mut(id.index).and_then(Option::take) else {
             return;
         };
-        self.index.remove(&row.key());
+        let key = row.key();
+        self.index.remove(&key);
+        let was_inserted = self.before.get(&id).is_some_and(|(before, _)| before.is_none());
+        if !was_inserted {
+            self.removed.insert(key);
+        }
         remove_links(&mut self.linked, id, &row);
         self.remember_row_before(id, row);
     }
@@ -239,10 +247,7 @@ impl<T: Row> Table<T> {
 
     /// Whether a row of this key was loaded, and there is none any more.
     pub fn was_removed(&self, key: &Key) -> bool {
-        self.find(key).is_none()
-            && self.before.iter().any(|(id, (before, _))| {
-                self.get(*id).is_none() && before.as_ref().is_some_and(|row| row.key() == *key)
-            })
+        self.find(key).is_none() && self.removed.contains(key)
     }
 
     /// Whether there is nothing to write.

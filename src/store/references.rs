@@ -117,10 +117,10 @@ fn load_around_agents_and_clusters(conn: &Connection, state: &mut State) -> Resu
     loop {
         let agents_before = state.agents.row_count();
         let clusters_before = state.clusters.row_count();
-        let new_agents: Vec<Agent> =
-            state.agents.iter_from(first_new_agent).map(|(_, agent)| agent.clone()).collect();
-        first_new_agent = agents_before;
         if !state.is_whole {
+            let new_agents: Vec<Agent> =
+                state.agents.iter_from(first_new_agent).map(|(_, agent)| agent.clone()).collect();
+            first_new_agent = agents_before;
             for agent in &new_agents {
                 load_around_agent(conn, state, agent)?;
             }
