@@ -77,3 +77,11 @@ UPDATE cluster SET attempt_since = (
 ALTER TABLE cluster ADD COLUMN recipe TEXT;
 -- Since when the platform starts machines of other clusters, while those of this one are not started.
 ALTER TABLE cluster ADD COLUMN platform_answers_since INTEGER;
+-- The addresses of a cluster are found by its name, which is unique in the state. With the scope
+-- before it, the index was passed over for another one, which has all leases of the scope.
+DROP INDEX ip_lease_cluster;
+CREATE INDEX ip_lease_cluster ON ip_lease (cluster) WHERE cluster IS NOT NULL;
+
+-- The hosts of an InfraEnv that nobody has approved.
+CREATE INDEX agent_unapproved ON agent (namespace, infra_env)
+  WHERE NOT (body ->> '$.spec.approved');
