@@ -29,7 +29,8 @@ pub struct Evidence {
 
     /// For a pool that is explained by its history: its last `RECENT_JOBS` installations.
     pub provisions: Vec<Job>,
-    /// For such a pool: the events within `RECENT_SPAN`, the newest first.
+    /// For such a pool: which clusters were replaced within `RECENT_SPAN`, the newest first.
+    /// Those of other pools are among them.
     pub events: Vec<Event>,
 
     /// For a customization without a holder: the pools of its namespace.

@@ -13,7 +13,7 @@ use super::clusters::load_whole_cluster;
 use super::connection::Store;
 use super::documents::{read_document, write_document};
 use super::filter::Filter;
-use super::stored::Stored;
+use super::stored::{Stored, select_names};
 use super::templates::load_template_of_cluster;
 
 /// What is selected of Agents, up to the clauses. `read_agent` reads a row of it.
@@ -137,6 +137,10 @@ impl Stored for Agent {
     fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
         let (condition, values) = filter.where_clause("namespace = #", Some("name = #"));
         select_agents(store.conn(), &condition, params_from_iter(values))
+    }
+
+    fn list_names(store: &Store) -> Result<Vec<Key>, Refusal> {
+        select_names(store.conn(), "agent")
     }
 }
 

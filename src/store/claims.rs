@@ -13,7 +13,7 @@ use super::clusters::load_clusters;
 use super::connection::Store;
 use super::facts::{read_body, select_facts, write_body, write_facts};
 use super::filter::Filter;
-use super::stored::Stored;
+use super::stored::{Stored, select_names};
 
 /// Loads claims without their documents. `clauses` are those after FROM, such as
 /// `WHERE namespace = ?1 ORDER BY id`.
@@ -68,6 +68,10 @@ impl Stored for Claim {
             }
         }
         Ok(claims)
+    }
+
+    fn list_names(store: &Store) -> Result<Vec<Key>, Refusal> {
+        select_names(store.conn(), "claim")
     }
 }
 

@@ -16,7 +16,7 @@ use super::facts::{read_body, select_facts, write_body, write_facts};
 use super::filter::Filter;
 use super::jobs::{end_jobs_of_cluster, load_jobs};
 use super::secrets::{remove_secret, remove_secrets_of_namespace};
-use super::stored::Stored;
+use super::stored::{Stored, select_names};
 
 /// Loads clusters without their documents. `clauses` are those after FROM, such as
 /// `WHERE name = ?1 ORDER BY id`.
@@ -76,6 +76,10 @@ impl Stored for Cluster {
             }
         }
         Ok(clusters)
+    }
+
+    fn list_names(store: &Store) -> Result<Vec<Key>, Refusal> {
+        select_names(store.conn(), "cluster")
     }
 }
 

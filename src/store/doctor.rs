@@ -163,10 +163,11 @@ impl Store {
     pub fn find_orphans(&self) -> Result<Vec<PathBuf>, Refusal> {
         // The folders first: what is there belongs to a cluster that is in the state by then.
         let clusters_with_copies = copies::list_clusters_with_copies(self.path());
-        let names = self.list_names(Kind::ClusterDeployment)?;
+        let keys = self.list_names(Kind::ClusterDeployment)?;
+        let names: HashSet<String> = keys.into_iter().map(|key| key.name).collect();
         let mut orphans = Vec::new();
         for cluster in clusters_with_copies {
-            if !names.iter().any(|key| key.name == cluster) {
+            if !names.contains(&cluster) {
                 orphans.push(copies::cluster_folder(self.path(), &cluster));
             }
         }

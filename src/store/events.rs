@@ -58,21 +58,17 @@ impl Store {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// Reads the events from a time on, the newest first. It stops at the first older event, as
-    /// events are numbered in the order in which they happened.
-    pub fn events_since(&self, since: Time) -> Result<Vec<Event>, Refusal> {
-        let sql = format!("SELECT {EVENT} FROM event ORDER BY id DESC");
+    /// Reads which clusters were replaced by their pools, from a time on, the newest event first.
+    /// An index has only these events.
+    pub fn replacements_since(&self, since: Time) -> Result<Vec<Event>, Refusal> {
+        let sql = format!(
+            "SELECT {EVENT} FROM event \
+             WHERE reason IN ('ClusterBroken', 'ClusterStale') AND time >= ?1 \
+             ORDER BY time DESC, id DESC"
+        );
         let mut statement = self.conn().prepare_cached(&sql)?;
-        let rows = statement.query_map([], read_event)?;
-        let mut events = Vec::new();
-        for event in rows {
-            let event = event?;
-            if event.time < since {
-                break;
-            }
-            events.push(event);
-        }
-        Ok(events)
+        let rows = statement.query_map([since.0], read_event)?;
+        Ok(rows.collect::<Result<_, _>>()?)
     }
 
     /// Reads when claims asked a pool for a cluster, from a time on, the earliest first.

@@ -10,6 +10,7 @@ use crate::model::object::{Object, Resource, match_kind};
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Plain, State, Tabled};
+use crate::model::wire::Wire;
 
 use super::connection::Store;
 use super::documents::{Document, list_documents, load_document};
@@ -23,6 +24,13 @@ pub trait Stored: Resource {
 
     /// Reads the objects that a filter names, in the order of insertion.
     fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal>;
+
+    /// The names of all objects, in the order of insertion. Names are few bytes of an object: a
+    /// kind with a table of its own reads no more of it.
+    fn list_names(store: &Store) -> Result<Vec<Key>, Refusal> {
+        let objects = Self::list(store, &Filter::default())?;
+        Ok(objects.iter().map(Wire::key).collect())
+    }
 }
 
 /// A kind whose objects are documents in a table of the state. What a kind does not define here is
@@ -56,12 +64,32 @@ impl<T: StoredDocument> Stored for T {
         }
         Ok(documents)
     }
+
+    fn list_names(store: &Store) -> Result<Vec<Key>, Refusal> {
+        select_names(store.conn(), T::TABLE)
+    }
 }
 
 /// Loads an object of a kind, as `Stored::load_for_edit` does. Records, such as events, are not edited:
 /// nothing is loaded.
 pub fn fetch(conn: &Connection, state: &mut State, kind: Kind, key: &Key) -> Result<(), Refusal> {
     match_kind!(kind, R => <R as Stored>::load_for_edit(conn, state, key), Ok(()))
+}
+
+/// The names in a table of objects, in the order of insertion.
+pub fn select_names(conn: &Connection, table: &str) -> Result<Vec<Key>, Refusal> {
+    // They are sorted here: for SQLite to do so, it would compute them from the documents, where
+    // the index of names has them ready.
+    let sql = format!("SELECT namespace, name, id FROM {table}");
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut rows = statement.query([])?;
+    let mut numbered_keys: Vec<(i64, Key)> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let key = Key::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?);
+        numbered_keys.push((row.get(2)?, key));
+    }
+    numbered_keys.sort_unstable_by_key(|(id, _)| *id);
+    Ok(numbered_keys.into_iter().map(|(_, key)| key).collect())
 }
 
 impl Store {
@@ -86,8 +114,7 @@ impl Store {
 
     /// The names of all objects of a kind, for hints such as "did you mean".
     pub fn list_names(&self, kind: Kind) -> Result<Vec<Key>, Refusal> {
-        let filter = Filter::default();
-        Ok(self.list_objects(kind, &filter)?.iter().map(Object::key).collect())
+        match_kind!(kind, R => <R as Stored>::list_names(self), Ok(Vec::new()))
     }
 
     /// Reads the resources that a filter names, in the order of insertion.

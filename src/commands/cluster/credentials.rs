@@ -133,24 +133,42 @@ fn find_claim_or_cluster(context: &Context, store: &Store, name: &str) -> Result
         let kind = if is_cluster { kind } else { Kind::ClusterClaim };
         return context.find_object(store, kind, name);
     }
-    let claim = context.find_object(store, Kind::ClusterClaim, name);
-    let cluster = context.find_object(store, Kind::ClusterDeployment, name);
+    let claim = find_stored(context, store, Kind::ClusterClaim, name)?;
+    let cluster = find_stored(context, store, Kind::ClusterDeployment, name);
     match (claim, cluster) {
-        (Ok(_), Ok(_)) => {
+        (Some(_), Ok(Some(_))) => {
             // Whoever made the claim may have chosen its name to be taken for the cluster.
             let problem = format!("`{name}` is the name of a claim and of a cluster");
             let advice = format!("cluster/{name}, or claim/{name}");
             Err(Refusal::usage(problem).advise(advice))
         }
-        (Ok(claim), _) => Ok(claim),
-        (Err(no_claim), Err(no_cluster))
-            if no_claim.exit == Exit::NotFound && no_cluster.exit == Exit::NotFound =>
-        {
-            let what = format!("there is no claim and no cluster `{name}`");
-            Err(Refusal { what, ..no_claim })
+        (Some(claim), _) => Ok(claim),
+        (None, Ok(Some(cluster))) => Ok(cluster),
+        (None, Err(refusal)) => Err(refusal),
+        // Only now it is worth reading all names, to find the one that was meant.
+        (None, Ok(None)) => {
+            context.find_object(store, Kind::ClusterClaim, name).map_err(|no_claim| {
+                let what = format!("there is no claim and no cluster `{name}`");
+                Refusal { what, ..no_claim }
+            })
         }
-        (Err(no_claim), _) if no_claim.exit != Exit::NotFound => Err(no_claim),
-        (Err(_), cluster) => cluster,
+    }
+}
+
+/// The object of a name, if there is one that whoever asks may know of.
+fn find_stored(
+    context: &Context,
+    store: &Store,
+    kind: Kind,
+    name: &str,
+) -> Result<Option<Object>, Refusal> {
+    if store.list_objects(kind, &Filter::named(&context.key(kind, name)?))?.is_empty() {
+        return Ok(None);
+    }
+    match context.find_object(store, kind, name) {
+        Ok(object) => Ok(Some(object)),
+        Err(refusal) if refusal.exit == Exit::NotFound => Ok(None),
+        Err(refusal) => Err(refusal),
     }
 }
 

@@ -43,7 +43,7 @@ pub fn gather_evidence(
     if let Some(pool) = causes::pool_explained_by_history(&evidence.state, object) {
         let limit = causes::RECENT_JOBS;
         evidence.provisions = store.last_jobs_of_pool(&pool.key(), Verb::Provision, limit)?;
-        evidence.events = store.events_since(Time(now.0 - causes::RECENT_SPAN.0))?;
+        evidence.events = store.replacements_since(Time(now.0 - causes::RECENT_SPAN.0))?;
     }
     match object {
         Object::ClusterClaim(claim) if claim.is_waiting() => {

@@ -85,3 +85,6 @@ CREATE INDEX ip_lease_cluster ON ip_lease (cluster) WHERE cluster IS NOT NULL;
 -- The hosts of an InfraEnv that nobody has approved.
 CREATE INDEX agent_unapproved ON agent (namespace, infra_env)
   WHERE NOT (body ->> '$.spec.approved');
+
+-- The clusters that pools have replaced: few among all events.
+CREATE INDEX event_replacement ON event (time) WHERE reason IN ('ClusterBroken', 'ClusterStale');
