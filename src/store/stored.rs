@@ -78,18 +78,14 @@ pub fn fetch(conn: &Connection, state: &mut State, kind: Kind, key: &Key) -> Res
 
 /// The names in a table of objects, in the order of insertion.
 pub fn select_names(conn: &Connection, table: &str) -> Result<Vec<Key>, Refusal> {
-    // They are sorted here: for SQLite to do so, it would compute them from the documents, where
-    // the index of names has them ready.
-    let sql = format!("SELECT namespace, name, id FROM {table}");
+    let sql = format!("SELECT namespace, name FROM {table} ORDER BY id");
     let mut statement = conn.prepare_cached(&sql)?;
     let mut rows = statement.query([])?;
-    let mut numbered_keys: Vec<(i64, Key)> = Vec::new();
+    let mut keys = Vec::new();
     while let Some(row) = rows.next()? {
-        let key = Key::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?);
-        numbered_keys.push((row.get(2)?, key));
+        keys.push(Key::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?));
     }
-    numbered_keys.sort_unstable_by_key(|(id, _)| *id);
-    Ok(numbered_keys.into_iter().map(|(_, key)| key).collect())
+    Ok(keys)
 }
 
 impl Store {
