@@ -1,6 +1,7 @@
 //! `export`: writes the whole state as one List, for `import` and for people to read. It runs no
 //! pass.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use base64::Engine;
@@ -86,10 +87,11 @@ impl RunCommand for Export {
 pub fn export_documents(store: &Store, now: Time) -> Result<Vec<Value>, Refusal> {
     let mut jobs = store.all_jobs()?;
     let mut documents = Vec::new();
+    let installing = clusters_being_installed(&jobs);
     for kind in Kind::OBJECTS {
         let filter = Filter { whole: true, ..Filter::default() };
         for mut object in store.list_stored_objects(*kind, &filter)? {
-            mark_interrupted(&mut object, &jobs);
+            mark_interrupted(&mut object, &installing);
             let mut document = object.to_wire();
             if let Object::IpPool(pool) = &object {
                 add_lease_history(store, pool, &mut document)?;
@@ -107,13 +109,16 @@ pub fn export_documents(store: &Store, now: Time) -> Result<Vec<Value>, Refusal>
     Ok(documents)
 }
 
-/// Marks a cluster as interrupted if a live job is installing it.
-pub fn mark_interrupted(object: &mut Object, jobs: &[Job]) {
-    let Object::ClusterDeployment(cluster) = object else { return };
-    for job in jobs {
-        if job.ended.is_none() && job.verb == Verb::Provision && job.object == cluster.name {
-            cluster.interrupted = true;
-        }
+/// The names of the clusters that live jobs are installing.
+pub fn clusters_being_installed(jobs: &[Job]) -> HashSet<String> {
+    let installing = jobs.iter().filter(|job| job.ended.is_none() && job.verb == Verb::Provision);
+    installing.map(|job| job.object.clone()).collect()
+}
+
+/// Marks a cluster as interrupted if it is one of those that are being installed.
+pub fn mark_interrupted(object: &mut Object, installing: &HashSet<String>) {
+    if let Object::ClusterDeployment(cluster) = object {
+        cluster.interrupted |= installing.contains(&cluster.name);
     }
 }
 

@@ -4,7 +4,7 @@
 mod leases;
 mod warnings;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -26,7 +26,7 @@ use crate::reconcile::Door;
 use crate::store::{Filter, Store};
 use crate::{plan, rules};
 
-use crate::commands::export::mark_interrupted;
+use crate::commands::export::{clusters_being_installed, mark_interrupted};
 use crate::commands::{Context, RunCommand, count_of};
 use crate::manifest::{self, Manifests, ReadOptions};
 
@@ -144,8 +144,9 @@ fn import_into(
     if stored_objects.is_empty() && stored_jobs.is_empty() && store.last_event_number()? == 0 {
         return Ok(ImportOutcome::Imported { repairs: fill_state(state, manifests, tick)? });
     }
+    let installing = clusters_being_installed(&stored_jobs);
     for stored_object in &mut stored_objects {
-        mark_interrupted(stored_object, &stored_jobs);
+        mark_interrupted(stored_object, &installing);
     }
     match first_difference(store, &stored_objects, manifests, tick)? {
         None => Ok(ImportOutcome::Unchanged),
@@ -236,13 +237,15 @@ fn fill_state(
     let starts = jobs.iter().map(|job| job.started);
     let last_known = starts.chain(events.iter().map(|event| event.time)).max();
     let interrupted_at = last_known.unwrap_or_default().max(tick.now);
+    let installing = clusters_being_installed(&jobs);
+    let job_counts = count_jobs_of_objects(&jobs);
     for mut object in objects {
-        mark_interrupted(&mut object, &jobs);
+        mark_interrupted(&mut object, &installing);
         if state.find_object(&object).is_some() {
             let name = format!("{} `{}`", object.kind().word(), object.key());
             return Err(Refusal::invalid(format!("the file has {name} twice")));
         }
-        insert_object(state, object, &jobs, tick)?;
+        insert_object(state, object, &job_counts, tick)?;
     }
     let mut job_ids = HashSet::new();
     for mut job in jobs {
@@ -269,26 +272,35 @@ fn fill_state(
     Ok(repairs)
 }
 
+/// How many jobs each object has.
+fn count_jobs_of_objects(jobs: &[Job]) -> HashMap<String, u32> {
+    let mut counts: HashMap<String, u32> = HashMap::new();
+    for job in jobs {
+        *counts.entry(job.object.clone()).or_default() += 1;
+    }
+    counts
+}
+
 /// Inserts one object of the file, completed with what an older or another program does not write.
-/// `jobs` are those in the file; they tell how far a cluster had come.
+/// How many jobs of a cluster are in the file tells how far it had come.
 fn insert_object(
     state: &mut State,
     mut object: Object,
-    jobs: &[Job],
+    job_counts: &HashMap<String, u32>,
     tick: &Tick,
 ) -> Result<(), Refusal> {
     complete_metadata(&mut object, tick);
     if let Object::ClusterDeployment(cluster) = &mut object {
-        take_over_cluster(cluster, jobs, tick);
+        let job_count = job_counts.get(&cluster.name).copied().unwrap_or_default();
+        take_over_cluster(cluster, job_count, tick);
     }
     edits::import_object(state, object, tick)
 }
 
 /// Completes the facts of a cluster that was installed, or was being installed, somewhere else, so
 /// that what there is of it can be destroyed.
-fn take_over_cluster(cluster: &mut Cluster, jobs: &[Job], tick: &Tick) {
-    let job_count = jobs.iter().filter(|job| job.object == cluster.name).count();
-    cluster.ordinal = u32::try_from(job_count).unwrap_or(u32::MAX);
+fn take_over_cluster(cluster: &mut Cluster, job_count: u32, tick: &Tick) {
+    cluster.ordinal = job_count;
     let has_metadata =
         cluster.body.as_ref().is_some_and(|body| body.spec.cluster_metadata.is_some());
     if let Some(installed_at) = cluster.installed_at {

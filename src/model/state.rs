@@ -2,6 +2,7 @@
 //! what its rows were before, so that the difference can be written at the end. It decides nothing.
 //! What is outside of the scope is looked up in the books that its methods are given.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
@@ -220,7 +221,7 @@ macro_rules! tabled {
             fn key(&self) -> Key {
                 self.metadata.key()
             }
-            fn links(&self) -> Vec<&str> {
+            fn links(&self) -> Vec<Cow<'_, str>> {
                 Linked::links(self)
             }
         }
@@ -500,8 +501,17 @@ impl FindInState for IpClaim {
 
 impl FindInState for IpAddress {
     fn find_in(state: &State, key: &Key) -> Option<Self> {
-        let lease =
-            state.ip_leases.rows().find(|lease| state.address_name_of(lease) == key.name)?;
+        let mut lease_ids: Vec<IpLeaseId> = state.ip_leases.linked_to(&key.name).collect();
+        for pool in state.ip_pools.rows() {
+            for address in pool.addresses_with_name(&key.name) {
+                lease_ids.extend(state.ip_leases.linked_to(&address.to_string()));
+            }
+        }
+        lease_ids.sort_unstable();
+        let mut leases = lease_ids.into_iter().filter_map(|id| state.ip_leases.get(id));
+        let lease = leases.find(|lease| {
+            lease.namespace == key.namespace && state.address_name_of(lease) == key.name
+        })?;
         lease.to_address(&key.name)
     }
 }
@@ -510,6 +520,15 @@ impl Row for IpLease {
     /// The key of its claim, because a claim has one address at most.
     fn key(&self) -> Key {
         Self::key(self)
+    }
+
+    /// Its address, and the name that a person gave to its IPAddress.
+    fn links(&self) -> Vec<Cow<'_, str>> {
+        let mut links: Vec<Cow<'_, str>> = Vec::new();
+        links.extend(self.address.map(|address| Cow::Owned(address.to_string())));
+        let notes = self.notes.iter().filter(|notes| !notes.address.name.is_empty());
+        links.extend(notes.map(|notes| Cow::from(&notes.address.name)));
+        links
     }
 }
 
@@ -533,11 +552,11 @@ impl Row for Job {
     }
 
     /// The hosts that it works on, as `NAMESPACE/NAME`, until it ends.
-    fn links(&self) -> Vec<&str> {
+    fn links(&self) -> Vec<Cow<'_, str>> {
         if self.ended.is_some() {
             return Vec::new();
         }
-        self.hosts.iter().map(String::as_str).collect()
+        self.hosts.iter().map(Cow::from).collect()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tables whose rows remember what they were, so that the difference can be read at the end of a
 //! pass. A table knows no kind and no rule.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
@@ -16,7 +17,7 @@ pub trait Row: Clone + PartialEq {
 
     /// Names by which rows are looked up beside their keys, such as the cluster that an Agent is
     /// bound to. They come from no part that is loaded later than the row.
-    fn links(&self) -> Vec<&str> {
+    fn links(&self) -> Vec<Cow<'_, str>> {
         Vec::new()
     }
 }
@@ -268,13 +269,13 @@ impl<T: Row> Table<T> {
 
 fn add_links<T: Row>(linked: &mut HashMap<String, BTreeSet<Id<T>>>, id: Id<T>, row: &T) {
     for link in row.links() {
-        linked.entry(link.to_owned()).or_default().insert(id);
+        linked.entry(link.into_owned()).or_default().insert(id);
     }
 }
 
 fn remove_links<T: Row>(linked: &mut HashMap<String, BTreeSet<Id<T>>>, id: Id<T>, row: &T) {
     for link in row.links() {
-        if let Some(ids) = linked.get_mut(link) {
+        if let Some(ids) = linked.get_mut(&*link) {
             ids.remove(&id);
         }
     }
@@ -289,8 +290,8 @@ mod tests {
             Key::new("", self.0.to_string())
         }
 
-        fn links(&self) -> Vec<&str> {
-            if self.1 == 0 { vec!["zero"] } else { vec!["other"] }
+        fn links(&self) -> Vec<Cow<'_, str>> {
+            vec![Cow::Borrowed(if self.1 == 0 { "zero" } else { "other" })]
         }
     }
 
