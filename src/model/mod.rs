@@ -39,6 +39,7 @@ pub mod object;
 pub mod order;
 pub mod platform;
 pub mod pool;
+pub mod pool_versions;
 pub mod power;
 pub mod refusal;
 pub mod schedule;

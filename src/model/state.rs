@@ -24,6 +24,7 @@ use super::kinds::{Kind, every_kind};
 use super::links::Linked;
 use super::meta::{HasMeta, Key, Meta};
 use super::object::{Object, Resource, match_object};
+use super::pool_versions::PoolVersions;
 use super::table::{Id, Owner, Row, Table};
 use super::time::Time;
 use super::wire::Wire;
@@ -83,6 +84,8 @@ macro_rules! declare_state {
             /// Whether everything was loaded, so that what is not here does not exist.
             pub is_whole: bool,
             members: HashMap<Key, Members>,
+            /// The versions of pools that were computed so far.
+            pub pool_versions: PoolVersions,
             /// Pools that lack addresses or hosts for another cluster, and what they lack.
             pub shortages: HashMap<Key, Shortage>,
             /// IPPools whose claims wait for an address with a reuse delay, and until when.

@@ -122,7 +122,7 @@ impl SortedPool {
 /// Sorts the clusters of a pool and finds the claims that wait. Which waking clusters count as
 /// broken depends on `now`.
 pub fn sort_pool(state: &State, pool: &ClusterPool, now: Time) -> SortedPool {
-    let version = pool_version(pool);
+    let version = state.pool_versions.get(pool, pool_version);
     let inventory = pool.spec.inventory.as_ref();
     let listed: Option<HashSet<&str>> =
         inventory.map(|entries| entries.iter().map(|entry| entry.name.as_str()).collect());
@@ -140,7 +140,7 @@ pub fn sort_pool(state: &State, pool: &ClusterPool, now: Time) -> SortedPool {
         match cluster.version.as_deref() {
             None | Some("") => sorted.unknown.push(cluster_id),
             Some(made_from)
-                if made_from != version
+                if *made_from != *version
                     || is_unlisted
                     || is_customization_updated(pool, cluster) =>
             {

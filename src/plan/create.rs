@@ -93,7 +93,7 @@ pub fn create_clusters(
     let mut batch = Batch {
         pool: pool.clone(),
         base,
-        version: pool_version(pool).into(),
+        version: state.pool_versions.get(pool, pool_version),
         recipe: recipe_of(state, pool),
         key: Rc::new(pool.key()),
         names,
