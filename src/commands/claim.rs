@@ -165,8 +165,16 @@ pub fn make_new_claim(
             key: context.key(Kind::ClusterClaim, name)?,
         });
     }
-    let changed = context.door(store).change_claims(
-        &pool_key,
+    let door = context.door(store);
+    let scope = if door.plans_changes {
+        Scope::pool(pool_key.clone())
+    } else {
+        // Nobody decides now which cluster it gets, so the clusters of the pool are not read.
+        needs.push(NeededObject { kind: Kind::ClusterPool, key: pool_key.clone() });
+        Scope::Pools(Vec::new())
+    };
+    let changed = door.change_claims(
+        &scope,
         &needs,
         |state, tick| make_claim(state, &pool_key, name, terms, tick),
         |state, new_claim| has_running_cluster(state, &new_claim.key),

@@ -233,7 +233,7 @@ impl Door<'_> {
     /// short and have a limit of their own, so that they do not wait for installations. Returns what
     /// went wrong, as sentences.
     fn start_jobs(&self) -> Result<Vec<String>, Refusal> {
-        let mut live_jobs = self.store.live_jobs()?;
+        let mut live_jobs = self.store.live_jobs_of_programs()?;
         live_jobs.retain(|job| job.driver.is_supervised());
         if live_jobs.is_empty() {
             return Ok(Vec::new());

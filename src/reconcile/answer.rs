@@ -26,26 +26,25 @@ impl Door<'_> {
     /// finds, that is committed at once and the pool is due; else the whole pool is planned first.
     pub fn change_claims<T>(
         &self,
-        pool: &Key,
+        scope: &Scope,
         needs: &[NeededObject],
         edit: impl FnOnce(&mut State, &Tick) -> Result<T, Refusal>,
         is_answered: impl FnOnce(&State, &T) -> bool,
     ) -> Result<(T, Answered), Refusal> {
-        let scope = Scope::pool(pool.clone());
         let mut is_first = false;
         let changed = self.run_under_write_lock(|| {
             let judged = self.judge_clock(PassExtent::Part)?;
             let PassStart { tick, mark, .. } = self.begin_pass(judged)?;
-            let mut state = self.store.load(&scope, needs)?;
+            let mut state = self.store.load(scope, needs)?;
             let value = edit(&mut state, &tick)?;
             let edited = state.changed_kinds();
-            self.store.load_references(&scope, &mut state)?;
+            self.store.load_references(scope, &mut state)?;
             rules::check_invariants(&state)?;
             if self.plans_changes {
                 plan::settle_claims(&mut state, &tick);
                 is_first = is_answered(&state, &value) && rules::check_invariants(&state).is_ok();
                 if !is_first {
-                    self.plan_to_fixed_point(&scope, &mut state, &tick)?;
+                    self.plan_to_fixed_point(scope, &mut state, &tick)?;
                 }
             }
             let is_settled = self.plans_changes && !is_first;
@@ -58,7 +57,7 @@ impl Door<'_> {
             return Ok((value, Answered::First));
         }
         let mut passed = PassOutcome::new(state);
-        passed.warnings = self.act_after_commit(&passed.state, &scope);
+        passed.warnings = self.act_after_commit(&passed.state, scope);
         self.plan_sharing_pools(&mut passed)?;
         Ok((value, Answered::Whole(passed)))
     }

@@ -53,6 +53,14 @@ fn load_whole_claim(conn: &Connection, state: &mut State, key: &Key) -> Result<(
     Ok(())
 }
 
+impl Store {
+    /// Reads the claims of a pool without their documents, in the order of insertion.
+    pub fn claims_of_pool(&self, pool: &Key) -> Result<Vec<Claim>, Refusal> {
+        let clauses = "WHERE namespace = ?1 AND pool = ?2 ORDER BY id";
+        select_facts(self.conn(), clauses, params![pool.namespace, pool.name])
+    }
+}
+
 impl Stored for Claim {
     fn load_for_edit(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
         load_whole_claim(conn, state, key)

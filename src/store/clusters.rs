@@ -57,6 +57,14 @@ pub fn load_whole_cluster(conn: &Connection, state: &mut State, name: &str) -> R
     Ok(())
 }
 
+impl Store {
+    /// Reads the clusters of a pool without their documents, in the order of insertion.
+    pub fn clusters_of_pool(&self, pool: &Key) -> Result<Vec<Cluster>, Refusal> {
+        let clauses = "WHERE pool_namespace = ?1 AND pool = ?2 ORDER BY id";
+        select_facts(self.conn(), clauses, params![pool.namespace, pool.name])
+    }
+}
+
 impl Stored for Cluster {
     fn load_for_edit(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
         load_whole_cluster(conn, state, &key.name)

@@ -81,7 +81,8 @@ impl Store {
     /// Turns the write-ahead log on unless it is on. A backup is one file without a log; when it
     /// has been copied into place, its first write calls this.
     pub(super) fn keep_log(&self) -> Result<(), Refusal> {
-        let mode: String = self.conn().query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
+        let mut statement = self.conn().prepare_cached("PRAGMA journal_mode")?;
+        let mode: String = statement.query_row([], |row| row.get(0))?;
         if mode != "wal" {
             self.conn().query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
         }

@@ -49,6 +49,19 @@ impl Store {
         self.select_jobs("WHERE ended IS NULL ORDER BY started, rowid", [])
     }
 
+    /// Reads the live jobs of a pool, in the order they were started.
+    pub fn live_jobs_of_pool(&self, pool: &Key) -> Result<Vec<Job>, Refusal> {
+        let clauses = "WHERE ended IS NULL AND pool_namespace = ?1 AND pool = ?2 \
+                       ORDER BY started, rowid";
+        self.select_jobs(clauses, params![pool.namespace, pool.name])
+    }
+
+    /// Reads the live jobs that are not simulated, in the order they were started. An index has
+    /// only these: a command that starts jobs does not read all that are simulated.
+    pub fn live_jobs_of_programs(&self) -> Result<Vec<Job>, Refusal> {
+        self.select_jobs("WHERE ended IS NULL AND driver <> 'fake' ORDER BY started, rowid", [])
+    }
+
     /// Reads the jobs of an object, in the order they were started. `object` is the name of a
     /// cluster, or the namespace and name of a host with a slash between them.
     pub fn jobs_of_object(&self, object: &str) -> Result<Vec<Job>, Refusal> {

@@ -73,8 +73,9 @@ pub(super) fn open_file(path: &Path) -> Result<Connection, Refusal> {
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     keep_plans(&conn)?;
     conn.busy_timeout(BUSY_TIMEOUT)?;
-    // A pass writes rows of a dozen tables, each in several forms.
-    conn.set_prepared_statement_cache_capacity(32);
+    // A pass reads and writes rows of two dozen tables, each in several forms: no statement is to
+    // be parsed twice.
+    conn.set_prepared_statement_cache_capacity(256);
     for (pragma, value) in [
         // FULL: a commit is durable when it returns.
         ("synchronous", 2),

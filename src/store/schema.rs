@@ -11,7 +11,8 @@ include!(concat!(env!("OUT_DIR"), "/migrations.rs"));
 
 /// The number of the schema of a file; 0 for an empty file.
 pub fn read_schema(conn: &Connection) -> Result<u32, Refusal> {
-    Ok(conn.query_row("PRAGMA user_version", [], |row| row.get(0))?)
+    let mut statement = conn.prepare_cached("PRAGMA user_version")?;
+    Ok(statement.query_row([], |row| row.get(0))?)
 }
 
 /// Refuses a state that a newer poolctl has migrated.

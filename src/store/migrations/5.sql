@@ -88,3 +88,6 @@ CREATE INDEX agent_unapproved ON agent (namespace, infra_env)
 
 -- The clusters that pools have replaced: few among all events.
 CREATE INDEX event_replacement ON event (time) WHERE reason IN ('ClusterBroken', 'ClusterStale');
+
+-- The live jobs that are not simulated: those of drivers that start programs.
+CREATE INDEX job_live_program ON job (started) WHERE ended IS NULL AND driver <> 'fake';
