@@ -1,7 +1,7 @@
 //! Clusters. Their facts are columns, which every pass reads; their documents are in a table beside
 //! them and are read only when a cluster is edited, installed on hosts or shown whole.
 
-use rusqlite::{Connection, OptionalExtension, Params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, Params, params, params_from_iter};
 
 use crate::model::cluster::{Cluster, INSTALLATION_SECRETS};
 use crate::model::meta::{Key, Steering};
