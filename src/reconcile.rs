@@ -26,12 +26,15 @@ use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
-use crate::store::{CommitMark, Lock, NeededObject, RefusedPools, Store};
+use crate::store::{CommitMark, Lock, NeededObject, RefusedPools, Store, SweepProgress};
 use crate::world::World;
 use crate::{plan, rules, store};
 
 /// How often a pass plans without the write lock before it locks and plans pool by pool.
 const TRIES: usize = 2;
+
+/// How many steps of removing old records a pass takes at most, so that it does not take long.
+const MAX_PRUNING_STEPS: usize = 50;
 
 /// The state file and the world that a change needs.
 pub struct Door<'a> {
@@ -134,10 +137,7 @@ impl Door<'_> {
     }
 
     /// The pools beyond the scope that list a customization whose holder has changed.
-    fn find_pools_sharing_customizations(
-        &self,
-        state: &State,
-    ) -> Result<BTreeSet<Key>, Refusal> {
+    fn find_pools_sharing_customizations(&self, state: &State) -> Result<BTreeSet<Key>, Refusal> {
         let mut moved_customizations: HashSet<Key> = HashSet::new();
         for change in state.customizations.difference() {
             let holder_before = change.before.and_then(|before| before.holder.as_ref());
@@ -336,13 +336,26 @@ impl Door<'_> {
         if !self.store.wants_pruning(now)? {
             return Ok(());
         }
+        // What is left after so many steps is for the next pass.
+        for _ in 0..MAX_PRUNING_STEPS {
+            if self.prune_step(now)? == SweepProgress::Finished {
+                break;
+            }
+        }
+        self.store.checkpoint();
+        Ok(())
+    }
+
+    /// One step of removing old records. Others may take the write lock between two steps.
+    fn prune_step(&self, now: Time) -> Result<SweepProgress, Refusal> {
         let _lock = Lock::to_write(self.store.path())?;
         self.store.begin_write()?;
-        let pruned = self.store.prune(now).and_then(|()| self.store.commit());
-        if pruned.is_err() {
+        let progress =
+            self.store.prune_step(now).and_then(|progress| self.store.commit().map(|()| progress));
+        if progress.is_err() {
             self.store.rollback();
         }
-        pruned
+        progress
     }
 
     /// The state and the tick that a change would start from, for an edit that is only shown.

@@ -91,3 +91,6 @@ CREATE INDEX event_replacement ON event (time) WHERE reason IN ('ClusterBroken',
 
 -- The live jobs that are not simulated: those of drivers that start programs.
 CREATE INDEX job_live_program ON job (started) WHERE ended IS NULL AND driver <> 'fake';
+
+-- The last event that a sweep of old records has looked at; 0 while there is no sweep.
+ALTER TABLE state ADD COLUMN prune_cursor INTEGER NOT NULL DEFAULT 0;
