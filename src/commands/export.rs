@@ -2,6 +2,7 @@
 //! pass.
 
 use std::collections::HashSet;
+use std::io::Write;
 use std::path::PathBuf;
 
 use base64::Engine;
@@ -9,21 +10,21 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use crate::model::agent::Agent;
 use crate::model::documents::Secret;
-use crate::model::infra_env::InfraEnv;
 use crate::model::ip_pool::{IpPool, Tenant};
 use crate::model::job::{Job, Verb};
 use crate::model::kinds::Kind;
-use crate::model::meta::Key;
 use crate::model::object::{Object, document_with_kind};
-use crate::model::refusal::Refusal;
+use crate::model::refusal::{Exit, Refusal};
 use crate::model::time::Time;
-use crate::output;
-use crate::store::copies::{self, ExistingFile};
-use crate::store::{Filter, Store};
+use crate::output::{Format, ListText};
+use crate::store::Store;
+use crate::store::copies;
 
 use crate::commands::{Context, RunCommand, count_of};
+
+/// Bytes of text that are written together.
+const PORTION: usize = 1 << 16;
 
 #[derive(Args)]
 pub struct Export {
@@ -42,71 +43,126 @@ impl RunCommand for Export {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
+        let file = self.file.filter(|path| path.as_os_str() != "-");
+        if self.include_secrets && file.is_none() {
+            return Err(Refusal::usage("secrets are written to a file only")
+                .next("poolctl export state.yaml --include-secrets")
+                .into());
+        }
         store.begin_read()?;
-        let mut items = export_documents(&store, context.world.now())?;
-        if self.include_secrets {
-            add_secret_values(&store, &mut items)?;
-            add_credentials_of_hosts(&store, &mut items)?;
-        } else if has_credentials_of_hosts(&store)? {
+        let secrets = if self.include_secrets { Secrets::Include } else { Secrets::LeaveOut };
+        if secrets == Secrets::LeaveOut && store.has_credentials_of_hosts()? {
             context.warn(
                 "tokens of InfraEnvs and secrets of hosts are left out, so existing images admit \
                  no hosts elsewhere; `poolctl export FILE --include-secrets` includes them",
             );
         }
-        store.rollback();
-        let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
-        let list_text = output::document_text(&context.globals.output, &list)?;
-        match self.file {
-            Some(path) if path.as_os_str() != "-" => {
-                if copies::is_file_of_state(store.path(), &path) {
-                    let problem = format!("`{}` belongs to the state", path.display());
-                    return Err(Refusal::conflict(problem)
-                        .next("poolctl export OTHER-FILE")
-                        .into());
-                }
-                copies::write_private_file(&path, list_text.as_bytes(), ExistingFile::Replace)?;
-                let kinds = items.iter().map(|item| &item["kind"]);
-                let count = kinds.filter(|kind| **kind != "Job" && **kind != "Event").count();
-                context.hint(&format!(
-                    "{} exported to {}",
-                    count_of(count, "object"),
-                    path.display()
-                ));
-                Ok(())
-            }
-            _ if self.include_secrets => Err(Refusal::usage("secrets are written to a file only")
-                .next("poolctl export state.yaml --include-secrets")
-                .into()),
-            _ => context.print(&list_text),
+        let export = StateExport { store: &store, now: context.world.now(), secrets };
+        let Some(path) = file else {
+            export.write_list(&context.globals.output, &mut |text| {
+                context.print(text).map_err(|error| Refusal::new(Exit::Failed, error.to_string()))
+            })?;
+            store.rollback();
+            return Ok(());
+        };
+        if copies::is_file_of_state(store.path(), &path) {
+            let problem = format!("`{}` belongs to the state", path.display());
+            return Err(Refusal::conflict(problem).next("poolctl export OTHER-FILE").into());
         }
+        let mut object_count = 0;
+        copies::write_private_file_in_parts(&path, |out| {
+            object_count = export.write_list(&context.globals.output, &mut |text| {
+                out.write_all(text.as_bytes()).map_err(|error| Refusal::unwritable(&path, &error))
+            })?;
+            Ok(())
+        })?;
+        store.rollback();
+        let objects = count_of(object_count, "object");
+        context.hint(&format!("{objects} exported to {}", path.display()));
+        Ok(())
     }
 }
 
-/// Every object, job and event, as another state would have them. Processes do not move: live jobs
-/// are shown as interrupted.
-pub fn export_documents(store: &Store, now: Time) -> Result<Vec<Value>, Refusal> {
-    let mut jobs = store.all_jobs()?;
-    let mut documents = Vec::new();
-    let installing = clusters_being_installed(&jobs);
-    for kind in Kind::OBJECTS {
-        let filter = Filter { whole: true, ..Filter::default() };
-        for mut object in store.list_stored_objects(*kind, &filter)? {
-            mark_interrupted(&mut object, &installing);
-            let mut document = object.to_wire();
-            if let Object::IpPool(pool) = &object {
-                add_lease_history(store, pool, &mut document)?;
+/// Whether the values of Secrets, and what admits hosts, are exported.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Secrets {
+    Include,
+    LeaveOut,
+}
+
+/// What a state is exported with.
+struct StateExport<'a> {
+    store: &'a Store,
+    now: Time,
+    secrets: Secrets,
+}
+
+impl StateExport<'_> {
+    /// Writes a List of every object, job and event, in portions: a state may be larger than the
+    /// memory. Returns how many objects there were.
+    fn write_list(
+        &self,
+        format: &Format,
+        write: &mut dyn FnMut(&str) -> Result<(), Refusal>,
+    ) -> Result<usize, Refusal> {
+        let mut list_text = ListText::new(format);
+        let mut portion = String::new();
+        let object_count = self.visit_documents(&mut |document| {
+            portion += &list_text.add(document)?;
+            if portion.len() >= PORTION {
+                write(&portion)?;
+                portion.clear();
             }
-            documents.push(document);
+            Ok(())
+        })?;
+        portion += &list_text.finish()?;
+        write(&portion)?;
+        Ok(object_count)
+    }
+
+    /// Hands on every object, job and event, as another state would have them. Processes do not
+    /// move: live jobs are shown as interrupted.
+    fn visit_documents(
+        &self,
+        visit: &mut dyn FnMut(Value) -> Result<(), Refusal>,
+    ) -> Result<usize, Refusal> {
+        let installing = clusters_being_installed(&self.store.live_jobs()?);
+        let mut object_count = 0;
+        for kind in Kind::OBJECTS {
+            self.store.visit_objects(*kind, &mut |mut object| {
+                mark_interrupted(&mut object, &installing);
+                object_count += 1;
+                visit(self.document_of(&object)?)
+            })?;
         }
+        self.store.visit_jobs(&mut |mut job| {
+            job.interrupt(self.now);
+            visit(document_with_kind(Kind::Job, &job.to_wire()))
+        })?;
+        self.store
+            .visit_events(&mut |event| visit(document_with_kind(Kind::Event, &event.to_wire())))?;
+        Ok(object_count)
     }
-    for job in &mut jobs {
-        job.interrupt(now);
-        documents.push(document_with_kind(Kind::Job, &job.to_wire()));
+
+    /// The document of an object, with what documents do not have by themselves.
+    fn document_of(&self, object: &Object) -> Result<Value, Refusal> {
+        let mut document = object.to_wire();
+        if let Object::IpPool(pool) = object {
+            add_lease_history(self.store, pool, &mut document)?;
+        }
+        if self.secrets == Secrets::Include {
+            match object {
+                Object::Secret(secret) => add_secret_values(self.store, secret, &mut document)?,
+                // The hashes by which hosts are admitted.
+                Object::InfraEnv(infra_env) => {
+                    document["status"]["tokens"] = json!(infra_env.tokens);
+                }
+                Object::Agent(agent) => document["status"]["secret_hash"] = json!(agent.secret),
+                _ => {}
+            }
+        }
+        Ok(document)
     }
-    let events = store.list_events(None, usize::MAX)?;
-    documents
-        .extend(events.iter().rev().map(|event| document_with_kind(Kind::Event, &event.to_wire())));
-    Ok(documents)
 }
 
 /// The names of the clusters that live jobs are installing.
@@ -135,50 +191,15 @@ fn add_lease_history(store: &Store, pool: &IpPool, document: &mut Value) -> Resu
     Ok(())
 }
 
-/// Whether an image admits hosts, or a host has a secret.
-fn has_credentials_of_hosts(store: &Store) -> Result<bool, Refusal> {
-    let infra_envs = store.list_all::<InfraEnv>()?;
-    Ok(infra_envs.iter().any(|infra_env| !infra_env.tokens.is_empty())
-        || store.list_all::<Agent>()?.iter().any(|agent| agent.secret.is_some()))
-}
-
-/// Adds the hashes by which hosts are admitted.
-fn add_credentials_of_hosts(store: &Store, items: &mut [Value]) -> Result<(), Refusal> {
-    for infra_env in store.list_all::<InfraEnv>()? {
-        if let Some(item) = find_item(items, Kind::InfraEnv, &infra_env.key()) {
-            item["status"]["tokens"] = json!(infra_env.tokens);
-        }
-    }
-    for agent in store.list_all::<Agent>()? {
-        if let Some(item) = find_item(items, Kind::Agent, &agent.key()) {
-            item["status"]["secret_hash"] = json!(agent.secret);
-        }
-    }
-    Ok(())
-}
-
-/// The document of an object among those of the export, found by kind and key.
-fn find_item<'a>(items: &'a mut [Value], kind: Kind, key: &Key) -> Option<&'a mut Value> {
-    items.iter_mut().find(|item| {
-        item["kind"] == kind.name()
-            && item["metadata"]["name"] == key.name.as_str()
-            && item["metadata"]["namespace"] == key.namespace.as_str()
-    })
-}
-
-/// Writes the values of all Secrets into their documents, in base64. Documents never have them by
+/// Writes the values of a Secret into its document, in base64. Documents never have them by
 /// themselves.
-fn add_secret_values(store: &Store, items: &mut [Value]) -> Result<(), Refusal> {
-    // Both are in the order of the state.
-    let secret_items = items.iter_mut().filter(|item| item["kind"] == "Secret");
-    for (item, secret) in secret_items.zip(store.list_all::<Secret>()?) {
-        let mut data = Map::new();
-        for key in secret.values.keys() {
-            if let Some(value) = store.read_secret_value(&secret.metadata.key(), key)? {
-                data.insert(key.clone(), STANDARD.encode(value.reveal()).into());
-            }
+fn add_secret_values(store: &Store, secret: &Secret, document: &mut Value) -> Result<(), Refusal> {
+    let mut data = Map::new();
+    for key in secret.values.keys() {
+        if let Some(value) = store.read_secret_value(&secret.metadata.key(), key)? {
+            data.insert(key.clone(), STANDARD.encode(value.reveal()).into());
         }
-        item["data"] = data.into();
     }
+    document["data"] = data.into();
     Ok(())
 }

@@ -13,7 +13,7 @@ use super::clusters::load_whole_cluster;
 use super::connection::Store;
 use super::documents::{read_document, write_document};
 use super::filter::Filter;
-use super::stored::{Stored, select_names};
+use super::stored::{Stored, Visitor, select_names};
 use super::templates::load_template_of_cluster;
 
 /// What is selected of Agents, up to the clauses. `read_agent` reads a row of it.
@@ -142,9 +142,25 @@ impl Stored for Agent {
     fn list_names(store: &Store) -> Result<Vec<Key>, Refusal> {
         select_names(store.conn(), "agent")
     }
+
+    fn visit_all(store: &Store, visit: &mut Visitor<'_, Self>) -> Result<(), Refusal> {
+        let mut statement = store.conn().prepare_cached(&format!("SELECT {AGENT} ORDER BY id"))?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            visit(read_agent(row)?)?;
+        }
+        Ok(())
+    }
 }
 
 impl Store {
+    /// Whether an image admits hosts, or a host has a secret.
+    pub fn has_credentials_of_hosts(&self) -> Result<bool, Refusal> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM infra_env_token) \
+                   OR EXISTS (SELECT 1 FROM agent WHERE secret IS NOT NULL)";
+        Ok(self.conn().prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+    }
+
     /// Loads the Agents of machines that have one of these MAC addresses.
     pub fn load_agents_with_macs(&self, state: &mut State, macs: &[String]) -> Result<(), Refusal> {
         for mac in macs {

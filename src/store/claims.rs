@@ -11,9 +11,9 @@ use crate::model::table::Change;
 
 use super::clusters::load_clusters;
 use super::connection::Store;
-use super::facts::{read_body, select_facts, write_body, write_facts};
+use super::facts::{read_body, select_facts, visit_facts, write_body, write_facts};
 use super::filter::Filter;
-use super::stored::{Stored, select_names};
+use super::stored::{Stored, Visitor, select_names};
 
 /// Loads claims without their documents. `clauses` are those after FROM, such as
 /// `WHERE namespace = ?1 ORDER BY id`.
@@ -80,6 +80,13 @@ impl Stored for Claim {
 
     fn list_names(store: &Store) -> Result<Vec<Key>, Refusal> {
         select_names(store.conn(), "claim")
+    }
+
+    fn visit_all(store: &Store, visit: &mut Visitor<'_, Self>) -> Result<(), Refusal> {
+        visit_facts(store.conn(), "ORDER BY id", [], &mut |mut claim: Self| {
+            claim.body = read_body(store.conn(), "claim_body", claim.id)?;
+            visit(claim)
+        })
     }
 }
 

@@ -12,11 +12,11 @@ use crate::model::time::Time;
 
 use super::connection::Store;
 use super::customizations::remove_leases_of_cluster;
-use super::facts::{read_body, select_facts, write_body, write_facts};
+use super::facts::{read_body, select_facts, visit_facts, write_body, write_facts};
 use super::filter::Filter;
 use super::jobs::{end_jobs_of_cluster, load_jobs};
 use super::secrets::{remove_secret, remove_secrets_of_namespace};
-use super::stored::{Stored, select_names};
+use super::stored::{Stored, Visitor, select_names};
 
 /// Loads clusters without their documents. `clauses` are those after FROM, such as
 /// `WHERE name = ?1 ORDER BY id`.
@@ -88,6 +88,13 @@ impl Stored for Cluster {
 
     fn list_names(store: &Store) -> Result<Vec<Key>, Refusal> {
         select_names(store.conn(), "cluster")
+    }
+
+    fn visit_all(store: &Store, visit: &mut Visitor<'_, Self>) -> Result<(), Refusal> {
+        visit_facts(store.conn(), "ORDER BY id", [], &mut |mut cluster: Self| {
+            cluster.body = read_body(store.conn(), "cluster_body", cluster.id)?;
+            visit(cluster)
+        })
     }
 }
 

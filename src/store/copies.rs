@@ -95,13 +95,31 @@ pub fn write_private_file(
     bytes: &[u8],
     existing: ExistingFile,
 ) -> Result<(), Refusal> {
+    let target = writable_target(path)?;
+    write_and_rename(&target, bytes, existing).map_err(|error| Refusal::unwritable(path, &error))
+}
+
+/// Writes a file with mode 0600 in parts, whole or not at all, in place of one that is there.
+pub fn write_private_file_in_parts(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    let target = writable_target(path)?;
+    let mut file = tempfile::NamedTempFile::new_in(parent_folder(&target))
+        .map_err(|error| Refusal::unwritable(path, &error))?;
+    write(&mut file)?;
+    file.persist(target).map(drop).map_err(|error| Refusal::unwritable(path, &error.error))
+}
+
+/// The file that a path leads to, if a file may be written there.
+fn writable_target(path: &Path) -> Result<PathBuf, Refusal> {
     // A link stays, and the file that it leads to is written.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     // A device or a pipe is somebody's, and is never replaced by a file.
     if target.exists() && !target.is_file() {
         return Err(Refusal::conflict(format!("`{}` is not a file", target.display())));
     }
-    write_and_rename(&target, bytes, existing).map_err(|error| Refusal::unwritable(path, &error))
+    Ok(target)
 }
 
 /// Writes a temporary file beside a path, which has mode 0600, and gives it its name at the end.

@@ -71,6 +71,20 @@ impl Store {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
+    /// Hands on all events, one by one, the oldest first.
+    pub fn visit_events(
+        &self,
+        visit: &mut dyn FnMut(Event) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        let sql = format!("SELECT {EVENT} FROM event ORDER BY id");
+        let mut statement = self.conn().prepare_cached(&sql)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            visit(read_event(row)?)?;
+        }
+        Ok(())
+    }
+
     /// Reads when claims asked a pool for a cluster, from a time on, the earliest first.
     pub fn claim_times_of_pool(&self, pool: &Key, since: Time) -> Result<Vec<Time>, Refusal> {
         let sql = "SELECT time FROM event WHERE pool = ?1 AND time >= ?2 ORDER BY time";

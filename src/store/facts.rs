@@ -65,16 +65,30 @@ pub fn select_facts<T: Facts>(
     clauses: &str,
     values: impl Params,
 ) -> Result<Vec<T>, Refusal> {
+    let mut facts = Vec::new();
+    visit_facts(conn, clauses, values, &mut |row| {
+        facts.push(row);
+        Ok(())
+    })?;
+    Ok(facts)
+}
+
+/// Reads the same rows one by one.
+pub fn visit_facts<T: Facts>(
+    conn: &Connection,
+    clauses: &str,
+    values: impl Params,
+    visit: &mut dyn FnMut(T) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
     let columns = T::COLUMNS.concat().join(", ");
     let sql = format!("SELECT {columns} FROM {} {clauses}", T::TABLE);
     let mut statement = conn.prepare_cached(&sql)?;
     let mut rows = statement.query(values)?;
     let mut shared = SharedTexts::default();
-    let mut facts = Vec::new();
     while let Some(row) = rows.next()? {
-        facts.push(read_facts(row, &mut shared)?);
+        visit(read_facts(row, &mut shared)?)?;
     }
-    Ok(facts)
+    Ok(())
 }
 
 /// Reads a row that has all columns of a type, in the order of their declaration.

@@ -1,6 +1,8 @@
 //! Loads and lists IPClaims and IPAddresses, which are two views of leases of addresses. They have
 //! no rows of their own.
 
+use std::collections::HashMap;
+
 use rusqlite::{Connection, params, params_from_iter};
 
 use crate::model::ip_lease::{IpAddress, IpClaim, IpLease, address_name};
@@ -18,7 +20,7 @@ use super::ip_leases::{
     select_lease_of_address, select_lease_of_claim,
 };
 use super::ip_pools::load_ip_pool;
-use super::stored::Stored;
+use super::stored::{Stored, Visitor};
 
 /// Loads the lease of a claim, its pool and the cluster that it goes with.
 fn load_ip_claim(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
@@ -51,6 +53,25 @@ impl Stored for IpClaim {
         }
         Ok(claims)
     }
+
+    fn visit_all(store: &Store, visit: &mut Visitor<'_, Self>) -> Result<(), Refusal> {
+        let pools = select_pools_by_key(store)?;
+        visit_leases(store, &mut |lease| {
+            let name = name_address(&pools, &lease);
+            if lease.claimed { visit(lease.to_claim(&name)) } else { Ok(()) }
+        })?;
+        let sql = format!("SELECT {WAITING_CLAIM_SELECTION} ORDER BY id");
+        let mut statement = store.conn().prepare_cached(&sql)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let lease = read_waiting_claim(row)?;
+            let name = name_address(&pools, &lease);
+            if lease.claimed {
+                visit(lease.to_claim(&name))?;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Stored for IpAddress {
@@ -79,6 +100,35 @@ impl Stored for IpAddress {
         }
         Ok(addresses)
     }
+
+    fn visit_all(store: &Store, visit: &mut Visitor<'_, Self>) -> Result<(), Refusal> {
+        let pools = select_pools_by_key(store)?;
+        visit_leases(store, &mut |lease| {
+            lease.to_address(&name_address(&pools, &lease)).map_or(Ok(()), &mut *visit)
+        })
+    }
+}
+
+/// Hands on all leases of addresses, one by one.
+fn visit_leases(store: &Store, visit: &mut Visitor<'_, IpLease>) -> Result<(), Refusal> {
+    let sql = format!("SELECT {LEASE_SELECTION} ORDER BY l.scope, l.address");
+    let mut statement = store.conn().prepare_cached(&sql)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        visit(read_lease(row)?)?;
+    }
+    Ok(())
+}
+
+fn select_pools_by_key(store: &Store) -> Result<HashMap<Key, IpPool>, Refusal> {
+    let pools: Vec<IpPool> = select_documents(store.conn(), None)?;
+    Ok(pools.into_iter().map(|pool| (pool.metadata.key(), pool)).collect())
+}
+
+/// The name of the IPAddress of a lease; empty if the pool is gone.
+fn name_address(pools: &HashMap<Key, IpPool>, lease: &IpLease) -> String {
+    let pool = pools.get(&lease.pool_key());
+    pool.map(|pool| address_name(pool, lease)).unwrap_or_default()
 }
 
 /// The leases of addresses that a filter selects, by the names of their claims.
@@ -113,11 +163,10 @@ fn select_leases_and_waiting(store: &Store, filter: &Filter) -> Result<Vec<IpLea
 
 /// Puts the name of its IPAddress beside each lease; it is empty if the pool is gone.
 fn name_leases(store: &Store, leases: Vec<IpLease>) -> Result<Vec<(IpLease, String)>, Refusal> {
-    let pools: Vec<IpPool> = select_documents(store.conn(), None)?;
+    let pools = select_pools_by_key(store)?;
     let mut named_leases = Vec::new();
     for lease in leases {
-        let pool = pools.iter().find(|pool| pool.metadata.key() == lease.pool_key());
-        let name = pool.map(|pool| address_name(pool, &lease)).unwrap_or_default();
+        let name = name_address(&pools, &lease);
         named_leases.push((lease, name));
     }
     Ok(named_leases)

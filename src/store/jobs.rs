@@ -11,7 +11,7 @@ use crate::model::table::Owner;
 use crate::model::time::Time;
 
 use super::connection::Store;
-use super::facts::{select_facts, write_facts};
+use super::facts::{select_facts, visit_facts, write_facts};
 
 /// Loads the jobs that a condition names, such as `ended IS NULL AND object = ?1`. A job of an
 /// object whose live job is loaded is left out.
@@ -41,6 +41,21 @@ impl Store {
     /// Reads all jobs, in the order they were started.
     pub fn all_jobs(&self) -> Result<Vec<Job>, Refusal> {
         self.select_jobs("ORDER BY started, rowid", [])
+    }
+
+    /// Hands on all jobs, one by one, in the order they were started.
+    pub fn visit_jobs(
+        &self,
+        visit: &mut dyn FnMut(Job) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        // Numbers are sorted in memory, and not whole rows, of which there may be many.
+        let sql = "SELECT rowid FROM job ORDER BY started, rowid";
+        let mut statement = self.conn().prepare_cached(sql)?;
+        let numbers = statement.query_map([], |row| row.get(0))?;
+        for number in numbers.collect::<Result<Vec<i64>, _>>()? {
+            visit_facts(self.conn(), "WHERE rowid = ?1", [number], visit)?;
+        }
+        Ok(())
     }
 
     /// Reads the jobs that have not ended, in the order they were started. An index has only these:

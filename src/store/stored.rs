@@ -13,8 +13,11 @@ use crate::model::state::{Plain, State, Tabled};
 use crate::model::wire::Wire;
 
 use super::connection::Store;
-use super::documents::{Document, list_documents, load_document};
+use super::documents::{Document, list_documents, load_document, read_document};
 use super::filter::Filter;
+
+/// What is done with each object of many.
+pub type Visitor<'a, T> = dyn FnMut(T) -> Result<(), Refusal> + 'a;
 
 /// A kind that is kept in the state file.
 pub trait Stored: Resource {
@@ -24,6 +27,13 @@ pub trait Stored: Resource {
 
     /// Reads the objects that a filter names, in the order of insertion.
     fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal>;
+
+    /// Hands on every object with everything that is kept beside its row, one by one, in the order
+    /// of insertion.
+    fn visit_all(store: &Store, visit: &mut Visitor<'_, Self>) -> Result<(), Refusal> {
+        let whole = Filter { whole: true, ..Filter::default() };
+        Self::list(store, &whole)?.into_iter().try_for_each(visit)
+    }
 
     /// The names of all objects, in the order of insertion. Names are few bytes of an object: a
     /// kind with a table of its own reads no more of it.
@@ -63,6 +73,19 @@ impl<T: StoredDocument> Stored for T {
             document.read_beside_document(store, filter)?;
         }
         Ok(documents)
+    }
+
+    fn visit_all(store: &Store, visit: &mut Visitor<'_, Self>) -> Result<(), Refusal> {
+        let whole = Filter { whole: true, ..Filter::default() };
+        let sql = format!("SELECT id, body FROM {} ORDER BY id", T::TABLE);
+        let mut statement = store.conn().prepare_cached(&sql)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let mut document: T = read_document(row)?;
+            document.read_beside_document(store, &whole)?;
+            visit(document)?;
+        }
+        Ok(())
     }
 
     fn list_names(store: &Store) -> Result<Vec<Key>, Refusal> {
@@ -106,6 +129,20 @@ impl Store {
             Ok(R::list(store, filter)?.into_iter().map(R::into_object).collect())
         }
         match_kind!(kind, R => list::<R>(self, filter), Ok(Vec::new()))
+    }
+
+    /// Hands on every object of a kind, whole, one by one, in the order of insertion: a state may
+    /// have more objects than fit into memory. Needs a transaction.
+    pub fn visit_objects(
+        &self,
+        kind: Kind,
+        visit: &mut Visitor<'_, Object>,
+    ) -> Result<(), Refusal> {
+        match_kind!(
+            kind,
+            R => <R as Stored>::visit_all(self, &mut |resource: R| visit(resource.into_object())),
+            Ok(())
+        )
     }
 
     /// The names of all objects of a kind, for hints such as "did you mean".

@@ -23,11 +23,12 @@ pub fn queue_positions(
 ) -> Result<HashMap<Key, QueuePosition>, Refusal> {
     store.read_snapshot(|| {
         let mut queues: HashMap<Key, Vec<Claim>> = HashMap::new();
-        for claim in store.list_all::<Claim>()?.into_iter().filter(Claim::is_waiting) {
-            let pool_key = claim.pool_key();
-            if pool.is_none_or(|pool| *pool == pool_key) {
-                queues.entry(pool_key).or_default().push(claim);
-            }
+        let claims: Vec<Claim> = match pool {
+            Some(pool) => store.claims_of_pool(pool)?,
+            None => store.list_all()?,
+        };
+        for claim in claims.into_iter().filter(Claim::is_waiting) {
+            queues.entry(claim.pool_key()).or_default().push(claim);
         }
         let mut positions = HashMap::new();
         for (pool_key, mut waiting) in queues {
