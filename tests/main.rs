@@ -86,6 +86,7 @@ mod patches;
 mod planner;
 mod power;
 mod properties;
+mod queries;
 mod rack;
 mod readme;
 mod realworld;
