@@ -28,12 +28,9 @@ const SMALL_TABLES: [&str; 10] = [
 
 /// Parts of the statements that are meant to read everything, or that run only where that does no
 /// harm, and where that is.
-const READ_EVERYTHING: [(&str, &str); 16] = [
-    ("SELECT id, body, secret, seen FROM agent ORDER BY id", "export"),
+const READ_EVERYTHING: [(&str, &str); 13] = [
     ("SELECT EXISTS (SELECT 1 FROM infra_env_token)", "export"),
     ("FROM event ORDER BY id", "export"),
-    ("FROM ip_wait ORDER BY id", "export"),
-    ("JOIN ip_network n ON n.id = l.network ORDER BY l.scope, l.address", "export"),
     ("SELECT rowid FROM job ORDER BY started, rowid", "export"),
     ("SELECT name FROM cluster ORDER BY id", "backup"),
     ("SELECT id FROM job", "backup"),

@@ -224,6 +224,11 @@ impl Context {
         }
     }
 
+    /// Writes a portion of a long list to stdout, for those who hand it on.
+    pub fn print_portion(&self, portion: &str) -> Result<(), Refusal> {
+        self.print(portion).map_err(|error| Refusal::new(Exit::Failed, error.to_string()))
+    }
+
     /// Prints a value unchanged; on a terminal without the characters that would move its cursor.
     pub fn print_value(&self, value: &str) -> anyhow::Result<()> {
         if std::io::stdout().is_terminal() {

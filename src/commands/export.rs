@@ -15,16 +15,13 @@ use crate::model::ip_pool::{IpPool, Tenant};
 use crate::model::job::{Job, Verb};
 use crate::model::kinds::Kind;
 use crate::model::object::{Object, document_with_kind};
-use crate::model::refusal::{Exit, Refusal};
+use crate::model::refusal::Refusal;
 use crate::model::time::Time;
-use crate::output::{Format, ListText};
+use crate::output::{Format, ListText, PORTION};
 use crate::store::Store;
 use crate::store::copies;
 
 use crate::commands::{Context, RunCommand, count_of};
-
-/// Bytes of text that are written together.
-const PORTION: usize = 1 << 16;
 
 #[derive(Args)]
 pub struct Export {
@@ -59,9 +56,7 @@ impl RunCommand for Export {
         }
         let export = StateExport { store: &store, now: context.world.now(), secrets };
         let Some(path) = file else {
-            export.write_list(&context.globals.output, &mut |text| {
-                context.print(text).map_err(|error| Refusal::new(Exit::Failed, error.to_string()))
-            })?;
+            export.write_list(&context.globals.output, &mut |text| context.print_portion(text))?;
             store.rollback();
             return Ok(());
         };
@@ -129,7 +124,7 @@ impl StateExport<'_> {
         let installing = clusters_being_installed(&self.store.live_jobs()?);
         let mut object_count = 0;
         for kind in Kind::OBJECTS {
-            self.store.visit_objects(*kind, &mut |mut object| {
+            self.store.visit_objects(*kind, None, &mut |mut object| {
                 mark_interrupted(&mut object, &installing);
                 object_count += 1;
                 visit(self.document_of(&object)?)

@@ -10,7 +10,7 @@ use crate::model::kinds::Kind;
 use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
-use crate::output::{self, Answer, Entry, Name, Row, RowContext};
+use crate::output::{self, Answer, Entry, Format, ListText, Name, PORTION, Row, RowContext};
 use crate::store::{Filter, Store};
 
 use crate::commands::agent::fit;
@@ -70,6 +70,11 @@ impl RunCommand for Get {
         if self.watch {
             return watch::watch_objects(context, &store, &self, &wanted);
         }
+        if self.is_long_list(context, &wanted) {
+            self.print_list(context, &store, &wanted)?;
+            hint_hidden_values(context, &wanted);
+            return Ok(());
+        }
         let is_single =
             matches!(&wanted[..], [(kind, names)] if names.len() == 1 && *kind != Kind::Event);
         let mut is_below_table = false;
@@ -98,12 +103,16 @@ impl RunCommand for Get {
                 infraenv_iso::hint_stale_images(context, &store, &objects)?;
             }
         }
-        if context.wants_documents() && wanted.iter().any(|(kind, _)| *kind == Kind::Secret) {
-            context.hint(
-                "values of secrets are not shown here; next: poolctl extract secret/NAME --to=-",
-            );
-        }
+        hint_hidden_values(context, &wanted);
         Ok(())
+    }
+}
+
+/// Tells that documents of Secrets have no values.
+fn hint_hidden_values(context: &Context, wanted: &[(Kind, Vec<String>)]) {
+    if context.wants_documents() && wanted.iter().any(|(kind, _)| *kind == Kind::Secret) {
+        context
+            .hint("values of secrets are not shown here; next: poolctl extract secret/NAME --to=-");
     }
 }
 
@@ -120,6 +129,45 @@ fn hint_none(context: &Context, kind: Kind) -> Result<(), Refusal> {
 }
 
 impl Get {
+    /// Whether whole documents of all objects of some kinds are wanted, in the order in which they
+    /// are kept. There may be more of them than fit into memory.
+    fn is_long_list(&self, context: &Context, wanted: &[(Kind, Vec<String>)]) -> bool {
+        matches!(context.globals.output, Format::Json | Format::Yaml)
+            && self.sort_by.is_none()
+            && wanted.iter().all(|(kind, names)| names.is_empty() && !kind.is_record())
+    }
+
+    /// Prints the documents of all objects of some kinds as a List, in portions.
+    fn print_list(
+        &self,
+        context: &Context,
+        store: &Store,
+        wanted: &[(Kind, Vec<String>)],
+    ) -> anyhow::Result<()> {
+        let mut list_text = ListText::new(&context.globals.output);
+        let mut portion = String::new();
+        store.begin_read()?;
+        for (kind, _) in wanted {
+            let namespace = context.namespace_filter_of(*kind)?;
+            store.visit_objects(*kind, namespace.as_deref(), &mut |object| {
+                for visible in context.filter_visible(store, vec![object])? {
+                    let selector = self.selector.as_ref();
+                    if selector.is_none_or(|selector| selector.matches(&visible.labels())) {
+                        portion += &list_text.add(visible.to_wire())?;
+                    }
+                }
+                if portion.len() >= PORTION {
+                    context.print_portion(&portion)?;
+                    portion.clear();
+                }
+                Ok(())
+            })?;
+        }
+        store.rollback();
+        portion += &list_text.finish()?;
+        context.print(&portion)
+    }
+
     /// The kinds that are asked for, each with the names of its objects; no names mean all.
     fn wanted_objects(&self) -> Result<Vec<(Kind, Vec<String>)>, Refusal> {
         if !self.kinds.contains('/') {

@@ -10,6 +10,9 @@ use crate::yaml;
 use super::Format;
 use super::answer::document_text;
 
+/// Bytes of a long list that are written together.
+pub const PORTION: usize = 1 << 16;
+
 /// What the fields of a List are called and hold beside its items, in JSON.
 const JSON_HEAD: &str = "{\n  \"apiVersion\": \"v1\",\n  \"items\": [\n";
 const JSON_TAIL: &str = "\n  ],\n  \"kind\": \"List\"\n}\n";

@@ -16,7 +16,7 @@ pub use clean::{clean_line, clean_lines};
 pub use columns::{Row, RowContext, event_row, job_row, object_row};
 pub use difference::{DifferenceLine, difference_lines};
 pub use jsonpath::{print_value, select_values};
-pub use list::ListText;
+pub use list::{ListText, PORTION};
 pub use progress::Progress;
 pub use table::{draw_rows, draw_table};
 pub use unified::unified_diff;

@@ -13,7 +13,7 @@ use super::clusters::load_whole_cluster;
 use super::connection::Store;
 use super::documents::{read_document, write_document};
 use super::filter::Filter;
-use super::stored::{Stored, Visitor, select_names};
+use super::stored::{OF_NAMESPACE, Stored, Visitor, select_ids, select_names};
 use super::templates::load_template_of_cluster;
 
 /// What is selected of Agents, up to the clauses. `read_agent` reads a row of it.
@@ -143,11 +143,15 @@ impl Stored for Agent {
         select_names(store.conn(), "agent")
     }
 
-    fn visit_all(store: &Store, visit: &mut Visitor<'_, Self>) -> Result<(), Refusal> {
-        let mut statement = store.conn().prepare_cached(&format!("SELECT {AGENT} ORDER BY id"))?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            visit(read_agent(row)?)?;
+    fn visit_all(
+        store: &Store,
+        namespace: Option<&str>,
+        visit: &mut Visitor<'_, Self>,
+    ) -> Result<(), Refusal> {
+        let mut statement =
+            store.conn().prepare_cached(&format!("SELECT {AGENT} WHERE id = ?1"))?;
+        for id in select_ids(store.conn(), "agent", OF_NAMESPACE, namespace)? {
+            visit(statement.query_row([id], |row| Ok(read_agent(row)))??)?;
         }
         Ok(())
     }

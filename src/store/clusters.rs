@@ -16,7 +16,10 @@ use super::facts::{read_body, select_facts, visit_facts, write_body, write_facts
 use super::filter::Filter;
 use super::jobs::{end_jobs_of_cluster, load_jobs};
 use super::secrets::{remove_secret, remove_secrets_of_namespace};
-use super::stored::{Stored, Visitor, select_names};
+use super::stored::{Stored, Visitor, select_ids, select_names};
+
+/// The clause that names the clusters of a namespace: their own, or that of their pool.
+const OF_ANY_NAMESPACE: &str = "WHERE namespace = ?1 OR pool_namespace = ?1";
 
 /// Loads clusters without their documents. `clauses` are those after FROM, such as
 /// `WHERE name = ?1 ORDER BY id`.
@@ -90,11 +93,19 @@ impl Stored for Cluster {
         select_names(store.conn(), "cluster")
     }
 
-    fn visit_all(store: &Store, visit: &mut Visitor<'_, Self>) -> Result<(), Refusal> {
-        visit_facts(store.conn(), "ORDER BY id", [], &mut |mut cluster: Self| {
-            cluster.body = read_body(store.conn(), "cluster_body", cluster.id)?;
-            visit(cluster)
-        })
+    fn visit_all(
+        store: &Store,
+        namespace: Option<&str>,
+        visit: &mut Visitor<'_, Self>,
+    ) -> Result<(), Refusal> {
+        let conn = store.conn();
+        for id in select_ids(conn, "cluster", OF_ANY_NAMESPACE, namespace)? {
+            visit_facts(conn, "WHERE id = ?1", [id], &mut |mut cluster: Self| {
+                cluster.body = read_body(conn, "cluster_body", cluster.id)?;
+                visit(cluster)
+            })?;
+        }
+        Ok(())
     }
 }
 

@@ -54,15 +54,20 @@ impl Stored for IpClaim {
         Ok(claims)
     }
 
-    fn visit_all(store: &Store, visit: &mut Visitor<'_, Self>) -> Result<(), Refusal> {
+    fn visit_all(
+        store: &Store,
+        namespace: Option<&str>,
+        visit: &mut Visitor<'_, Self>,
+    ) -> Result<(), Refusal> {
         let pools = select_pools_by_key(store)?;
-        visit_leases(store, &mut |lease| {
+        visit_leases(store, namespace, &mut |lease| {
             let name = name_address(&pools, &lease);
             if lease.claimed { visit(lease.to_claim(&name)) } else { Ok(()) }
         })?;
-        let sql = format!("SELECT {WAITING_CLAIM_SELECTION} ORDER BY id");
+        let condition = if namespace.is_some() { "WHERE namespace = ?1" } else { "" };
+        let sql = format!("SELECT {WAITING_CLAIM_SELECTION} {condition} ORDER BY id");
         let mut statement = store.conn().prepare_cached(&sql)?;
-        let mut rows = statement.query([])?;
+        let mut rows = statement.query(params_from_iter(namespace))?;
         while let Some(row) = rows.next()? {
             let lease = read_waiting_claim(row)?;
             let name = name_address(&pools, &lease);
@@ -101,19 +106,28 @@ impl Stored for IpAddress {
         Ok(addresses)
     }
 
-    fn visit_all(store: &Store, visit: &mut Visitor<'_, Self>) -> Result<(), Refusal> {
+    fn visit_all(
+        store: &Store,
+        namespace: Option<&str>,
+        visit: &mut Visitor<'_, Self>,
+    ) -> Result<(), Refusal> {
         let pools = select_pools_by_key(store)?;
-        visit_leases(store, &mut |lease| {
+        visit_leases(store, namespace, &mut |lease| {
             lease.to_address(&name_address(&pools, &lease)).map_or(Ok(()), &mut *visit)
         })
     }
 }
 
-/// Hands on all leases of addresses, one by one.
-fn visit_leases(store: &Store, visit: &mut Visitor<'_, IpLease>) -> Result<(), Refusal> {
-    let sql = format!("SELECT {LEASE_SELECTION} ORDER BY l.scope, l.address");
+/// Hands on all leases of addresses, or those of a namespace, one by one.
+fn visit_leases(
+    store: &Store,
+    namespace: Option<&str>,
+    visit: &mut Visitor<'_, IpLease>,
+) -> Result<(), Refusal> {
+    let condition = if namespace.is_some() { "WHERE s.namespace = ?1" } else { "" };
+    let sql = format!("SELECT {LEASE_SELECTION} {condition} ORDER BY l.scope, l.address");
     let mut statement = store.conn().prepare_cached(&sql)?;
-    let mut rows = statement.query([])?;
+    let mut rows = statement.query(params_from_iter(namespace))?;
     while let Some(row) = rows.next()? {
         visit(read_lease(row)?)?;
     }

@@ -1,7 +1,7 @@
 //! How objects of every kind are read: one of them into the state, for an edit, or all that a
 //! filter names, to be shown. Nothing here writes.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, params_from_iter};
 
 use crate::model::data_template::Metal3DataTemplate;
 use crate::model::kinds::Kind;
@@ -28,12 +28,13 @@ pub trait Stored: Resource {
     /// Reads the objects that a filter names, in the order of insertion.
     fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal>;
 
-    /// Hands on every object with everything that is kept beside its row, one by one, in the order
-    /// of insertion.
-    fn visit_all(store: &Store, visit: &mut Visitor<'_, Self>) -> Result<(), Refusal> {
-        let whole = Filter { whole: true, ..Filter::default() };
-        Self::list(store, &whole)?.into_iter().try_for_each(visit)
-    }
+    /// Hands on every object, or those of a namespace, with everything that is kept beside its
+    /// row, one by one, in the order of insertion.
+    fn visit_all(
+        store: &Store,
+        namespace: Option<&str>,
+        visit: &mut Visitor<'_, Self>,
+    ) -> Result<(), Refusal>;
 
     /// The names of all objects, in the order of insertion. Names are few bytes of an object: a
     /// kind with a table of its own reads no more of it.
@@ -75,13 +76,16 @@ impl<T: StoredDocument> Stored for T {
         Ok(documents)
     }
 
-    fn visit_all(store: &Store, visit: &mut Visitor<'_, Self>) -> Result<(), Refusal> {
+    fn visit_all(
+        store: &Store,
+        namespace: Option<&str>,
+        visit: &mut Visitor<'_, Self>,
+    ) -> Result<(), Refusal> {
         let whole = Filter { whole: true, ..Filter::default() };
-        let sql = format!("SELECT id, body FROM {} ORDER BY id", T::TABLE);
+        let sql = format!("SELECT id, body FROM {} WHERE id = ?1", T::TABLE);
         let mut statement = store.conn().prepare_cached(&sql)?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            let mut document: T = read_document(row)?;
+        for id in select_ids(store.conn(), T::TABLE, OF_NAMESPACE, namespace)? {
+            let mut document: T = statement.query_row([id], |row| Ok(read_document(row)))??;
             document.read_beside_document(store, &whole)?;
             visit(document)?;
         }
@@ -97,6 +101,25 @@ impl<T: StoredDocument> Stored for T {
 /// nothing is loaded.
 pub fn fetch(conn: &Connection, state: &mut State, kind: Kind, key: &Key) -> Result<(), Refusal> {
     match_kind!(kind, R => <R as Stored>::load_for_edit(conn, state, key), Ok(()))
+}
+
+/// The clause that names the rows of a namespace.
+pub const OF_NAMESPACE: &str = "WHERE namespace = ?1";
+
+/// The ids of all rows of a table, or of those of a namespace, which `of_namespace` names, in the
+/// order of insertion. For SQLite to sort rows, it would hold all of them whole.
+pub fn select_ids(
+    conn: &Connection,
+    table: &str,
+    of_namespace: &str,
+    namespace: Option<&str>,
+) -> Result<Vec<i64>, Refusal> {
+    let condition = if namespace.is_some() { of_namespace } else { "" };
+    let mut statement = conn.prepare_cached(&format!("SELECT id FROM {table} {condition}"))?;
+    let rows = statement.query_map(params_from_iter(namespace), |row| row.get(0))?;
+    let mut ids: Vec<i64> = rows.collect::<Result<_, _>>()?;
+    ids.sort_unstable();
+    Ok(ids)
 }
 
 /// The names in a table of objects, in the order of insertion.
@@ -131,16 +154,19 @@ impl Store {
         match_kind!(kind, R => list::<R>(self, filter), Ok(Vec::new()))
     }
 
-    /// Hands on every object of a kind, whole, one by one, in the order of insertion: a state may
-    /// have more objects than fit into memory. Needs a transaction.
+    /// Hands on every object of a kind, or those of a namespace, whole, one by one, in the order of
+    /// insertion: a state may have more objects than fit into memory. Needs a transaction.
     pub fn visit_objects(
         &self,
         kind: Kind,
+        namespace: Option<&str>,
         visit: &mut Visitor<'_, Object>,
     ) -> Result<(), Refusal> {
         match_kind!(
             kind,
-            R => <R as Stored>::visit_all(self, &mut |resource: R| visit(resource.into_object())),
+            R => <R as Stored>::visit_all(self, namespace, &mut |resource: R| {
+                visit(resource.into_object())
+            }),
             Ok(())
         )
     }
