@@ -10,13 +10,14 @@ use crate::model::kinds::Kind;
 use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
-use crate::output::{self, Answer, Entry, Format, ListText, Name, PORTION, Row, RowContext};
+use crate::output::{self, Answer, Entry, Name, Row, RowContext};
 use crate::store::{Filter, Store};
 
 use crate::commands::agent::fit;
 use crate::commands::claim::queue;
 use crate::commands::cluster::rotate;
 use crate::commands::infraenv::iso as infraenv_iso;
+use crate::commands::list_printer::ListPrinter;
 use crate::commands::selector::Selector;
 use crate::commands::{Audience, Context, RunCommand, events, job, target};
 
@@ -132,7 +133,7 @@ impl Get {
     /// Whether whole documents of all objects of some kinds are wanted, in the order in which they
     /// are kept. There may be more of them than fit into memory.
     fn is_long_list(&self, context: &Context, wanted: &[(Kind, Vec<String>)]) -> bool {
-        matches!(context.globals.output, Format::Json | Format::Yaml)
+        ListPrinter::fits(&context.globals.output)
             && self.sort_by.is_none()
             && wanted.iter().all(|(kind, names)| names.is_empty() && !kind.is_record())
     }
@@ -143,9 +144,8 @@ impl Get {
         context: &Context,
         store: &Store,
         wanted: &[(Kind, Vec<String>)],
-    ) -> anyhow::Result<()> {
-        let mut list_text = ListText::new(&context.globals.output);
-        let mut portion = String::new();
+    ) -> Result<(), Refusal> {
+        let mut printer = ListPrinter::new(context);
         store.begin_read()?;
         for (kind, _) in wanted {
             let namespace = context.namespace_filter_of(*kind)?;
@@ -153,19 +153,14 @@ impl Get {
                 for visible in context.filter_visible(store, vec![object])? {
                     let selector = self.selector.as_ref();
                     if selector.is_none_or(|selector| selector.matches(&visible.labels())) {
-                        portion += &list_text.add(visible.to_wire())?;
+                        printer.add(visible.to_wire())?;
                     }
-                }
-                if portion.len() >= PORTION {
-                    context.print_portion(&portion)?;
-                    portion.clear();
                 }
                 Ok(())
             })?;
         }
         store.rollback();
-        portion += &list_text.finish()?;
-        context.print(&portion)
+        printer.finish()
     }
 
     /// The kinds that are asked for, each with the names of its objects; no names mean all.

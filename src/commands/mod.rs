@@ -28,6 +28,7 @@ mod infraenv;
 mod ip;
 mod job;
 mod label;
+mod list_printer;
 mod metrics;
 mod patch;
 mod plan;

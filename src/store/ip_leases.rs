@@ -204,6 +204,25 @@ impl Store {
         select_leases(self.conn(), clauses, [pool.metadata.id])
     }
 
+    /// Hands on the addresses that are leased from a pool, each with the name of its claim, in their
+    /// order.
+    pub fn visit_leased_addresses(
+        &self,
+        pool: &IpPool,
+        visit: &mut dyn FnMut(Addr, String),
+    ) -> Result<(), Refusal> {
+        let sql = "SELECT l.address, l.claim FROM ip_lease l \
+                   WHERE l.scope = (SELECT id FROM ip_scope WHERE namespace = ?1) AND l.pool = ?2 \
+                   ORDER BY l.address";
+        let mut statement = self.conn().prepare_cached(sql)?;
+        let mut rows = statement.query(params![pool.metadata.namespace, pool.metadata.id])?;
+        while let Some(row) = rows.next()? {
+            let key: Vec<u8> = row.get(0)?;
+            visit(read_address(&key)?, row.get(1)?);
+        }
+        Ok(())
+    }
+
     /// The leased addresses of a range in the namespace of a pool, each with the name of its claim
     /// and whether it is leased from this pool.
     pub fn find_leases_in_range(

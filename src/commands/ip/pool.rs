@@ -21,6 +21,7 @@ use crate::output::{Answer, Name, clean_line};
 use crate::rules;
 use crate::store::Store;
 
+use crate::commands::list_printer::ListPrinter;
 use crate::commands::scope::EditedObject;
 use crate::commands::{Context, RunCommand, scope};
 
@@ -142,8 +143,18 @@ impl RunCommand for Map {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
         let pool = context.find::<IpPool>(&store, &self.name)?;
+        if ListPrinter::fits(&context.globals.output) {
+            let mut printer = ListPrinter::new(context);
+            visit_ranges(&pool, &store, &mut |range| printer.add(range))?;
+            return Ok(printer.finish()?);
+        }
         let answer = if context.wants_documents() {
-            Answer::default().with_list(list_ranges(&pool, &store)?)
+            let mut ranges = Vec::new();
+            visit_ranges(&pool, &store, &mut |range| {
+                ranges.push(range);
+                Ok(())
+            })?;
+            Answer::default().with_list(ranges)
         } else {
             Answer::text(draw_pool(&pool, &store)?)
         };
@@ -248,19 +259,23 @@ impl<'a> AddressStates<'a> {
     }
 }
 
-/// A pool for programs: ranges of one state in order, a range of its own for each lease.
-fn list_ranges(pool: &IpPool, store: &Store) -> Result<Vec<Value>, Refusal> {
-    let mut documents = Vec::new();
+/// Hands on a pool as programs see it: ranges of one state in order, a range of its own for each
+/// lease.
+fn visit_ranges(
+    pool: &IpPool,
+    store: &Store,
+    visit: &mut dyn FnMut(Value) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
     for (_, pool_range) in pool.ranges() {
         let states = AddressStates::load(pool, pool_range, store)?;
         for (range, letter) in split_by_state(&states, pool_range) {
-            documents.push(range_document(range, letter, states.claim(range.start)));
+            visit(range_document(range, letter, states.claim(range.start)))?;
         }
     }
     for OutsideAddress { address, letter, claim } in find_outside_addresses(pool, store)? {
-        documents.push(range_document(IpRange::single(address), letter, Some(&claim)));
+        visit(range_document(IpRange::single(address), letter, Some(&claim)))?;
     }
-    Ok(documents)
+    Ok(())
 }
 
 /// Cuts a range of a pool into ranges of one state, in order. It never looks at every address: free
@@ -314,13 +329,11 @@ struct OutsideAddress {
 /// smaller. Leased ones come first.
 fn find_outside_addresses(pool: &IpPool, store: &Store) -> Result<Vec<OutsideAddress>, Refusal> {
     let mut outside = Vec::new();
-    for lease in store.list_leases_of_pool(pool)? {
-        if let Some(address) = lease.address
-            && !is_in_range(pool, address)
-        {
-            outside.push(OutsideAddress { address, letter: '#', claim: lease.claim });
+    store.visit_leased_addresses(pool, &mut |address, claim| {
+        if !is_in_range(pool, address) {
+            outside.push(OutsideAddress { address, letter: '#', claim });
         }
-    }
+    })?;
     let leased: Vec<Addr> = outside.iter().map(|leased| leased.address).collect();
     for (claim, address) in pool.pre_allocated_addresses() {
         if !is_in_range(pool, address) && !leased.contains(&address) {
