@@ -7,10 +7,12 @@
 //! parts is covered by its clauses.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
+
+use crate::architecture::root;
 
 /// Tables that stay small, whatever a lab keeps.
 const SMALL_TABLES: [&str; 10] = [
@@ -304,8 +306,4 @@ fn read_string(code: &str) -> (String, &str) {
 fn constant_that_begins(code: &str) -> Option<&str> {
     let declaration = code.trim_end().strip_suffix(": &str =")?;
     declaration.rsplit_once("const ").map(|(_, name)| name)
-}
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
 }
