@@ -138,6 +138,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_statement_is_planned_once_whatever_is_bound() {
+        let conn = Connection::open_in_memory().unwrap();
+        keep_plans(&conn).unwrap();
+        run_migrations(&conn).unwrap();
+        let sql = "SELECT time FROM event WHERE pool = ?1 AND time >= ?2 ORDER BY time";
+        let mut statement = conn.prepare(sql).unwrap();
+        for number in 0..10 {
+            let values = rusqlite::params![number.to_string(), number];
+            assert!(!statement.exists(values).unwrap());
+            statement.clear_bindings();
+        }
+        assert_eq!(statement.get_status(rusqlite::StatementStatus::RePrepare), 0);
+    }
+
+    #[test]
     fn the_schema_before_any_change_is_the_first_and_all_before_it_are_others() {
         let conn = Connection::open_in_memory().unwrap();
         conn.execute_batch(MIGRATIONS[0]).unwrap();

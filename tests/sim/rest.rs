@@ -161,7 +161,7 @@ fn explain(world: &SimWorld, claim: &Claim) -> Result<Chain, Refusal> {
         let pool_key = pool.key();
         evidence.provisions =
             store.last_jobs_of_pool(&pool_key, Verb::Provision, causes::RECENT_JOBS)?;
-        evidence.events = store.events_since(Time(now.0 - causes::RECENT_SPAN.0))?;
+        evidence.events = store.replacements_since(Time(now.0 - causes::RECENT_SPAN.0))?;
     }
     Ok(causes::explain(&evidence, &object))
 }
