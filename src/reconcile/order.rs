@@ -220,9 +220,8 @@ impl Door<'_> {
         is_wanted: impl Fn(&Agent) -> bool,
     ) -> Result<Nodes, Refusal> {
         let mut nodes = Vec::new();
-        for agent in self.store.list_all::<Agent>()? {
-            let is_of_cluster = agent.bound_cluster().is_some_and(|key| key.name == cluster.name);
-            if is_of_cluster && is_wanted(&agent) {
+        for agent in self.store.list_agents_of_cluster(&cluster.name)? {
+            if is_wanted(&agent) {
                 let leases = self.leases_of_agent(cluster, &agent)?;
                 nodes.push((agent, leases));
             }

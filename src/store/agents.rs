@@ -165,6 +165,11 @@ impl Store {
         Ok(self.conn().prepare_cached(sql)?.query_row([], |row| row.get(0))?)
     }
 
+    /// Reads the Agents that are bound to a cluster, in the order of insertion.
+    pub fn list_agents_of_cluster(&self, cluster: &str) -> Result<Vec<Agent>, Refusal> {
+        select_agents(self.conn(), "WHERE bound = ?1", [cluster])
+    }
+
     /// Loads the Agents of machines that have one of these MAC addresses.
     pub fn load_agents_with_macs(&self, state: &mut State, macs: &[String]) -> Result<(), Refusal> {
         for mac in macs {
