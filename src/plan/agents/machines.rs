@@ -10,6 +10,7 @@ use crate::model::event_reason::EventReason;
 use crate::model::host::{BareMetalHost, CLUSTER_REFERENCE, ROLE_ANNOTATION};
 use crate::model::infra_env::InfraEnv;
 use crate::model::kinds::Kind;
+use crate::model::meta::Key;
 use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 use crate::plan::{leases, record_warning};
@@ -34,10 +35,10 @@ pub fn recognize_machine(state: &mut State, agent_id: AgentId, tick: &Tick) {
     let Some(agent) = state.agents.get(agent_id) else { return };
     let infra_env = agent.infra_env_key().and_then(|key| state.infra_envs.by_key(&key)).cloned();
     let host = agent.host_key().and_then(|key| state.hosts.by_key(&key)).cloned();
-    let before = agent.clone();
+    // An Agent is large, so it is copied once, and written only if it has changed.
     let mut after = agent.clone();
     after.spec.approved |= why_approved(state, agent).is_some();
-    if let Some(inventory) = &before.status.inventory {
+    if let Some(inventory) = &agent.status.inventory {
         labels::apply_inventory_labels(&mut after, inventory);
     }
     if let Some(infra_env) = &infra_env {
@@ -46,11 +47,18 @@ pub fn recognize_machine(state: &mut State, agent_id: AgentId, tick: &Tick) {
     if let Some(host) = &host {
         follow_annotations(host, infra_env.as_ref(), &mut after);
         labels::apply_host_labels(host, &mut after);
-        grant_machine(state, host, &before);
+    }
+    let was_approved_now = after.spec.approved != agent.spec.approved;
+    after.metadata.generation += i64::from(after.spec != agent.spec);
+    let has_changed = after != *agent;
+    let bound_cluster = agent.bound_cluster();
+    if let Some(host) = &host {
+        grant_machine(state, host, bound_cluster.as_ref());
         check_cluster_reference(state, host, infra_env.as_ref(), tick);
     }
-    let was_approved_now = after.spec.approved != before.spec.approved;
-    after.metadata.generation += i64::from(after.spec != before.spec);
+    if !has_changed {
+        return;
+    }
     let message = format!("Host {}: updated approved to true", after.hostname());
     state.agents.update(agent_id, |agent| *agent = after);
     if was_approved_now {
@@ -80,13 +88,13 @@ pub fn why_approved(state: &State, agent: &Agent) -> Option<String> {
 }
 
 /// Gives the machine of a bound host to its cluster, unless it has a consumer already.
-fn grant_machine(state: &mut State, host: &BareMetalHost, agent: &Agent) {
+fn grant_machine(state: &mut State, host: &BareMetalHost, bound_cluster: Option<&Key>) {
     if host.spec.consumer_ref.is_some() {
         return;
     }
-    let Some(cluster_key) = agent.bound_cluster() else { return };
+    let Some(cluster_key) = bound_cluster else { return };
     let Some(host_id) = state.hosts.find(&host.key()) else { return };
-    leases::grant_host(state, host_id, &cluster_key);
+    leases::grant_host(state, host_id, cluster_key);
 }
 
 /// Links an Agent to the `BareMetalHost` that is its machine, by a label.
