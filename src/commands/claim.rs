@@ -16,7 +16,7 @@ use crate::model::meta::{Key, Meta};
 use crate::model::object::Object;
 use crate::model::pool::{ClusterPool, RECONCILE_PAUSE};
 use crate::model::refusal::{Exit, Refusal};
-use crate::model::state::{PoolId, State};
+use crate::model::state::{PoolId, Scope, State};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 use crate::output::Answer;

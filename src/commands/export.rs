@@ -2,7 +2,6 @@
 //! pass.
 
 use std::collections::HashSet;
-use std::io::Write;
 use std::path::PathBuf;
 
 use base64::Engine;
