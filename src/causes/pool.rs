@@ -94,6 +94,9 @@ pub fn describe_shortage(pool: &ClusterPool) -> Option<String> {
 /// Why a claim never gets a cluster if none is on its way for it: what a person has to change. None
 /// if something may change by itself.
 pub fn describe_dead_end(state: &State, pool: &ClusterPool) -> Option<String> {
+    if let Some(cause) = describe_stuck_standby(state, pool) {
+        return Some(cause);
+    }
     match find_general_obstacle(pool).or_else(|| find_lasting_shortage(state, pool))? {
         Obstacle::MissingDependencies(condition) => Some(condition.message.clone()),
         Obstacle::Concurrency(limit) => Some(describe_used_places(limit, &[])),
@@ -101,6 +104,27 @@ pub fn describe_dead_end(state: &State, pool: &ClusterPool) -> Option<String> {
         Obstacle::Inventory(cause) if is_inventory_lost(state, pool) => Some(cause),
         _ => None,
     }
+}
+
+/// Whether a standby cannot be started, and nobody knows whether its platform could start any: it is
+/// tried again and again, and never counts as broken.
+pub fn is_stuck_standby(pool: &ClusterPool, cluster: &Cluster) -> bool {
+    cluster.start_failure().is_some()
+        && cluster.platform_answers_since.is_none()
+        && pool.resume_timeout().is_none()
+}
+
+fn describe_stuck_standby(state: &State, pool: &ClusterPool) -> Option<String> {
+    for cluster_id in state.members(&pool.key()).clusters {
+        if let Some(cluster) = state.clusters.get(cluster_id)
+            && cluster.claim.is_none()
+            && is_stuck_standby(pool, cluster)
+        {
+            let failure = cluster.start_failure().unwrap_or_default();
+            return Some(format!("cluster {} cannot be started: {failure}", cluster.name));
+        }
+    }
+    None
 }
 
 /// The strongest obstacle of a pool. They are sought in this order because removing a later one

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::pool::describe_dead_end;
+use super::pool::{describe_dead_end, is_stuck_standby};
 use crate::model::cluster::{Cluster, Phase, Power};
 use crate::model::condition::ConditionType;
 use crate::model::job::{Job, SUCCEEDED, Verb};
@@ -202,6 +202,7 @@ impl Sources {
                     self.later.push((next_attempt_at.max(self.now), event));
                 }
             }
+            _ if is_stuck_standby(pool, cluster) => {}
             // It may still wake. If not, it is replaced.
             _ if cluster.start_failure().is_some() || cluster.passed_over.is_some() => {
                 self.leaving += 1;

@@ -22,7 +22,7 @@ impl<'a> ListPrinter<'a> {
 
     /// Whether the format of the command is one whose text can be made item by item.
     pub fn fits(format: &Format) -> bool {
-        matches!(format, Format::Json | Format::Yaml)
+        ListText::fits(format)
     }
 
     /// Prints the next item, perhaps together with later ones.

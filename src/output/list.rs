@@ -33,6 +33,11 @@ impl ListText {
         Self { format: format.clone(), item_count: 0, collected: Vec::new() }
     }
 
+    /// Whether the text of a format can be made item by item.
+    pub fn fits(format: &Format) -> bool {
+        matches!(format, Format::Json | Format::Yaml)
+    }
+
     /// The text that comes with the next item.
     pub fn add(&mut self, item: Value) -> Result<String, Refusal> {
         self.item_count += 1;
