@@ -257,7 +257,7 @@ fn a_pool_that_cannot_be_read_is_not_said_to_be_absent() {
     sandbox.ok("pool create lab --fake -q");
     let sql = "UPDATE pool SET body = json_set(body, '$.spec.labels', 5)";
     assert_eq!(execute_sql(&sandbox, sql).unwrap(), 1);
-    sandbox.refused(8, "describe pool other", "a row of table pool cannot be read");
+    sandbox.refused(8, "describe pool lab", "a row of table pool cannot be read");
 }
 
 #[test]

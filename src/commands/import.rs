@@ -124,6 +124,26 @@ fn rehearse_import(context: &Context, manifests: Manifests) -> Result<(), Refusa
     rules::check_invariants(&state)
 }
 
+/// Leaves out the namespaces that clusters bring along: they are listed with their clusters, and come
+/// and go with them.
+fn without_implied_namespaces(mut objects: Vec<Object>) -> Vec<Object> {
+    let mut own_namespaces = HashSet::new();
+    for object in &objects {
+        if let Object::ClusterDeployment(cluster) = object
+            && cluster.namespace == cluster.name
+        {
+            own_namespaces.insert(cluster.name.clone());
+        }
+    }
+    objects.retain(|object| match object {
+        Object::Namespace(namespace) => {
+            !namespace.is_implied() || !own_namespaces.contains(&namespace.metadata.name)
+        }
+        _ => true,
+    });
+    objects
+}
+
 /// Fills an empty state. A state that has the same objects already is left alone, any other is
 /// refused.
 fn import_into(
@@ -239,7 +259,7 @@ fn fill_state(
     let interrupted_at = last_known.unwrap_or_default().max(tick.now);
     let installing = clusters_being_installed(&jobs);
     let job_counts = count_jobs_of_objects(&jobs);
-    for mut object in objects {
+    for mut object in without_implied_namespaces(objects) {
         mark_interrupted(&mut object, &installing);
         if state.find_object(&object).is_some() {
             let name = format!("{} `{}`", object.kind().word(), object.key());

@@ -103,6 +103,18 @@ pub struct Namespace {
     pub cluster: Option<String>,
 }
 
+/// Hive's label of the namespaces of a pool's clusters, with the pool's name.
+pub const CLUSTER_POOL_LABEL: &str = "hive.openshift.io/cluster-pool-name";
+
+impl Namespace {
+    /// Whether it says nothing that does not follow from a cluster.
+    pub fn is_implied(&self) -> bool {
+        let Meta { labels, annotations, finalizers, .. } = &self.metadata;
+        let has_other_label = labels.keys().any(|label| label != CLUSTER_POOL_LABEL);
+        !has_other_label && annotations.is_empty() && finalizers.is_empty()
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RoleBinding {

@@ -5,16 +5,13 @@
 use std::collections::HashMap;
 
 use crate::model::cluster::Cluster;
-use crate::model::documents::Namespace;
+use crate::model::documents::{CLUSTER_POOL_LABEL, Namespace};
 use crate::model::meta::Meta;
 use crate::model::object::{Object, Resource};
 use crate::model::refusal::Refusal;
 
 use super::connection::Store;
 use super::filter::Filter;
-
-/// Hive's label of the namespaces of a pool's clusters, with the pool's name.
-const POOL_LABEL: &str = "hive.openshift.io/cluster-pool-name";
 
 impl Store {
     /// Adds to the namespaces that were applied those of the clusters that a filter names. A
@@ -53,7 +50,7 @@ fn namespace_of(cluster: &Cluster) -> Namespace {
         ..Meta::default()
     };
     if let Some(pool) = &cluster.pool {
-        metadata.labels.insert(POOL_LABEL.into(), pool.name.clone());
+        metadata.labels.insert(CLUSTER_POOL_LABEL.into(), pool.name.clone());
     }
     Namespace { metadata, cluster: Some(cluster.name.clone()), ..Namespace::default() }
 }
