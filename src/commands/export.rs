@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use crate::model::documents::Secret;
+use crate::model::documents::{Secret, Settings};
 use crate::model::ip_pool::{IpPool, Tenant};
 use crate::model::job::{Job, Verb};
 use crate::model::kinds::Kind;
@@ -152,6 +152,7 @@ impl StateExport<'_> {
                     document["status"]["tokens"] = json!(infra_env.tokens);
                 }
                 Object::Agent(agent) => document["status"]["secret_hash"] = json!(agent.secret),
+                Object::Settings(settings) => add_passwords_of_settings(settings, &mut document),
                 _ => {}
             }
         }
@@ -183,6 +184,13 @@ fn add_lease_history(store: &Store, pool: &IpPool, document: &mut Value) -> Resu
         document["status"]["history"] = history.into();
     }
     Ok(())
+}
+
+/// Adds the proxies of the site with their passwords, which are hidden in the document otherwise.
+fn add_passwords_of_settings(settings: &Settings, document: &mut Value) {
+    if let Some(proxy) = settings.spec.site.as_ref().and_then(|site| site.proxy.as_ref()) {
+        document["spec"]["site"]["proxy"] = json!(proxy);
+    }
 }
 
 /// Writes the values of a Secret into its document, in base64. Documents never have them by

@@ -10,6 +10,7 @@ use crate::model::tick::Tick;
 use super::documents::EditedDocument;
 use super::outcome::{DeleteOutcome, PutOutcome};
 use super::put_mode::PutMode;
+use super::settings::restore_passwords;
 
 /// A kind that commands can edit.
 pub trait Edited: Resource {
@@ -53,6 +54,7 @@ impl<T: EditedDocument> Edited for T {
 }
 
 /// Inserts an object of any kind with all that another state has exported of it.
-pub fn import_object(state: &mut State, object: Object, tick: &Tick) -> Result<(), Refusal> {
+pub fn import_object(state: &mut State, mut object: Object, tick: &Tick) -> Result<(), Refusal> {
+    restore_passwords(state, &mut object)?;
     match_object!(object, resource => Edited::import(state, *resource, tick))
 }

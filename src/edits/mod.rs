@@ -21,6 +21,7 @@ mod pools;
 mod put;
 mod put_mode;
 mod secrets;
+mod settings;
 
 pub use delete::delete_object;
 pub use documents::{initialize_metadata, refuse_deleted};

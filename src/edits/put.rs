@@ -12,16 +12,18 @@ use super::edited::Edited;
 use super::events::{find_other_owner, record_action, record_creation};
 use super::outcome::PutOutcome;
 use super::put_mode::PutMode;
+use super::settings::restore_passwords;
 
 /// Inserts an object, or changes the existing one of its name to be like it, but for the fields
 /// that a user does not set. A change that the kind forbids, and an object that lacks what its kind
 /// and its platform need, is refused and leaves the state as it was.
 pub fn put_object(
     state: &mut State,
-    object: Object,
+    mut object: Object,
     mode: PutMode,
     tick: &Tick,
 ) -> Result<PutOutcome, Refusal> {
+    restore_passwords(state, &mut object)?;
     rules::check_admission(state, &object)?;
     let kind = object.kind();
     let key = object.key();

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::meta::Meta;
+use super::site::Site;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -196,6 +197,10 @@ pub struct SettingsSpec {
     /// Without it, the members of the groups sudo, wheel and admin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admins: Option<Admins>,
+    /// How programs, clusters and hosts of this site reach the world: proxies, mirrors and
+    /// certificate authorities of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub site: Option<Site>,
 }
 
 /// `spec.admins` of the Settings.

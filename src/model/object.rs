@@ -1,4 +1,5 @@
-//! An object of any kind, for code that treats all kinds alike. It knows nothing of a single kind.
+//! An object of any kind, for code that treats all kinds alike. It knows nothing of a single kind,
+//! but that the passwords in the Settings are not shown.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -9,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::kinds::{Kind, every_kind};
 use super::meta::{Key, Meta};
+use super::site;
 use super::time::Time;
 use super::wire::Wire;
 
@@ -103,9 +105,15 @@ impl Object {
         match_kind!(kind, R => read::<R>(document), record)
     }
 
-    /// The whole document. Clusters and claims need their bodies.
+    /// The whole document, as people see it. Clusters and claims need their bodies.
     pub fn to_wire(&self) -> Value {
-        match_object!(self, resource => document_with_kind(self.kind(), &*resource.to_document()))
+        let kind = self.kind();
+        let mut document =
+            match_object!(self, resource => document_with_kind(kind, &*resource.to_document()));
+        if kind == Kind::Settings {
+            site::hide_passwords(&mut document);
+        }
+        document
     }
 
     pub fn kind(&self) -> Kind {

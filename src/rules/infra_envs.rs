@@ -55,7 +55,7 @@ pub fn check(infra_env: &InfraEnv) -> Vec<String> {
     problems.extend(find_wrong_word("ipxeScriptType", &spec.ipxe_script_type, &IPXE_SCRIPT_TYPES));
     problems.extend(annotations::check(Kind::InfraEnv, &infra_env.metadata.annotations).err());
     problems.extend(spec.cluster_ref.iter().flat_map(check_cluster_reference));
-    problems.extend(spec.proxy.iter().flat_map(check_proxy));
+    problems.extend(spec.proxy.iter().flat_map(|proxy| check_proxy("spec.proxy", proxy)));
     let selector = &spec.nm_state_config_label_selector;
     problems.extend(selectors::check("spec.nmStateConfigLabelSelector", selector));
     if !spec.additional_ntp_sources.is_empty() && !spec.ntp_sources.is_empty() {
@@ -216,17 +216,18 @@ fn check_cluster_reference(reference: &ClusterReference) -> Vec<String> {
     problems
 }
 
-/// Checks the URLs of a proxy, and the list of what is reached without it.
-fn check_proxy(proxy: &Proxy) -> Vec<String> {
+/// Checks the URLs of a proxy, and the list of what is reached without it. `path` is the field that
+/// holds them, for messages.
+pub fn check_proxy(path: &str, proxy: &Proxy) -> Vec<String> {
     let mut problems = Vec::new();
     if proxy.http_proxy.is_empty() && proxy.https_proxy.is_empty() {
-        problems.push("spec.proxy needs httpProxy or httpsProxy".into());
+        problems.push(format!("{path} needs httpProxy or httpsProxy"));
     }
     for (field, url) in [("httpProxy", &proxy.http_proxy), ("httpsProxy", &proxy.https_proxy)] {
         if !url.is_empty() && !is_proxy_url(url) {
             // The message leaves the URL out: there may be a password in it.
             let example = "http://proxy.example.com:3128";
-            problems.push(format!("spec.proxy.{field} is not a URL like {example}"));
+            problems.push(format!("{path}.{field} is not a URL like {example}"));
         }
     }
     if proxy.no_proxy.is_empty() {
@@ -235,7 +236,7 @@ fn check_proxy(proxy: &Proxy) -> Vec<String> {
     for entry in proxy.no_proxy.split(',').map(str::trim) {
         if !is_no_proxy_entry(entry) {
             problems.push(format!(
-                "spec.proxy.noProxy: `{entry}` is not a name, .domain, address, network or *; \
+                "{path}.noProxy: `{entry}` is not a name, .domain, address, network or *; \
                  separate entries with commas"
             ));
         }

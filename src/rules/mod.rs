@@ -16,6 +16,7 @@ mod objects;
 mod patches;
 mod problems;
 mod selectors;
+mod site;
 pub mod validations;
 mod without_effect;
 

@@ -18,7 +18,7 @@ use super::names::{
 use super::problems::{refuse, refuse_problems};
 use super::{
     addresses, admission, agents, annotations, data_templates, hosts, infra_envs, patches,
-    selectors, without_effect,
+    selectors, site, without_effect,
 };
 
 /// No lab has as many clusters: a larger size is a slip of the finger.
@@ -142,6 +142,7 @@ fn check_settings(settings: &Settings) -> Vec<String> {
     {
         problems.push("spec.admins has an empty name".into());
     }
+    problems.extend(spec.site.iter().flat_map(site::check_site));
     problems
 }
 
