@@ -63,6 +63,24 @@ macro_rules! platforms {
                 references
             }
 
+            fn certificates_ref(&self) -> Option<&LocalRef> {
+                let mut reference = None;
+                $(
+                    let platform = self.$field.as_ref();
+                    reference = reference.or(platform.and_then(Credentials::certificates));
+                )*
+                reference
+            }
+
+            fn certificates_refs_mut(&mut self) -> Vec<&mut LocalRef> {
+                let mut references = Vec::new();
+                $(
+                    let platform = self.$field.as_mut();
+                    references.extend(platform.and_then(Credentials::certificates_mut));
+                )*
+                references
+            }
+
             /// Removes the fields that refer to Secrets, because installers do not know them.
             pub fn remove_secret_refs(&mut self) {
                 $(if let Some(platform) = &mut self.$field {
@@ -134,17 +152,26 @@ pub fn traits_of(name: &str) -> Option<&'static PlatformTraits> {
     PLATFORMS.iter().find(|platform| platform.name == name)
 }
 
-/// How a platform refers to Secrets: to the one with its credentials, and to others.
+/// How a platform refers to Secrets: to the one with its credentials, and to the one with the
+/// certificates that signed those of its API.
 trait Credentials {
     fn credentials(&self) -> Option<&LocalRef>;
     fn credentials_mut(&mut self) -> Option<&mut LocalRef>;
     fn remove_secret_refs(&mut self);
+
+    fn certificates(&self) -> Option<&LocalRef> {
+        None
+    }
+
+    fn certificates_mut(&mut self) -> Option<&mut LocalRef> {
+        None
+    }
 }
 
-/// Declares which field of a platform refers to the Secret with its credentials, if there is one,
-/// and then which further fields refer to Secrets.
+/// Declares which field of a platform refers to the Secret with its credentials, and which one to
+/// the Secret with its certificates, if there are such.
 macro_rules! credentials_in {
-    ($Type:ty, $field:ident $(, $further_field:ident)*) => {
+    ($Type:ty, $field:ident, $certificates:ident) => {
         impl Credentials for $Type {
             fn credentials(&self) -> Option<&LocalRef> {
                 self.$field.as_ref()
@@ -156,7 +183,30 @@ macro_rules! credentials_in {
 
             fn remove_secret_refs(&mut self) {
                 self.$field = None;
-                $(self.$further_field = None;)*
+                self.$certificates = None;
+            }
+
+            fn certificates(&self) -> Option<&LocalRef> {
+                self.$certificates.as_ref()
+            }
+
+            fn certificates_mut(&mut self) -> Option<&mut LocalRef> {
+                self.$certificates.as_mut()
+            }
+        }
+    };
+    ($Type:ty, $field:ident) => {
+        impl Credentials for $Type {
+            fn credentials(&self) -> Option<&LocalRef> {
+                self.$field.as_ref()
+            }
+
+            fn credentials_mut(&mut self) -> Option<&mut LocalRef> {
+                self.$field.as_mut()
+            }
+
+            fn remove_secret_refs(&mut self) {
+                self.$field = None;
             }
         }
     };
@@ -233,7 +283,7 @@ pub struct OpenStack {
     /// A Secret with clouds.yaml, copied to each cluster of a pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials_secret_ref: Option<LocalRef>,
-    /// A Secret with OpenStack's CA certificates. Stored but not used by poolctl.
+    /// A Secret with OpenStack's CA certificates, copied to each cluster of a pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificates_secret_ref: Option<LocalRef>,
     /// Whether trunk ports are used.
@@ -247,7 +297,7 @@ pub struct VSphere {
     /// A Secret with vCenter's credentials, copied to each cluster of a pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials_secret_ref: Option<LocalRef>,
-    /// A Secret with vCenter's CA certificates. Stored but not used by poolctl.
+    /// A Secret with vCenter's CA certificates, copied to each cluster of a pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificates_secret_ref: Option<LocalRef>,
     /// Name or address of the vCenter.
@@ -279,7 +329,7 @@ pub struct Nutanix {
     /// A Secret with Nutanix's credentials, copied to each cluster of a pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials_secret_ref: Option<LocalRef>,
-    /// A Secret with Prism Central's CA certificates. Stored but not used by poolctl.
+    /// A Secret with Prism Central's CA certificates, copied to each cluster of a pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificates_secret_ref: Option<LocalRef>,
     /// Prism Elements, each with its subnets and storage.
@@ -297,7 +347,7 @@ pub struct Ovirt {
     /// A Secret with oVirt's credentials, copied to each cluster of a pool.
     #[serde(rename = "credentialsSecretRef", skip_serializing_if = "Option::is_none")]
     pub credentials_secret_ref: Option<LocalRef>,
-    /// A Secret with oVirt's CA certificates. Stored but not used by poolctl.
+    /// A Secret with oVirt's CA certificates, copied to each cluster of a pool.
     #[serde(rename = "certificatesSecretRef", skip_serializing_if = "Option::is_none")]
     pub certificates_secret_ref: Option<LocalRef>,
     /// The oVirt cluster that the machines run in.
@@ -377,6 +427,19 @@ impl Platform {
             }
         }
         serde_json::to_value(self).is_ok_and(|value| contains_password(&value))
+    }
+
+    /// The name of the Secret with the certificates of its API, if it names one.
+    pub fn certificates(&self) -> Option<&str> {
+        let name = self.certificates_ref()?.name.as_str();
+        (!name.is_empty()).then_some(name)
+    }
+
+    /// Changes the name of the Secret with its certificates, if it names one.
+    pub fn set_certificates(&mut self, name: &str) {
+        for reference in self.certificates_refs_mut() {
+            name.clone_into(&mut reference.name);
+        }
     }
 
     /// Changes the name of the Secret with its credentials, if it names one.

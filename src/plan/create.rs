@@ -456,6 +456,11 @@ fn new_secrets(
         secrets.push(new_secret(document, "creds", values));
         document.spec.platform.set_credentials(&format!("{name}-creds"));
     }
+    if let Some(certificates) = batch.pool.spec.platform.certificates() {
+        let values = copied_values(batch, certificates);
+        secrets.push(new_secret(document, "certs", values));
+        document.spec.platform.set_certificates(&format!("{name}-certs"));
+    }
     if let Some(provisioning) = &mut document.spec.provisioning {
         let reference = LocalRef::to_name(format!("{name}-install-config"));
         provisioning.install_config_secret_ref = Some(reference);

@@ -71,6 +71,11 @@ fn missing_secrets(state: &State, pool: &ClusterPool) -> Vec<String> {
             secret: pool.credentials_secret(),
             needed: None,
         },
+        SecretUse {
+            purpose: "certificates secret",
+            secret: spec.platform.certificates(),
+            needed: None,
+        },
     ];
     let mut missing = Vec::new();
     for SecretUse { purpose, secret, needed } in uses {

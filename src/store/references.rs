@@ -254,6 +254,7 @@ fn collect_named_objects(state: &State) -> NamedObjects {
         named.image_sets.push(Key::new("", &*spec.image_set_ref.name));
         named.secrets.extend(key_of(namespace, spec.pull_secret_ref.as_ref()));
         named.secrets.extend(pool.credentials_secret().map(|name| Key::new(namespace, name)));
+        named.secrets.extend(spec.platform.certificates().map(|name| Key::new(namespace, name)));
         named.templates.extend(key_of(namespace, template));
         named.customizations.extend(key_of(namespace, spec.customization_ref.as_ref()));
         let listed = spec.inventory.iter().flatten();
