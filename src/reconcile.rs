@@ -8,6 +8,7 @@ mod collect;
 mod copy;
 mod due;
 mod order;
+mod site;
 
 pub use act::SUPERVISE_COMMAND;
 pub use answer::Answered;

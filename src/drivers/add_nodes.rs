@@ -2,7 +2,6 @@
 //! which these hosts install themselves. Meanwhile the certificates that they ask for are approved,
 //! and nobody else's.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -20,7 +19,7 @@ use super::kube::{self, ClusterClient};
 use super::log::PROMPT;
 use super::process::Stopwatch;
 use super::task::{CompanionProgram, Stopped, Task};
-use super::{image, machines};
+use super::{image, machines, site};
 
 /// The hosts and their networks, as `oc adm node-image` reads them.
 const NODES_CONFIG: &str = "nodes-config.yaml";
@@ -112,7 +111,10 @@ fn create_image(
 ) -> Result<Option<JobEnding>, Stopped> {
     fs::copy(task.job_folder.input_path(NODES_CONFIG), work.join(NODES_CONFIG))?;
     let arguments = node_image_arguments(task, client, &["create", "--dir", "."]);
-    let environment = BTreeMap::new();
+    let environment = match site::program_environment(task) {
+        Ok(environment) => environment,
+        Err(error) => return Ok(Some(JobEnding::failed(error))),
+    };
     let code = task.run_program(client.program(), &as_strs(&arguments), work, &environment)?;
     if code != 0 {
         let mut message = format!("oc adm node-image create failed (exit code {code})");

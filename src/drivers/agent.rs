@@ -48,11 +48,14 @@ fn provision(task: &mut Task) -> Result<JobEnding, Stopped> {
         Ok(environment) => environment,
         Err(error) => return Ok(JobEnding::hopeless(error)),
     };
-    let program = match release::find_installer(task)? {
-        Ok(path) => path,
+    let release_installer = match release::find_installer(task)? {
+        Ok(release_installer) => release_installer,
         Err(error) => return Ok(JobEnding::new(Verdict::Later, error)),
     };
-    let installer = Installer { program, work, environment };
+    let installer = match Installer::prepare(task, release_installer, work, environment) {
+        Ok(installer) => installer,
+        Err(error) => return Ok(JobEnding::hopeless(error)),
+    };
     let code = installer.run(task, &["agent", "create", "image"])?;
     if code != 0 {
         return Ok(ending_before_creation(task, "agent create image", code));

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 
+use super::site;
 use super::task::Task;
 
 /// Keys of a cloud's Secret whose values the installer reads from a file, and the environment
@@ -52,6 +53,7 @@ pub fn installer_environment(task: &Task) -> Result<BTreeMap<String, String>, St
             }
         }
     }
+    site::add_variables(task, &mut environment)?;
     Ok(environment)
 }
 
@@ -82,9 +84,10 @@ fn credential_path(task: &Task, key: &str) -> PathBuf {
     task.job_folder.input_path("credentials").join(key)
 }
 
-/// Puts into an install-config the secrets that the installer reads there, where a template does
-/// not have its own.
+/// Puts into an install-config the secrets that the installer reads there, and what a cluster needs
+/// of the site, where a template does not have its own.
 pub fn complete_install_config(task: &Task, document: &mut Value) {
+    site::complete_install_config(task, document);
     if document["pullSecret"].as_str().is_none_or(str::is_empty)
         && let Ok(pull_secret) = fs::read_to_string(task.job_folder.input_path("pull-secret.json"))
     {

@@ -16,6 +16,7 @@ use crate::render::manifests;
 use crate::render::patch::PatchRules;
 use crate::yaml;
 
+use super::release::ReleaseInstaller;
 use super::task::{Stopped, Task};
 use super::{credentials, kube, log, power, release};
 
@@ -23,6 +24,8 @@ use super::{credentials, kube, log, power, release};
 const AUTH_FILES: [&str; 2] = ["kubeconfig", "kubeadmin-password"];
 /// Letters of a logged error that are repeated.
 const ERROR_LETTERS: usize = 300;
+/// The variable with the release that an installer installs in the place of its own.
+const RELEASE_OVERRIDE: &str = "OPENSHIFT_INSTALL_RELEASE_IMAGE_OVERRIDE";
 
 /// Runs the verb of a task on a cluster whose infrastructure the installer makes.
 pub fn run(task: &mut Task) -> Result<JobEnding, Stopped> {
@@ -49,12 +52,45 @@ pub struct Installer {
 }
 
 impl Installer {
+    /// The installer of the order's release, in a folder that has its documents, with the
+    /// environment of its cluster. Documents of an older one get the names that it knows. The error
+    /// is for people.
+    pub fn prepare(
+        task: &Task,
+        release_installer: ReleaseInstaller,
+        work: PathBuf,
+        mut environment: BTreeMap<String, String>,
+    ) -> Result<Self, String> {
+        if let Some(release_image) = release_installer.release_override(&task.order.release_image) {
+            environment.insert(RELEASE_OVERRIDE.to_owned(), release_image.to_owned());
+        }
+        if release_installer.has_content_sources() && !task.order.site.mirrors.is_empty() {
+            rename_image_sources(&work).map_err(|error| format!("install-config.yaml: {error}"))?;
+        }
+        Ok(Self { program: release_installer.program, work, environment })
+    }
+
     /// Runs a command of it in its folder, and returns the exit code.
     pub fn run(&self, task: &mut Task, command: &[&str]) -> Result<i32, Stopped> {
         let mut arguments = command.to_vec();
         arguments.extend(["--dir", "."]);
         task.run_program(&self.program, &arguments, &self.work, &self.environment)
     }
+}
+
+/// Gives the mirrors in an install-config the name that installers before 4.14 have for them.
+fn rename_image_sources(work: &Path) -> Result<(), String> {
+    let path = work.join("install-config.yaml");
+    // Whoever destroys a cluster has no install-config.
+    let Ok(install_config) = fs::read_to_string(&path) else { return Ok(()) };
+    let mut document = yaml::parse_value(&install_config).map_err(|error| error.to_string())?;
+    if let Some(fields) = document.as_object_mut()
+        && let Some(sources) = fields.remove("imageDigestSources")
+    {
+        fields.insert("imageContentSources".to_owned(), sources);
+    }
+    let install_config = yaml::to_text(&document).map_err(|error| error.to_string())?;
+    fs::write(path, install_config).map_err(|error| error.to_string())
 }
 
 /// Installs a cluster by openshift-install, step by step. What the steps before `create cluster`
@@ -69,11 +105,14 @@ fn provision(task: &mut Task) -> Result<JobEnding, Stopped> {
         Ok(environment) => environment,
         Err(error) => return Ok(JobEnding::hopeless(error)),
     };
-    let program = match release::find_installer(task)? {
-        Ok(path) => path,
+    let release_installer = match release::find_installer(task)? {
+        Ok(release_installer) => release_installer,
         Err(error) => return Ok(JobEnding::new(Verdict::Later, error)),
     };
-    let installer = Installer { program, work, environment };
+    let installer = match Installer::prepare(task, release_installer, work, environment) {
+        Ok(installer) => installer,
+        Err(error) => return Ok(JobEnding::hopeless(error)),
+    };
     for document in ["manifests", "ignition-configs"] {
         let code = installer.run(task, &["create", document])?;
         if code != 0 {
@@ -226,11 +265,14 @@ fn destroy_cluster(task: &mut Task) -> Result<JobEnding, Stopped> {
         Ok(environment) => environment,
         Err(error) => return Ok(JobEnding::failed(error)),
     };
-    let program = match release::find_installer(task)? {
-        Ok(path) => path,
+    let release_installer = match release::find_installer(task)? {
+        Ok(release_installer) => release_installer,
         Err(error) => return Ok(JobEnding::failed(error)),
     };
-    let installer = Installer { program, work, environment };
+    let installer = match Installer::prepare(task, release_installer, work, environment) {
+        Ok(installer) => installer,
+        Err(error) => return Ok(JobEnding::failed(error)),
+    };
     let code = installer.run(task, &["destroy", "cluster"])?;
     if code != 0 {
         return Ok(ending_of_failed_step(task, "destroy cluster", code));

@@ -13,6 +13,7 @@ use crate::model::order::{HealthReport, JobEnding};
 use crate::yaml;
 
 use super::certificate_requests::{KnownHost, approvable_requests, hosts_of_nodes};
+use super::site;
 use super::task::{Stopped, Task};
 
 /// Ways to log in for which a kubeconfig makes its reader start a program.
@@ -24,6 +25,7 @@ pub struct ClusterClient {
     /// Whether the program is oc, and not kubectl.
     is_oc: bool,
     kubeconfig: String,
+    environment: BTreeMap<String, String>,
 }
 
 impl ClusterClient {
@@ -40,13 +42,14 @@ impl ClusterClient {
         if let Some(defect) = kubeconfig_defect(&content) {
             return Err(format!("kubeconfig: {defect}"));
         }
-        Ok(Self { program, is_oc, kubeconfig: kubeconfig.display().to_string() })
+        let kubeconfig = kubeconfig.display().to_string();
+        Ok(Self { program, is_oc, kubeconfig, environment: site::program_environment(task)? })
     }
 
     fn run_command(&self, task: &mut Task, words: &[&str]) -> Result<(i32, String), Stopped> {
         let mut arguments = vec!["--kubeconfig", &self.kubeconfig, "--request-timeout=10s"];
         arguments.extend(words);
-        task.ask_program(&self.program, &arguments, &BTreeMap::new())
+        task.ask_program(&self.program, &arguments, &self.environment)
     }
 
     /// Approves a certificate request. If that fails, the request is still there the next time.

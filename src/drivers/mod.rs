@@ -36,10 +36,12 @@ pub mod programs;
 mod redfish;
 mod release;
 mod scrub;
+mod site;
 pub mod stream;
 pub mod supervise;
 mod task;
 mod trust;
+mod trust_store;
 
 use std::collections::BTreeMap;
 use std::path::Path;

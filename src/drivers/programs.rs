@@ -24,14 +24,20 @@ const VERSION_TIMEOUT: Duration = Duration::from_secs(5);
 /// folders. The error is for people.
 pub fn find_program(settings: &SettingsSpec, name: &str) -> Result<PathBuf, String> {
     if let Some(path) = settings.programs.get(name) {
-        check_program(path)?;
-        check_ownership(path)?;
+        check_listed_program(path)?;
         return Ok(path.clone());
     }
     let mut candidates = FOLDERS.iter().map(|folder| Path::new(folder).join(name));
     candidates.find(|path| check_program(path).is_ok()).ok_or_else(|| {
         format!("there is no {name} in {}; name it in programs of the Settings", FOLDERS.join(", "))
     })
+}
+
+/// Checks a program that the Settings list by its path. The error says for people why it cannot be
+/// used.
+pub fn check_listed_program(path: &Path) -> Result<(), String> {
+    check_program(path)?;
+    check_ownership(path)
 }
 
 /// The absolute path of `poolctl-driver-<name>` in the one folder that the Settings name. The error

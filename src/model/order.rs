@@ -35,6 +35,9 @@ pub struct JobOrder {
     /// The id that the installer gave the cluster; empty if it is not known.
     #[serde(rename = "infraID")]
     pub infra_id: String,
+    /// What the Settings say of the site. What may be secret of it is among the inputs.
+    #[serde(default)]
+    pub site: SiteOrder,
     /// Environment variables of the installer.
     pub environment: BTreeMap<String, String>,
     /// Patches of the pool-wide customization, then those of the cluster's own.
@@ -57,6 +60,18 @@ pub struct JobOrder {
     /// The hosts of the job. The credentials of each are in the folder `input/machines/INDEX`, by
     /// the index of the host in this list.
     pub machines: Vec<Machine>,
+}
+
+/// What a driver is told of the site.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct SiteOrder {
+    /// Repositories with the mirrors that are used in their place.
+    pub mirrors: BTreeMap<String, Vec<String>>,
+    /// The folder for what programs download and jobs share.
+    pub cache_directory: PathBuf,
+    /// Installers that can be started, by the version or the digest of their release.
+    pub installers: BTreeMap<String, PathBuf>,
 }
 
 /// What a driver is told of a host.

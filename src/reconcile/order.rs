@@ -34,7 +34,7 @@ use super::Door;
 const CREDENTIALS: [&str; 3] = ["username", "password", "ca.crt"];
 
 /// Files with secrets, by their paths below `input/`.
-type Inputs = Vec<(String, SecretValue)>;
+pub(super) type Inputs = Vec<(String, SecretValue)>;
 
 /// Agents with the addresses that are leased for them, and all network configurations.
 type Nodes = (Vec<(Agent, Vec<IpLease>)>, Vec<NMStateConfig>);
@@ -53,6 +53,10 @@ impl Door<'_> {
             Some(_) => self.make_cluster_order(job, settings)?,
             None => make_host_order(job, settings, self.find_wipe_driver(job)?.as_deref())?,
         };
+        for (name, value) in self.read_site_inputs(settings)? {
+            order.inputs.push(name.clone());
+            inputs.push((name, value));
+        }
         order.before = self.find_earlier_jobs(job)?;
         for (index, host) in job.hosts.iter().enumerate() {
             let (machine, credentials) = self.describe_machine(host)?;
@@ -130,12 +134,15 @@ impl Door<'_> {
         };
         let wire = cluster.to_wire();
         let annotations = wire.metadata.annotations.clone();
-        let (programs, missing) = find_programs(job, &annotations, settings)?;
+        let (programs, mut missing) = find_programs(job, &annotations, settings)?;
+        let site = self.describe_site(settings, &mut missing);
         let mut inputs = self.read_cluster_inputs(&wire)?;
         inputs.extend(self.read_secret_variables(job, &cluster, &wire)?);
         if job.verb == Verb::Provision {
             inputs.extend(self.read_manifests(&wire)?);
         }
+        self.add_site_pull_secret(settings, &mut inputs)?;
+        inputs.extend(self.read_platform_certificates(&wire)?);
         match job.verb {
             Verb::Provision if job.driver == Driver::Agent => {
                 inputs.push(("agent-config.yaml".into(), self.render_agent_config(&cluster)?));
@@ -169,6 +176,7 @@ impl Door<'_> {
             inputs: inputs.iter().map(|(name, _)| name.clone()).collect(),
             programs,
             missing,
+            site,
             environment: installer_environment(&wire),
             manifest_patches: self.collect_manifest_patches(&cluster)?,
             strict_patches: self.has_strict_patches(cluster.pool.as_deref())?,
