@@ -19,6 +19,7 @@ use super::files::read_regular_file;
 use super::http::Login;
 use super::ipmi::{Ipmi, IpmiTarget};
 use super::redfish::Redfish;
+use super::site;
 use super::task::{Stopped, Task};
 use super::trust::Trust;
 
@@ -155,9 +156,12 @@ fn run_verb_on(task: &mut Task, indexes: &[usize], verb: Verb) -> Result<Vec<Hos
         let folder = task.job_folder.file_path("work").join(index.to_string());
         let secrets = task.job_folder.input_path("machines").join(index.to_string());
         let ipmitool = task.program_path("ipmitool");
+        let site_authorities = site::read_certificates(&task.job_folder);
         std::fs::create_dir_all(&folder)?;
         std::thread::spawn(move || {
-            let report = match open_controller(&machine, &secrets, &folder, ipmitool) {
+            let controller =
+                open_controller(&machine, &secrets, site_authorities, &folder, ipmitool);
+            let report = match controller {
                 Ok(mut controller) => controller::run_verb(&mut *controller, &machine, verb, &job),
                 Err(error) => HostReport {
                     host: machine.host,
@@ -189,11 +193,12 @@ fn run_verb_on(task: &mut Task, indexes: &[usize], verb: Verb) -> Result<Vec<Hos
     Ok(reports)
 }
 
-/// The controller of a machine, by its address and the files of its Secret. The error is for
-/// people.
+/// The controller of a machine, by its address and the files of its Secret. `site_authorities` are
+/// certificates in PEM that count beside those of the system. The error is for people.
 fn open_controller(
     machine: &Machine,
     secrets: &Path,
+    site_authorities: String,
     folder: &Path,
     ipmitool: Option<PathBuf>,
 ) -> Result<Box<dyn Controller>, ControllerError> {
@@ -222,7 +227,7 @@ fn open_controller(
                 None => None,
             };
             let authority = read_secret(secrets, "ca.crt");
-            let trust = Trust { pin, authority, insecure: machine.insecure };
+            let trust = Trust { pin, authority, site_authorities, insecure: machine.insecure };
             let login = Login { user, password };
             Ok(Box::new(Redfish::new(&origin, &system, &login, trust, machine.uefi)?))
         }

@@ -22,6 +22,8 @@ pub struct Trust {
     pub pin: Option<String>,
     /// PEM of the authorities that count instead of the system's, or of the certificate itself.
     pub authority: Option<String>,
+    /// PEM of the authorities that count beside the system's; empty for none.
+    pub site_authorities: String,
     /// Accepts every certificate.
     pub insecure: bool,
 }
@@ -50,7 +52,7 @@ impl Trust {
         let authorities = if self.insecure || self.pin.is_some() {
             None
         } else {
-            Some(build_verifier(&own_certificates, &provider)?)
+            Some(build_verifier(&own_certificates, &self.site_authorities, &provider)?)
         };
         let verifier = Verifier {
             trust: self.clone(),
@@ -87,14 +89,19 @@ impl Trust {
     }
 }
 
-/// Checks certificates against these authorities, or against the system's if there are none.
+/// Checks certificates against these authorities. If there are none, those of the system and of the
+/// site count.
 fn build_verifier(
     own_certificates: &[CertificateDer<'static>],
+    site_authorities: &str,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<WebPkiServerVerifier>, String> {
     let mut roots = RootCertStore::empty();
     if own_certificates.is_empty() {
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        // What is no certificate is left out, as it is in the bundle that programs get.
+        let certificates = CertificateDer::pem_slice_iter(site_authorities.as_bytes());
+        roots.add_parsable_certificates(certificates.flatten());
     } else {
         roots.add_parsable_certificates(own_certificates.iter().cloned());
     }
