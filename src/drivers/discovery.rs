@@ -55,7 +55,13 @@ impl DiscoveryImage<'_> {
         let mut arguments = vec!["iso", "customize", "--live-ignition", &ignition];
         arguments.extend(self.kernel_arguments.iter().map(String::as_str));
         arguments.extend(["-o", &output, &base_iso]);
-        let tool = Tool { name: COREOS_INSTALLER, program: self.program, folder: &folder };
+        let environment = BTreeMap::new();
+        let tool = Tool {
+            name: COREOS_INSTALLER,
+            program: self.program,
+            folder: &folder,
+            environment: &environment,
+        };
         tool.run(&arguments, &[], interrupted)?;
         self.move_into_place(&image).map_err(|error| self.describe(&error))
     }
@@ -76,10 +82,12 @@ impl DiscoveryImage<'_> {
 pub struct UnconfiguredIgnition<'a> {
     /// The path of openshift-install, as `programs::find_program` returns it.
     pub program: &'a Path,
-    /// The files of `cluster-manifests`, as `render::discovery::render_manifests` returns them.
+    /// The files that it reads, as `render::discovery::render_manifests` returns them.
     pub manifests: &'a [ManifestFile],
     /// Secrets in the manifests, which must not be shown if the program prints them.
     pub secrets: &'a [String],
+    /// How the program reaches the world, for a site that is not connected.
+    pub environment: &'a BTreeMap<String, String>,
 }
 
 impl UnconfiguredIgnition<'_> {
@@ -89,7 +97,12 @@ impl UnconfiguredIgnition<'_> {
         let folder =
             self.prepare_folder().map_err(|error| format!("{OPENSHIFT_INSTALL}: {error}"))?;
         let arguments = ["agent", "create", "unconfigured-ignition", "--dir", "."];
-        let tool = Tool { name: OPENSHIFT_INSTALL, program: self.program, folder: &folder };
+        let tool = Tool {
+            name: OPENSHIFT_INSTALL,
+            program: self.program,
+            folder: &folder,
+            environment: self.environment,
+        };
         tool.run(&arguments, self.secrets, interrupted)?;
         fs::read_to_string(folder.path().join(UNCONFIGURED_IGNITION)).map_err(|error| {
             format!("{OPENSHIFT_INSTALL} left no {UNCONFIGURED_IGNITION}: {error}")
@@ -100,10 +113,10 @@ impl UnconfiguredIgnition<'_> {
     /// value is dropped.
     fn prepare_folder(&self) -> io::Result<TempDir> {
         let folder = private_folder().tempdir()?;
-        let manifests = folder.path().join("cluster-manifests");
-        fs::create_dir(&manifests)?;
         for file in self.manifests {
-            fs::write(manifests.join(file.name), &file.content)?;
+            let path = folder.path().join(file.path);
+            fs::create_dir_all(path.parent().unwrap_or(&path))?;
+            fs::write(path, &file.content)?;
         }
         Ok(folder)
     }
@@ -121,6 +134,7 @@ struct Tool<'a> {
     name: &'static str,
     program: &'a Path,
     folder: &'a TempDir,
+    environment: &'a BTreeMap<String, String>,
 }
 
 impl Tool<'_> {
@@ -154,10 +168,9 @@ impl Tool<'_> {
     /// Standard output and standard error go to one file.
     fn start(&self, arguments: &[&str], output: &File) -> io::Result<Child> {
         let folder = self.folder.path();
-        let environment = BTreeMap::from([
-            ("HOME".to_owned(), folder.display().to_string()),
-            ("PATH".to_owned(), PATH.to_owned()),
-        ]);
+        let mut environment = self.environment.clone();
+        environment.insert("HOME".to_owned(), folder.display().to_string());
+        environment.insert("PATH".to_owned(), PATH.to_owned());
         let program = BackgroundProgram {
             program: self.program,
             arguments,

@@ -36,7 +36,7 @@ pub mod programs;
 mod redfish;
 mod release;
 mod scrub;
-mod site;
+pub mod site;
 pub mod stream;
 pub mod supervise;
 mod task;

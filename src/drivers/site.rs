@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::model::infra_env::Proxy;
+use crate::model::site::Site;
 
 use super::job_folder::JobFolder;
 use super::task::Task;
@@ -37,10 +38,29 @@ pub fn add_variables(
     if let Some(proxy) = read_proxy(&task.job_folder) {
         add_proxy_variables(&proxy, environment);
     }
-    let cache = cache_directory(task);
     let certificates = read_certificates(&task.job_folder);
+    add_folder_variables(&cache_directory(task), &certificates, environment)
+}
+
+/// The environment of a program outside of a job. The error is for people.
+pub fn environment_in_site(site: &Site, cache: &Path) -> Result<BTreeMap<String, String>, String> {
+    let mut environment = BTreeMap::new();
+    if let Some(proxy) = &site.proxy {
+        add_proxy_variables(proxy, &mut environment);
+    }
+    add_folder_variables(cache, &certificates_in(&site.trust_bundle), &mut environment)?;
+    Ok(environment)
+}
+
+/// Adds the variables with the folder for downloads, and with the file of all authorities if there
+/// are more of them than the system has.
+fn add_folder_variables(
+    cache: &Path,
+    certificates: &str,
+    environment: &mut BTreeMap<String, String>,
+) -> Result<(), String> {
     if !certificates.is_empty() {
-        let bundle = write_bundle(&cache, &certificates)
+        let bundle = write_bundle(cache, certificates)
             .map_err(|error| format!("{}: {error}", cache.display()))?;
         environment.insert(TRUST.to_owned(), bundle.display().to_string());
     }
@@ -50,7 +70,7 @@ pub fn add_variables(
 
 /// Adds the variables of a proxy in both spellings, because some programs read only one of them.
 /// Where a variable is there in either spelling, both stay as they are.
-pub fn add_proxy_variables(proxy: &Proxy, environment: &mut BTreeMap<String, String>) {
+fn add_proxy_variables(proxy: &Proxy, environment: &mut BTreeMap<String, String>) {
     for (name, value) in [
         ("HTTP_PROXY", &proxy.http_proxy),
         ("HTTPS_PROXY", &proxy.https_proxy),

@@ -5,8 +5,11 @@ mod digest;
 mod manifests;
 mod merge;
 mod network;
+mod site;
 
 pub use digest::hash_image_sources;
+
+use std::collections::BTreeMap;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -16,6 +19,7 @@ use crate::model::infra_env::{InfraEnv, InfraEnvSpec, KernelArgument, Proxy};
 use crate::model::nmstate_config::NMStateConfig;
 
 pub use manifests::{ManifestFile, render_manifests};
+pub use site::complete_infra_env;
 
 /// The bytes that upstream allows an Ignition to have.
 const MAX_IGNITION_SIZE: usize = 256 << 10;
@@ -26,6 +30,7 @@ const AGENT_UNIT: &str = include_str!("discovery/agent.service");
 const INVENTORY: &str = include_str!("discovery/inventory.sh");
 
 const CONFIG_PATH: &str = "/etc/poolctl-agent/config.json";
+const MIRRORS_PATH: &str = "/etc/containers/registries.conf.d/50-poolctl.conf";
 /// The texts of the configuration that become files of their own, and the paths of those files. The
 /// configuration of the host then has the path in place of the text.
 const CONFIG_FILES: [(&str, &str); 2] =
@@ -49,6 +54,8 @@ pub struct Discovery<'a> {
     /// The Ignition that ours is merged over: what openshift-install makes of `manifests`. It may
     /// be empty.
     pub base: &'a str,
+    /// Repositories with the mirrors that hosts pull from in their place.
+    pub mirrors: &'a BTreeMap<String, Vec<String>>,
 }
 
 /// Renders an Ignition of version 3.2, or later if the override asks for that.
@@ -62,6 +69,10 @@ pub fn render_ignition(discovery: &Discovery<'_>) -> Result<Value, String> {
         units.push(render_unit("poolctl-agent-network.service", network::UNIT));
     }
     files.extend(render_environment_files(spec)?);
+    if !discovery.mirrors.is_empty() {
+        let registries = site::render_registries(discovery.mirrors);
+        files.push(render_file(MIRRORS_PATH, 0o644, &registries));
+    }
     let mut own_ignition = json!({
         "ignition": {"version": VERSION},
         "storage": {"files": files},
@@ -214,8 +225,6 @@ fn render_unit(name: &str, contents: &str) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::model::nmstate_config::NMStateInterface;
 
@@ -243,7 +252,8 @@ mod tests {
             "key": "-----BEGIN\nKEY\n", "knownHosts": "192.0.2.1 ssh-ed25519 AAAA",
         });
         let pull_secret = Some("{\"auths\": {}}");
-        render_ignition(&Discovery { infra_env, configs, pull_secret, config, base: "" })
+        let mirrors = &BTreeMap::new();
+        render_ignition(&Discovery { infra_env, configs, pull_secret, config, base: "", mirrors })
     }
 
     /// The modes and contents of the files of an Ignition, by their paths.

@@ -1,6 +1,7 @@
 //! Makes a discovery image: collects what it is made of, and runs the programs that make it.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -8,13 +9,15 @@ use serde_json::{Value, json};
 use crate::drivers::discovery::{
     COREOS_INSTALLER, DiscoveryImage, OPENSHIFT_INSTALL, UnconfiguredIgnition,
 };
-use crate::drivers::{image_folder, programs};
+use crate::drivers::{image_folder, programs, site};
 use crate::model::documents::{SecretValue, SettingsSpec};
 use crate::model::infra_env::InfraEnv;
 use crate::model::meta::{Key, Meta};
 use crate::model::nmstate_config::NMStateConfig;
 use crate::model::refusal::{Exit, Refusal};
-use crate::render::discovery::{Discovery, kernel_arguments, render_ignition, render_manifests};
+use crate::render::discovery::{
+    Discovery, complete_infra_env, kernel_arguments, render_ignition, render_manifests,
+};
 use crate::render::redact;
 use crate::store::Store;
 use crate::store::copies::{self, ExistingFile};
@@ -87,11 +90,12 @@ impl Iso {
             Program::OpenshiftInstall => sources.unconfigured_ignition(pull_secret.reveal())?,
         };
         let discovery = Discovery {
-            infra_env: sources.infra_env,
+            infra_env: &sources.infra_env_in_site(),
             configs: sources.configs,
             pull_secret: Some(pull_secret.reveal()),
             config: self.agent_config(sources.token)?,
             base: &base,
+            mirrors: &sources.mirrors(),
         };
         let document = render_ignition(&discovery).map_err(|why| sources.refuse_ignition(&why))?;
         Ok(document.to_string())
@@ -119,6 +123,29 @@ impl ImageSources<'_> {
         })
     }
 
+    /// The `InfraEnv` with what the Settings say of the site.
+    fn infra_env_in_site(&self) -> InfraEnv {
+        match &self.settings.site {
+            Some(site) => complete_infra_env(self.infra_env, site),
+            None => self.infra_env.clone(),
+        }
+    }
+
+    /// The mirrors of the site.
+    fn mirrors(&self) -> BTreeMap<String, Vec<String>> {
+        self.settings.site.as_ref().map(|site| site.mirrors.clone()).unwrap_or_default()
+    }
+
+    /// How programs reach the world; empty for a site that the Settings say nothing of.
+    fn site_environment(&self) -> Result<BTreeMap<String, String>, Refusal> {
+        let Some(site) = &self.settings.site else { return Ok(BTreeMap::new()) };
+        let cache = match &site.cache_directory {
+            Some(directory) => directory.clone(),
+            None => copies::folder_beside(self.store.path(), "cache"),
+        };
+        site::environment_in_site(site, &cache).map_err(Refusal::invalid)
+    }
+
     fn find_program(&self, name: &str) -> Result<PathBuf, Refusal> {
         programs::find_program(self.settings, name)
             .map_err(|why| Refusal::invalid(why).next(EXPLAIN_PROGRAMS))
@@ -129,14 +156,18 @@ impl ImageSources<'_> {
         let program = self.find_program(OPENSHIFT_INSTALL)?;
         // Its messages are shown, and must not show these.
         let mut secrets = redact::secrets_of_credentials(pull_secret);
-        if let Some(proxy) = &self.infra_env.spec.proxy {
+        let infra_env = self.infra_env_in_site();
+        if let Some(proxy) = &infra_env.spec.proxy {
             for url in [&proxy.http_proxy, &proxy.https_proxy] {
                 secrets.extend(redact::secrets_of_variable("PROXY", url));
             }
         }
-        let manifests = render_manifests(self.infra_env, pull_secret);
-        let run =
-            UnconfiguredIgnition { program: &program, manifests: &manifests, secrets: &secrets };
+        let run = UnconfiguredIgnition {
+            program: &program,
+            manifests: &render_manifests(&infra_env, pull_secret, &self.mirrors()),
+            secrets: &secrets,
+            environment: &self.site_environment()?,
+        };
         run.make(|| self.is_interrupted()).map_err(|why| {
             let Meta { name, namespace, .. } = &self.infra_env.metadata;
             let namespace_option = self.context.namespace_option(namespace);
