@@ -1,6 +1,7 @@
 //! Reads manifests: files, folders and standard input become objects, checked and in the spelling
 //! of today. It never changes a state, and knows nothing of the objects that a state has.
 
+mod hive_config;
 pub mod schema;
 mod unmodelled;
 
@@ -20,6 +21,7 @@ use crate::model::refusal::{Exit, Refusal};
 use crate::rules;
 use crate::yaml::{self, Node, Tree};
 
+pub use crate::manifest::hive_config::HiveConfig;
 pub use crate::manifest::unmodelled::ForeignLease;
 
 /// Fields of metadata that Kubernetes keeps, and that mean nothing here.
@@ -67,6 +69,8 @@ pub struct Manifests {
     pub foreign_leases: Vec<ForeignLease>,
     /// How many objects of kinds that are not modelled were left out, by kind and `apiVersion`.
     pub skipped: BTreeMap<(String, String), usize>,
+    /// Configurations of Hives, which are to be taken into the Settings.
+    pub hive_configs: Vec<HiveConfig>,
     /// What a user should know, in sentences that begin with the name of the file.
     pub warnings: Vec<String>,
 }
@@ -74,18 +78,19 @@ pub struct Manifests {
 impl Manifests {
     /// Whether nothing is left because no kind of it is modelled.
     pub fn are_all_skipped(&self) -> bool {
-        self.objects.is_empty() && !self.skipped.is_empty()
+        self.objects.is_empty() && self.hive_configs.is_empty() && !self.skipped.is_empty()
     }
 
     /// Adds what another file has been read to.
     fn append(&mut self, file_manifests: Self) {
-        let Self { objects, jobs, events, records_left_out, foreign_leases, skipped, warnings } =
+        let Self { objects, jobs, events, records_left_out, foreign_leases, skipped, hive_configs, warnings } =
             file_manifests;
         self.objects.extend(objects);
         self.jobs.extend(jobs);
         self.events.extend(events);
         self.records_left_out += records_left_out;
         self.foreign_leases.extend(foreign_leases);
+        self.hive_configs.extend(hive_configs);
         for (kind, count) in skipped {
             *self.skipped.entry(kind).or_default() += count;
         }
@@ -259,6 +264,9 @@ fn add_document(
     }
     if let Some(kind) = Kind::from_manifest(version, kind_name) {
         return add_object(manifests, file, kind, document, reading);
+    }
+    if HiveConfig::is_manifest(version, kind_name) {
+        return hive_config::add_hive_config(manifests, file, &document);
     }
     unmodelled::leave_out_unmodelled(manifests, file, &document, reading);
     Vec::new()

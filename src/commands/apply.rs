@@ -7,8 +7,9 @@ use clap::Args;
 
 use crate::edits::{PutMode, PutOutcome, put_object};
 use crate::model::agent::Agent;
+use crate::model::documents::Settings;
 use crate::model::kinds::Kind;
-
+use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
@@ -19,7 +20,7 @@ use crate::commands::agent::confirm_leaving_cluster;
 use crate::commands::customization_warnings;
 use crate::commands::scope::EditedObject;
 use crate::commands::{Context, RunCommand, scope};
-use crate::manifest::{self, ReadOptions};
+use crate::manifest::{self, Manifests, ReadOptions};
 
 #[derive(Args)]
 pub struct Apply {
@@ -40,22 +41,24 @@ impl RunCommand for Apply {
         let namespace = context.namespace()?;
         let options =
             ReadOptions { namespace: &namespace, is_lenient: self.lenient, moves_state: false };
-        let manifests = leave_out_settings(manifest::read(&self.filename, &options)?);
+        let mut manifests = leave_out_settings(manifest::read(&self.filename, &options)?);
         for warning in &manifests.warnings {
             context.warn(warning);
         }
         if manifests.are_all_skipped() {
             return Ok(());
         }
-        if manifests.objects.is_empty() {
+        if manifests.objects.is_empty() && manifests.hive_configs.is_empty() {
             return Err(Refusal::invalid("there is nothing to apply").into());
         }
+        let store = context.open_or_create_state()?;
+        let settings = settings_with_hive_configs(Some(&store), &manifests)?;
+        manifests.objects.extend(settings);
         let edited: Vec<EditedObject> =
             manifests.objects.iter().map(EditedObject::from_object).collect();
         // Whatever of these is not of an existing object refuses the command.
         let kept_problems: Vec<String> =
             manifests.objects.iter().filter_map(rules::describe_kept_problems).collect();
-        let store = context.open_or_create_state()?;
         for object in &manifests.objects {
             confirm_moved_agent(context, &store, object)?;
         }
@@ -124,11 +127,35 @@ fn confirm_moved_agent(context: &Context, store: &Store, object: &Object) -> Res
     }
 }
 
+/// The Settings with what configurations of Hives say; none if there is no such configuration.
+/// Without a state there are no Settings yet.
+pub fn settings_with_hive_configs(
+    store: Option<&Store>,
+    manifests: &Manifests,
+) -> Result<Option<Object>, Refusal> {
+    if manifests.hive_configs.is_empty() {
+        return Ok(None);
+    }
+    let key = Key::new("", "default");
+    let existing = store.map(|store| store.find::<Settings>(&key)).transpose()?.flatten();
+    let mut settings = existing.unwrap_or_default();
+    settings.metadata.name = key.name;
+    for hive_config in &manifests.hive_configs {
+        hive_config.write_to(&mut settings.spec);
+    }
+    Ok(Some(Object::Settings(Box::new(settings))))
+}
+
 /// Leaves Settings out unless they are the only object: they choose which programs run, and must
-/// not come along unnoticed in a folder.
-pub fn leave_out_settings(mut manifests: manifest::Manifests) -> manifest::Manifests {
-    if manifests.objects.len() < 2 {
+/// not come along unnoticed in a folder. The same holds for the configuration of a Hive, which is
+/// taken into the Settings.
+pub fn leave_out_settings(mut manifests: Manifests) -> Manifests {
+    if manifests.objects.len() + manifests.hive_configs.len() < 2 {
         return manifests;
+    }
+    if !manifests.hive_configs.is_empty() {
+        manifests.hive_configs.clear();
+        manifests.warnings.push("the HiveConfig is skipped; it must be applied alone".into());
     }
     let count_before = manifests.objects.len();
     manifests.objects.retain(|object| object.kind() != Kind::Settings);

@@ -58,20 +58,22 @@ impl Diff {
         let namespace = context.namespace()?;
         let options =
             ReadOptions { namespace: &namespace, is_lenient: self.lenient, moves_state: false };
-        let manifests = apply::leave_out_settings(manifest::read(&self.filename, &options)?);
+        let mut manifests = apply::leave_out_settings(manifest::read(&self.filename, &options)?);
         for warning in &manifests.warnings {
             context.warn(warning);
         }
         if manifests.are_all_skipped() {
             return Ok(Vec::new());
         }
-        if manifests.objects.is_empty() {
+        if manifests.objects.is_empty() && manifests.hive_configs.is_empty() {
             return Err(Refusal::invalid("there is nothing to compare"));
         }
         let store = match context.open_existing_state() {
             Err(refusal) if refusal.exit == Exit::NotFound => None,
             result => Some(result?),
         };
+        let settings = apply::settings_with_hive_configs(store.as_ref(), &manifests)?;
+        manifests.objects.extend(settings);
         let mut answers = Vec::new();
         for (before, after) in imagine_applied(context, store.as_ref(), manifests.objects)? {
             answers.extend(diff_object(context, before.as_ref(), &after)?);

@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 
 use crate::edits;
 use crate::model::cluster::{Cluster, Power};
-use crate::model::documents::StoredValue;
+use crate::model::documents::{Settings, StoredValue};
 use crate::model::job::Job;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
-use crate::model::object::Object;
+use crate::model::object::{Object, Resource};
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
@@ -66,7 +66,9 @@ impl RunCommand for Import {
         let reading =
             ReadOptions { namespace: &namespace, is_lenient: self.lenient, moves_state: true };
         let mut manifests = manifest::read(std::slice::from_ref(&self.file), &reading)?;
-        if !self.settings {
+        if self.settings {
+            take_hive_configs(&mut manifests);
+        } else {
             leave_out_settings(&mut manifests);
         }
         leases::leave_out_skipped(&mut manifests, &self.skip, &self.file)?;
@@ -114,6 +116,26 @@ fn leave_out_settings(manifests: &mut Manifests) {
             .warnings
             .push("the Settings are not imported; --settings imports them too".into());
     }
+    if !manifests.hive_configs.is_empty() {
+        manifests
+            .warnings
+            .push("the HiveConfig is not imported; --settings takes it into the Settings".into());
+    }
+}
+
+/// Takes the configuration of a Hive into the Settings of the file, or into new ones.
+fn take_hive_configs(manifests: &mut Manifests) {
+    if manifests.hive_configs.is_empty() {
+        return;
+    }
+    let position = manifests.objects.iter().position(|object| object.kind() == Kind::Settings);
+    let object = position.map(|position| manifests.objects.remove(position));
+    let mut settings = object.and_then(Settings::from_object).unwrap_or_default();
+    settings.metadata.name = "default".into();
+    for hive_config in &manifests.hive_configs {
+        hive_config.write_to(&mut settings.spec);
+    }
+    manifests.objects.push(settings.into_object());
 }
 
 /// Imports into a state in memory first: a file that is refused must not create a state file.
