@@ -6,15 +6,23 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
+
+use crate::yaml;
 
 use super::site;
 use super::task::Task;
 
+/// The file with oVirt's credentials, which is also a key of its Secret, and the variable that holds
+/// its path.
+const OVIRT_CONFIG: &str = "ovirt-config.yaml";
+const OVIRT_VARIABLE: &str = "OVIRT_CONFIG";
 /// Keys of a cloud's Secret whose values the installer reads from a file, and the environment
 /// variable that holds the path of the file.
-const FILE_VARIABLES: [(&str, &str); 3] = [
+const FILE_VARIABLES: [(&str, &str); 4] = [
     ("clouds.yaml", "OS_CLIENT_CONFIG_FILE"),
+    (OVIRT_CONFIG, OVIRT_VARIABLE),
     ("osServicePrincipal.json", "AZURE_AUTH_LOCATION"),
     ("osServiceAccount.json", "GOOGLE_APPLICATION_CREDENTIALS"),
 ];
@@ -34,7 +42,11 @@ const REFUSED_WORDS: [&str; 2] = ["credential_process", "credential_source"];
 pub fn installer_environment(task: &Task) -> Result<BTreeMap<String, String>, String> {
     let mut environment = task.order.environment.clone();
     environment.extend(read_inputs(task, "environment"));
-    for (key, value) in read_credentials(task) {
+    let credentials = read_credentials(task);
+    if let Some(path) = write_ovirt_config(task, &credentials)? {
+        environment.insert(OVIRT_VARIABLE.to_owned(), path.display().to_string());
+    }
+    for (key, value) in credentials {
         let lower_case = value.to_lowercase();
         if let Some(word) = REFUSED_WORDS.iter().find(|word| lower_case.contains(**word)) {
             return Err(format!(
@@ -95,13 +107,25 @@ pub fn complete_install_config(task: &Task, document: &mut Value) {
     }
     if let Some(vsphere) = document.pointer_mut("/platform/vsphere").and_then(Value::as_object_mut)
     {
-        fill_in_login(task, vsphere, "user");
+        fill_in_logins(task, vsphere, "user");
+    }
+    if let Some(prism_central) =
+        document.pointer_mut("/platform/nutanix/prismCentral").and_then(Value::as_object_mut)
+        && let Some(login) = find_login(task, None)
+    {
+        login.fill_in(prism_central, "username");
     }
 }
 
-/// Replaces the vSphere login in the metadata by the current one; destroying a cluster reads it.
-/// The login may have changed since the installation.
+/// Replaces the logins in the metadata by the current ones; destroying a cluster reads them. They
+/// may have changed since the installation.
 pub fn complete_metadata(task: &Task, metadata: &mut Value) {
+    if let Some(nutanix) = metadata.get_mut("nutanix").and_then(Value::as_object_mut)
+        && let Some(login) = find_login(task, None)
+    {
+        remove_login(nutanix);
+        login.fill_in(nutanix, "username");
+    }
     let Some(vsphere) = metadata.get_mut("vsphere").and_then(Value::as_object_mut) else { return };
     remove_login(vsphere);
     for (_, value) in vsphere.iter_mut().filter(|(name, _)| is_vcenter_list(name)) {
@@ -110,7 +134,7 @@ pub fn complete_metadata(task: &Task, metadata: &mut Value) {
             remove_login(vcenter);
         }
     }
-    fill_in_login(task, vsphere, "username");
+    fill_in_logins(task, vsphere, "username");
 }
 
 fn remove_login(vcenter: &mut Map<String, Value>) {
@@ -119,25 +143,70 @@ fn remove_login(vcenter: &mut Map<String, Value>) {
     }
 }
 
+/// Who an installer logs in as. The key `vcenters` of a Secret lists one for each vCenter.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Login {
+    #[serde(default)]
+    v_center: String,
+    username: String,
+    password: String,
+}
+
+impl Login {
+    /// Fills in user and password where they are missing. `user_field` is the name of the user's
+    /// field.
+    fn fill_in(&self, fields: &mut Map<String, Value>, user_field: &str) {
+        for (field, value) in [(user_field, &self.username), ("password", &self.password)] {
+            if fields.get(field).and_then(Value::as_str).is_none_or(str::is_empty) {
+                fields.insert(field.to_owned(), value.as_str().into());
+            }
+        }
+    }
+}
+
+/// The login of a server: the one that the credentials list for it, or else the one that they have
+/// for all.
+fn find_login(task: &Task, server: Option<&str>) -> Option<Login> {
+    let listed_logins = read_listed_logins(task).unwrap_or_default();
+    let login = listed_logins
+        .into_iter()
+        .find(|login| server.is_some_and(|server| login.v_center.eq_ignore_ascii_case(server)));
+    if login.is_some() {
+        return login;
+    }
+    Some(Login {
+        v_center: String::new(),
+        username: read_credential(task, "username")?,
+        password: read_credential(task, "password")?,
+    })
+}
+
+/// The logins of the key `vcenters`; none if there is no such key, or no list in it.
+fn read_listed_logins(task: &Task) -> Option<Vec<Login>> {
+    let list = yaml::parse_value(&read_credential(task, "vcenters")?).ok()?;
+    serde_json::from_value(list).ok()
+}
+
 /// Fills in user and password where they are missing: in each entry of the list of vCenters, or in
 /// `vsphere` itself, as installers before 4.13 have them. `user_field` is the name of the user's
 /// field in the list.
-fn fill_in_login(task: &Task, vsphere: &mut Map<String, Value>, user_field: &str) {
-    let (Some(user), Some(password)) =
-        (read_credential(task, "username"), read_credential(task, "password"))
-    else {
-        return;
-    };
+fn fill_in_logins(task: &Task, vsphere: &mut Map<String, Value>, user_field: &str) {
     let list = vsphere.iter_mut().find(|(name, _)| is_vcenter_list(name));
     if let Some(vcenters) = list.and_then(|(_, value)| value.as_array_mut()) {
         for vcenter in vcenters.iter_mut().filter_map(Value::as_object_mut) {
-            fill_in(vcenter, user_field, &user);
-            fill_in(vcenter, "password", &password);
+            if let Some(login) = find_login(task, server_of(vcenter)) {
+                login.fill_in(vcenter, user_field);
+            }
         }
-    } else {
-        fill_in(vsphere, "username", &user);
-        fill_in(vsphere, "password", &password);
+    } else if let Some(login) = find_login(task, server_of(vsphere)) {
+        login.fill_in(vsphere, "username");
     }
+}
+
+/// The name of a vCenter, which documents have under different names.
+fn server_of(vcenter: &Map<String, Value>) -> Option<&str> {
+    ["server", "vCenter", "VCenter"].into_iter().find_map(|field| vcenter.get(field)?.as_str())
 }
 
 /// The installer spells it `vcenters` in one document and `VCenters` in another.
@@ -145,8 +214,26 @@ fn is_vcenter_list(name: &str) -> bool {
     name.eq_ignore_ascii_case("vcenters")
 }
 
-fn fill_in(vcenter: &mut Map<String, Value>, field: &str, value: &str) {
-    if vcenter.get(field).and_then(Value::as_str).is_none_or(str::is_empty) {
-        vcenter.insert(field.to_owned(), value.into());
+/// Writes the file that the installer reads oVirt's credentials from, unless the Secret has it
+/// whole. Returns its path; none for another platform.
+fn write_ovirt_config(
+    task: &Task,
+    credentials: &BTreeMap<String, String>,
+) -> Result<Option<PathBuf>, String> {
+    if credentials.contains_key(OVIRT_CONFIG) || !credentials.contains_key("ovirt_url") {
+        return Ok(None);
     }
+    let mut config = Map::new();
+    for (key, value) in credentials.iter().filter(|(key, _)| key.starts_with("ovirt_")) {
+        config.insert(key.clone(), value.trim().into());
+    }
+    let authorities = site::read_certificates(&task.job_folder);
+    if !config.contains_key("ovirt_ca_bundle") && !authorities.is_empty() {
+        config.insert("ovirt_ca_bundle".to_owned(), authorities.into());
+    }
+    let content = yaml::to_text(&Value::Object(config)).map_err(|error| error.to_string())?;
+    task.job_folder
+        .write_file(OVIRT_CONFIG, content.as_bytes())
+        .map_err(|error| format!("{OVIRT_CONFIG}: {error}"))?;
+    Ok(Some(task.job_folder.file_path(OVIRT_CONFIG)))
 }

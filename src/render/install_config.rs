@@ -2,7 +2,7 @@
 //! with name and domain set, and patched. Never judges whether a cluster could be installed with
 //! it.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::model::annotations::ALLOWED_PATHS;
 use crate::model::customization::CustomizationSpec;
@@ -78,11 +78,39 @@ fn generate_document(spec: &PoolSpec) -> Value {
     })
 }
 
-/// The platform without the references to Secrets, which installers do not know.
+/// The platform as installers have it, without the references to Secrets, which they do not know.
 fn generate_platform(spec: &PoolSpec) -> Value {
     let mut platform = spec.platform.clone();
     platform.remove_secret_refs();
-    serde_json::to_value(platform).unwrap_or_default()
+    let mut document = serde_json::to_value(platform).unwrap_or_default();
+    let infrastructure = document.pointer_mut("/vsphere/infrastructure").map(Value::take);
+    if let Some(infrastructure) = infrastructure {
+        // It is a platform of the installer already, in the place of the single fields.
+        document["vsphere"] = infrastructure;
+    }
+    if let Some(nutanix) = document.get_mut("nutanix").and_then(Value::as_object_mut) {
+        translate_nutanix(nutanix);
+    }
+    if let Some(ovirt) = document.get_mut("ovirt").and_then(Value::as_object_mut)
+        && let Some(storage_domain) = ovirt.remove("storage_domain_id")
+    {
+        ovirt.insert("ovirt_storage_domain_id".into(), storage_domain);
+    }
+    document
+}
+
+/// Hive has the address of Prism Central where installers have an endpoint with a login beside it.
+/// The Prism Element and the subnets of machines without a failure domain are those of the first
+/// one.
+fn translate_nutanix(nutanix: &mut Map<String, Value>) {
+    if let Some(endpoint) = nutanix.remove("prismCentral") {
+        nutanix.insert("prismCentral".into(), json!({"endpoint": endpoint}));
+    }
+    let failure_domain = nutanix.get("failureDomains").and_then(|domains| domains.get(0)).cloned();
+    if let Some(failure_domain) = failure_domain {
+        nutanix.insert("prismElements".into(), json!([failure_domain["prismElement"]]));
+        nutanix.insert("subnetUUIDs".into(), failure_domain["subnetUUIDs"].clone());
+    }
 }
 
 /// Sets the name, applies the patches, and reads the cluster's name in DNS back from the document,
@@ -118,5 +146,50 @@ fn read_string(document: &Value, pointer: &str) -> Result<String, String> {
         Some(Value::String(string)) if !string.is_empty() => Ok(string.clone()),
         Some(_) => Err(format!("{pointer} of the patched install-config is not a string")),
         None => Err(format!("{pointer} is missing in the patched install-config")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The platform of the install-config of a pool with this one.
+    fn generate(platform: &Value) -> Value {
+        let platform = serde_json::from_value(platform.clone()).unwrap();
+        generate_platform(&PoolSpec { platform, ..PoolSpec::default() })
+    }
+
+    #[test]
+    fn platforms_are_written_as_installers_have_them() {
+        for (platform, expected) in [
+            (
+                json!({"nutanix": {
+                    "credentialsSecretRef": {"name": "s"},
+                    "prismCentral": {"address": "prism.example.com", "port": 9440},
+                    "failureDomains": [{"name": "a", "prismElement": {"uuid": "1"},
+                        "subnetUUIDs": ["2"]}],
+                }}),
+                json!({"nutanix": {
+                    "prismCentral": {"endpoint": {"address": "prism.example.com", "port": 9440}},
+                    "prismElements": [{"uuid": "1"}],
+                    "subnetUUIDs": ["2"],
+                    "failureDomains": [{"name": "a", "prismElement": {"uuid": "1"},
+                        "subnetUUIDs": ["2"]}],
+                }}),
+            ),
+            (
+                json!({"vsphere": {
+                    "certificatesSecretRef": {"name": "s"}, "vCenter": "v",
+                    "infrastructure": {"vcenters": [{"server": "v"}]},
+                }}),
+                json!({"vsphere": {"vcenters": [{"server": "v"}]}}),
+            ),
+            (
+                json!({"ovirt": {"ovirt_cluster_id": "a", "storage_domain_id": "b"}}),
+                json!({"ovirt": {"ovirt_cluster_id": "a", "ovirt_storage_domain_id": "b"}}),
+            ),
+        ] {
+            assert_eq!(generate(&platform), expected);
+        }
     }
 }
