@@ -15,6 +15,7 @@ use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
+use crate::model::tick::Tick;
 use crate::store::{Filter, NeededObject, Store};
 
 use crate::commands::{Context, RunCommand};
@@ -34,38 +35,24 @@ impl RunCommand for RotateCredentials {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
         let pool = context.find::<ClusterPool>(&store, &self.name)?;
-        let pool_secret = secret_of_pool(&pool)?;
-        let copies = find_copies(&store, &pool)?;
-        let secrets = copies.iter().map(|(_, copy)| copy).chain([&pool_secret]);
+        let credentials = secret_of_pool(&pool)?;
+        let clusters = find_copies(&store, &pool, &credentials)?;
+        let copies = clusters.iter().flat_map(|(_, copies)| copies);
+        let secrets = copies.flat_map(|copy| [&copy.original, &copy.copy]).chain([&credentials]);
         let needs: Vec<NeededObject> =
             secrets.map(|key| NeededObject { kind: Kind::Secret, key: key.clone() }).collect();
         let scope = Scope::pool(pool.key());
         let (rotated, passed) = context.door(&store).change(&scope, &needs, |state, tick| {
-            let Some(values) = read_values(state, &pool_secret) else {
-                return Err(self.refuse_missing_secret(context, &pool_secret));
-            };
+            if read_values(state, &credentials).is_none() {
+                return Err(self.refuse_missing_secret(context, &credentials));
+            }
             let mut rotated = Vec::new();
-            for (cluster, copy) in &copies {
-                // A copy that is equal is left alone, so that running the command again changes
-                // nothing and records nothing.
-                let is_outdated = read_values(state, copy).is_none_or(|held| held != values);
-                if is_outdated {
-                    write_values(state, copy, &values);
-                    let message = format!("Got the credentials of Secret {}", pool_secret.name);
-                    record_event(
-                        state,
-                        tick,
-                        Kind::ClusterDeployment,
-                        cluster.key(),
-                        EventReason::CredentialsRotated,
-                        &message,
-                    );
-                }
-                rotated.push(is_outdated);
+            for (cluster, copies) in &clusters {
+                rotated.push(rotate_copies(state, cluster, copies, tick));
             }
             Ok(rotated)
         })?;
-        for ((cluster, _), rotated) in copies.iter().zip(&rotated) {
+        for ((cluster, _), rotated) in clusters.iter().zip(&rotated) {
             let verb = if *rotated { "rotated" } else { "has these credentials already" };
             let result = match &cluster.claim {
                 Some(claim) => format!("{verb} (claim {claim})"),
@@ -73,7 +60,7 @@ impl RunCommand for RotateCredentials {
             };
             context.report_change(Kind::ClusterDeployment, &cluster.key(), &result)?;
         }
-        if copies.is_empty() {
+        if clusters.is_empty() {
             context.hint(&format!("pool `{}` has no clusters", self.name));
         }
         Ok(context.report_pass(&passed)?)
@@ -99,19 +86,70 @@ fn secret_of_pool(pool: &ClusterPool) -> Result<Key, Refusal> {
     Ok(Key::new(&*pool.metadata.namespace, name))
 }
 
-/// The clusters of a pool that have credentials, each with the Secret that has its copy of them.
-fn find_copies(store: &Store, pool: &ClusterPool) -> Result<Vec<(Cluster, Key)>, Refusal> {
+/// A Secret of a pool, and the copy of it that a cluster has.
+struct SecretCopy {
+    original: Key,
+    copy: Key,
+}
+
+/// The clusters of a pool that have credentials, each with its copies of the Secrets of the pool:
+/// of the credentials and, if the pool names any, of the certificates.
+fn find_copies(
+    store: &Store,
+    pool: &ClusterPool,
+    credentials: &Key,
+) -> Result<Vec<(Cluster, Vec<SecretCopy>)>, Refusal> {
     let namespace = Some(pool.metadata.namespace.clone());
     let filter = Filter { namespace, name: None, whole: true };
-    let mut copies = Vec::new();
+    let mut clusters = Vec::new();
     for cluster in store.list::<Cluster>(&filter)? {
         if cluster.pool.as_deref() == Some(&pool.key())
             && let Some(copy) = secret_of_cluster(&cluster)
         {
-            copies.push((cluster, copy));
+            let mut copies = vec![SecretCopy { original: credentials.clone(), copy }];
+            copies.extend(copy_of_certificates(pool, &cluster));
+            clusters.push((cluster, copies));
         }
     }
-    Ok(copies)
+    Ok(clusters)
+}
+
+fn copy_of_certificates(pool: &ClusterPool, cluster: &Cluster) -> Option<SecretCopy> {
+    let original = pool.spec.platform.certificates()?;
+    let copy = cluster.body.as_ref()?.spec.platform.certificates()?;
+    Some(SecretCopy {
+        original: Key::new(&*pool.metadata.namespace, original),
+        copy: Key::new(&*cluster.namespace, copy),
+    })
+}
+
+/// Copies the Secrets of a pool to a cluster, and returns whether any copy was outdated. One that
+/// is equal is left alone, so that running the command again changes nothing and records nothing.
+fn rotate_copies(state: &mut State, cluster: &Cluster, copies: &[SecretCopy], tick: &Tick) -> bool {
+    let mut rotated_secrets: Vec<&str> = Vec::new();
+    for SecretCopy { original, copy } in copies {
+        // Certificates that the pool has no more stay with the cluster.
+        let Some(values) = read_values(state, original) else { continue };
+        if read_values(state, copy).is_none_or(|held| held != values) {
+            write_values(state, copy, &values);
+            if !rotated_secrets.contains(&original.name.as_str()) {
+                rotated_secrets.push(&original.name);
+            }
+        }
+    }
+    if rotated_secrets.is_empty() {
+        return false;
+    }
+    let message = format!("Got the credentials of Secret {}", rotated_secrets.join(" and "));
+    record_event(
+        state,
+        tick,
+        Kind::ClusterDeployment,
+        cluster.key(),
+        EventReason::CredentialsRotated,
+        &message,
+    );
+    true
 }
 
 /// The Secret that has the credentials of a cluster, if its platform needs any.
