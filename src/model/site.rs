@@ -18,7 +18,7 @@ const HIDDEN_PASSWORD: &str = "(hidden)";
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Site {
     /// Proxies for installers, oc, new clusters and discovery images. An install-config or an
-    /// InfraEnv with its own proxies keeps them. Passwords of these URLs are never shown.
+    /// `InfraEnv` with its own proxies keeps them. Passwords of these URLs are never shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<Proxy>,
     /// CA certificates in PEM that programs, new clusters and hosts trust in addition to those of
