@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -14,6 +14,11 @@ use crate::yaml;
 use super::site;
 use super::task::Task;
 
+/// The file with OpenStack's credentials, and the variable that holds its path.
+const CLOUDS: &str = "clouds.yaml";
+const CLOUDS_VARIABLE: &str = "OS_CLIENT_CONFIG_FILE";
+/// The file with the authorities of a cloud.
+const CLOUD_AUTHORITY: &str = "cloud-authorities.pem";
 /// The file with oVirt's credentials, which is also a key of its Secret, and the variable that holds
 /// its path.
 const OVIRT_CONFIG: &str = "ovirt-config.yaml";
@@ -21,7 +26,7 @@ const OVIRT_VARIABLE: &str = "OVIRT_CONFIG";
 /// Keys of a cloud's Secret whose values the installer reads from a file, and the environment
 /// variable that holds the path of the file.
 const FILE_VARIABLES: [(&str, &str); 4] = [
-    ("clouds.yaml", "OS_CLIENT_CONFIG_FILE"),
+    (CLOUDS, CLOUDS_VARIABLE),
     (OVIRT_CONFIG, OVIRT_VARIABLE),
     ("osServicePrincipal.json", "AZURE_AUTH_LOCATION"),
     ("osServiceAccount.json", "GOOGLE_APPLICATION_CREDENTIALS"),
@@ -64,6 +69,9 @@ pub fn installer_environment(task: &Task) -> Result<BTreeMap<String, String>, St
                 environment.insert(variable.to_owned(), value.trim().to_owned());
             }
         }
+    }
+    if let Some(path) = write_clouds_with_authority(task)? {
+        environment.insert(CLOUDS_VARIABLE.to_owned(), path.display().to_string());
     }
     site::add_variables(task, &mut environment)?;
     Ok(environment)
@@ -227,7 +235,7 @@ fn write_ovirt_config(
     for (key, value) in credentials.iter().filter(|(key, _)| key.starts_with("ovirt_")) {
         config.insert(key.clone(), value.trim().into());
     }
-    let authorities = site::read_certificates(&task.job_folder);
+    let authorities = site::read_platform_certificates(&task.job_folder);
     if !config.contains_key("ovirt_ca_bundle") && !authorities.is_empty() {
         config.insert("ovirt_ca_bundle".to_owned(), authorities.into());
     }
@@ -236,4 +244,36 @@ fn write_ovirt_config(
         .write_file(OVIRT_CONFIG, content.as_bytes())
         .map_err(|error| format!("{OVIRT_CONFIG}: {error}"))?;
     Ok(Some(task.job_folder.file_path(OVIRT_CONFIG)))
+}
+
+/// Writes clouds.yaml with the authorities of the platform as `cacert` of each cloud that names no
+/// such file, or one that is not here. The installer gives that file to the cluster, too, and trusts
+/// no other authority for that cloud. Returns its path; none if there is nothing to add.
+fn write_clouds_with_authority(task: &Task) -> Result<Option<PathBuf>, String> {
+    let authorities = site::read_platform_certificates(&task.job_folder);
+    let Some(clouds) = read_credential(task, CLOUDS) else { return Ok(None) };
+    // What is no YAML is for the installer to refuse.
+    let Ok(mut document) = yaml::parse_value(&clouds) else { return Ok(None) };
+    if authorities.is_empty() {
+        return Ok(None);
+    }
+    let authority_path = task.job_folder.file_path(CLOUD_AUTHORITY);
+    for (_, settings) in
+        document.get_mut("clouds").and_then(Value::as_object_mut).into_iter().flatten()
+    {
+        let Some(cloud) = settings.as_object_mut() else { continue };
+        let named_path = cloud.get("cacert").and_then(Value::as_str).unwrap_or_default();
+        if !Path::new(named_path).is_file() {
+            cloud.insert("cacert".to_owned(), authority_path.display().to_string().into());
+        }
+    }
+    let content = yaml::to_text(&document).map_err(|error| error.to_string())?;
+    // Among the inputs its secrets are hidden from the log, as they are in the original.
+    let path = format!("input/{CLOUDS}");
+    for (name, content) in [(path.as_str(), &content), (CLOUD_AUTHORITY, &authorities)] {
+        task.job_folder
+            .write_file(name, content.as_bytes())
+            .map_err(|error| format!("{name}: {error}"))?;
+    }
+    Ok(Some(task.job_folder.file_path(&path)))
 }

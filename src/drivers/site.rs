@@ -18,9 +18,6 @@ use super::trust_store::{certificates_in, write_bundle};
 const TRUST: &str = "SSL_CERT_FILE";
 /// The variable with the folder in which programs keep what they download.
 const CACHE: &str = "XDG_CACHE_HOME";
-/// Where inputs have certificates that programs trust and clusters do not: those of the Settings
-/// and those of the cluster's platform.
-const CERTIFICATE_FOLDERS: [&str; 2] = ["site/authorities", "certificates"];
 
 /// The environment of a program that reaches the world outside of this machine. The error is for
 /// people.
@@ -128,15 +125,25 @@ pub fn mirror_set(mirrors: &BTreeMap<String, Vec<String>>) -> Option<Value> {
     }))
 }
 
-/// The certificates that controllers of machines may be signed by, beside those of the system.
+/// All certificates that are trusted beside those of the system.
 pub fn read_certificates(job_folder: &JobFolder) -> String {
     let mut certificates =
         read_trust_bundle(job_folder).map(|bundle| certificates_in(&bundle)).unwrap_or_default();
-    for folder in CERTIFICATE_FOLDERS {
-        for path in list_files(&job_folder.input_path(folder)) {
-            let content = fs::read_to_string(path).unwrap_or_default();
-            certificates.push_str(&certificates_in(&content));
-        }
+    certificates.push_str(&read_certificates_of_folder(job_folder, "site/authorities"));
+    certificates.push_str(&read_platform_certificates(job_folder));
+    certificates
+}
+
+/// The certificates that the cluster's platform names, by which its API is trusted.
+pub fn read_platform_certificates(job_folder: &JobFolder) -> String {
+    read_certificates_of_folder(job_folder, "certificates")
+}
+
+fn read_certificates_of_folder(job_folder: &JobFolder, folder: &str) -> String {
+    let mut certificates = String::new();
+    for path in list_files(&job_folder.input_path(folder)) {
+        let content = fs::read_to_string(path).unwrap_or_default();
+        certificates.push_str(&certificates_in(&content));
     }
     certificates
 }
