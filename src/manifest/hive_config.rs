@@ -82,6 +82,12 @@ pub fn add_hive_config(manifests: &mut Manifests, file: &str, document: &Node) -
         let warning = format!("{file}: spec.{path} of HiveConfig has no effect here");
         manifests.warnings.push(warning);
     }
+    if spec.failed_provision_config.retry_reasons.is_some() {
+        manifests.warnings.push(format!(
+            "{file}: spec.failedProvisionConfig.retryReasons of HiveConfig is stored, but poolctl \
+             does not use it"
+        ));
+    }
     let namespace = match spec.target_namespace.as_str() {
         "" => DEFAULT_NAMESPACE,
         namespace => namespace,
