@@ -123,6 +123,11 @@ fn explain_hold(evidence: &Evidence, cluster: &Cluster) -> Option<Chain> {
         let next = format!("poolctl annotate cluster {name} {RECONCILE_PAUSE}-{option}");
         return Some(Chain::new(cause, next));
     }
+    if let Some(reason) = &cluster.undo_blocked
+        && !cluster.protected
+    {
+        return Some(explain_blocked_destruction(evidence, cluster, reason));
+    }
     if let Some(shortage) = &cluster.shortage {
         if !cluster.waits_for_hosts() {
             let cause = format!("cluster {name} waits: {}", shortage.message);
@@ -139,6 +144,27 @@ fn explain_hold(evidence: &Evidence, cluster: &Cluster) -> Option<Chain> {
         return Some(Chain::new(cause, format!("poolctl get customization -n {namespace}")));
     }
     None
+}
+
+/// Explains a cluster that poolctl cannot destroy, so that a person has to. One whose deletion was
+/// not asked for waits to be installed anew.
+fn explain_blocked_destruction(evidence: &Evidence, cluster: &Cluster, reason: &str) -> Chain {
+    let name = &cluster.name;
+    let option = &evidence.namespace_option;
+    let object = if cluster.deleting.is_some() {
+        format!("cluster {name}")
+    } else {
+        format!("what a failed installation of cluster {name} has left")
+    };
+    let cause = format!("{object} cannot be destroyed: {reason}");
+    if cluster.deleting.is_none() {
+        return Chain::new(cause, format!("poolctl delete cluster {name}{option}"));
+    }
+    Chain::new(cause, format!("poolctl cluster forget {name}{option} --i-have-destroyed-it"))
+        .because(format!(
+            "mend what it lacks and type `poolctl cluster retry {name}`, or destroy what is left of \
+             it by hand and have it forgotten"
+        ))
 }
 
 /// Explains a cluster that waits for its hosts before it can be installed.

@@ -1,8 +1,10 @@
 //! `cluster hibernate|resume`: sets the power of a claimed cluster. `cluster retry|logs`: tries a
-//! failed installation again, and shows why it failed.
+//! failed installation again, and shows why it failed. `cluster forget` lets a cluster go that
+//! nobody but a person could destroy.
 
 pub mod credentials;
 pub mod extract;
+pub mod forget;
 pub mod rotate;
 
 use std::fmt::Write;
@@ -71,7 +73,7 @@ pub struct Retry {
 
 impl RunCommand for Retry {
     const NAME: &'static str = "retry";
-    const ABOUT: &'static str = "Retry a failed installation, start or stop at once";
+    const ABOUT: &'static str = "Retry a failed installation, start, stop or destruction at once";
     const EXAMPLE: &'static str = "poolctl cluster retry CLUSTER";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
@@ -109,8 +111,8 @@ impl RetryOutcome {
     }
 }
 
-/// Lets a failed installation, start or stop begin again at once. A cluster that its pool replaces
-/// anyway stays as it is.
+/// Lets a failed installation, start, stop or destruction begin again at once. A cluster that its
+/// pool replaces anyway stays as it is.
 fn retry_cluster(state: &mut State, cluster: &Cluster, tick: &Tick) -> RetryOutcome {
     let Some(cluster_id) = state.find_cluster(&cluster.name) else {
         return RetryOutcome::NothingFailed;
@@ -118,6 +120,7 @@ fn retry_cluster(state: &mut State, cluster: &Cluster, tick: &Tick) -> RetryOutc
     let pool_id = cluster.pool.as_deref().and_then(|key| state.pools.find(key));
     if let Some(pool_id) = pool_id
         && !cluster.is_installed()
+        && cluster.deleting.is_none()
     {
         // The pool may have paused its installations because they kept failing.
         plan::end_pause(state, pool_id, PauseEnd::Request, tick);
@@ -127,6 +130,11 @@ fn retry_cluster(state: &mut State, cluster: &Cluster, tick: &Tick) -> RetryOutc
         }
     }
     let is_changed = state.clusters.update(cluster_id, |cluster| {
+        cluster.undo_blocked = None;
+        cluster.undo_failed_at = None;
+        if cluster.deleting.is_some() {
+            return;
+        }
         if !cluster.is_installed() {
             // A cluster that was given up has all its attempts again.
             if cluster.stopped {

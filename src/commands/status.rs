@@ -146,8 +146,8 @@ fn host_problem(context: &Context, host: &BareMetalHost) -> Option<String> {
     Some(format!("host `{name}` is held: {reason}; poolctl host unhold {name}{namespace_option}"))
 }
 
-/// Clusters whose installation fails again and again, or waits for hosts that were lost, and those
-/// that do not wake.
+/// Clusters whose installation fails again and again, or waits for hosts that were lost, those that
+/// do not wake, and those that only a person can destroy.
 fn cluster_problems(store: &Store, agents: &[Agent]) -> Result<Vec<String>, Refusal> {
     let mut clusters_with_lost_hosts: HashSet<String> = HashSet::new();
     for agent in agents {
@@ -167,6 +167,11 @@ fn cluster_problems(store: &Store, agents: &[Agent]) -> Result<Vec<String>, Refu
             ));
         }
         problems.extend(waking_problem(&cluster));
+        if cluster.undo_blocked.is_some() {
+            problems.push(format!(
+                "cluster `{name}` cannot be destroyed by poolctl: poolctl why cluster/{name}"
+            ));
+        }
         if let Some(end) = plan::waits_for_hosts_until(&cluster)
             && clusters_with_lost_hosts.contains(name)
         {

@@ -10,7 +10,7 @@ use crate::model::refusal::Refusal;
 use crate::commands::agent::machine::ssh as agent_ssh;
 use crate::commands::agent::{find as agent_find, machine as agent_machine, set as agent_set};
 use crate::commands::claim::{extend, release};
-use crate::commands::cluster::{credentials, extract, rotate};
+use crate::commands::cluster::{credentials, extract, forget, rotate};
 use crate::commands::context::{Context, Globals};
 use crate::commands::host::{add as host_add, hold as host_hold, import as host_import};
 use crate::commands::infraenv::iso as infraenv_iso;
@@ -73,6 +73,7 @@ fn cluster_group() -> Node {
         entry::<cluster::Resume>(),
         entry::<cluster::Retry>(),
         entry::<cluster::Logs>(),
+        entry::<forget::Forget>(),
     ];
     group("cluster", "Hibernate, resume and retry clusters, and show their installations", entries)
 }

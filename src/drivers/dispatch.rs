@@ -1,6 +1,8 @@
 //! Gives a task to the driver that its order names, and checks that an installation has left behind
 //! what using and destroying the cluster needs. Never works on a cluster or a machine itself.
 
+use serde_json::{Map, Value};
+
 use crate::model::driver::Driver;
 use crate::model::job::Verb;
 use crate::model::order::JobEnding;
@@ -32,8 +34,12 @@ fn find_defect(task: &Task) -> Option<String> {
     let Some(kubeconfig) = task.job_folder.read_saved("kubeconfig") else {
         return Some("the driver saved no kubeconfig".to_owned());
     };
-    if task.job_folder.read_saved("metadata.json").is_none() {
+    let Some(metadata) = task.job_folder.read_saved("metadata.json") else {
         return Some("the driver saved no metadata.json".to_owned());
+    };
+    // Whoever reads it to destroy the cluster expects an object, whatever is in it.
+    if let Err(error) = serde_json::from_str::<Map<String, Value>>(&metadata) {
+        return Some(format!("the driver saved a metadata.json that is no JSON object: {error}"));
     }
     kube::kubeconfig_defect(&kubeconfig).map(|defect| format!("kubeconfig: {defect}"))
 }

@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::model::customization::{ADDED_MANIFESTS, ManifestPatch};
 use crate::model::job::Verb;
@@ -249,15 +249,15 @@ fn destroy_cluster(task: &mut Task) -> Result<JobEnding, Stopped> {
             let was_given = task.order.inputs.iter().any(|name| name == "metadata.json");
             let is_missing = error.kind() == io::ErrorKind::NotFound;
             if was_given || !is_missing || !task.order.infra_id.is_empty() {
-                return Ok(JobEnding::failed(format!("metadata.json: {error}")));
+                return Ok(refuse_metadata(task, &error.to_string()));
             }
             task.log_line("no metadata.json was ever written: there is nothing to destroy");
             return Ok(JobEnding::success());
         }
     };
-    let mut metadata: Value = match serde_json::from_str(&json) {
-        Ok(metadata) => metadata,
-        Err(error) => return Ok(JobEnding::failed(format!("metadata.json: {error}"))),
+    let mut metadata = match serde_json::from_str::<Map<String, Value>>(&json) {
+        Ok(metadata) => Value::Object(metadata),
+        Err(error) => return Ok(refuse_metadata(task, &error.to_string())),
     };
     credentials::complete_metadata(task, &mut metadata);
     fs::write(work.join("metadata.json"), metadata.to_string())?;
@@ -278,6 +278,19 @@ fn destroy_cluster(task: &mut Task) -> Result<JobEnding, Stopped> {
         return Ok(ending_of_failed_step(task, "destroy cluster", code));
     }
     Ok(JobEnding::success())
+}
+
+/// How a deprovision job ends without a metadata.json that the installer can read: only a person can
+/// find out what there is to destroy.
+fn refuse_metadata(task: &Task, why: &str) -> JobEnding {
+    let infrastructure = match task.order.infra_id.as_str() {
+        "" => "nobody knows the ID of its infrastructure".to_owned(),
+        infra_id => format!("its infrastructure has the ID {infra_id}"),
+    };
+    JobEnding::hopeless(format!(
+        "openshift-install cannot destroy the cluster, because its metadata.json cannot be read \
+         ({why}); {infrastructure}"
+    ))
 }
 
 /// How a job ends if a step fails before anything exists, whatever its exit code.

@@ -111,6 +111,8 @@ facts! {
         pub undo_failures: u32,
         /// When it last could not be destroyed.
         pub undo_failed_at: Option<Time>,
+        /// Why it cannot be destroyed before a person has done something, if so.
+        pub undo_blocked: Option<String>,
         /// How long it runs before it hibernates, once a claim has it.
         pub hibernate_after: Option<Span> => spec.hibernate_after,
         /// When an installation first began. From then on there may be something to destroy.
@@ -314,6 +316,10 @@ impl Cluster {
     fn take_conditions(&mut self, status: &DeploymentStatus) {
         self.take_requirements(&status.conditions);
         self.take_power(status);
+        let blocked =
+            find_with_status(&status.conditions, ConditionType::DeprovisionLaunchError, "True");
+        self.undo_blocked = blocked.map(|condition| condition.message.clone());
+        self.undo_failed_at = blocked.and_then(|condition| condition.last_transition_time);
         let failed = find_with_status(&status.conditions, ConditionType::ProvisionFailed, "True");
         let stopped = find_with_status(&status.conditions, ConditionType::ProvisionStopped, "True");
         self.stopped = stopped.is_some();

@@ -153,6 +153,8 @@ declared! {
         ProvisionFailed = "ProvisionFailed" => "poolctl job logs NAME",
         /// No installation is tried any more.
         ProvisionStopped = "ProvisionStopped" => "poolctl why cluster/NAME",
+        /// The cluster cannot be destroyed before a person has done something.
+        DeprovisionLaunchError = "DeprovisionLaunchError" => "poolctl why cluster/NAME",
         /// The installation of the cluster or the Agent may begin.
         RequirementsMet = "RequirementsMet",
         /// The installation on hosts has ended.
@@ -275,6 +277,8 @@ declared! {
         Deprovisioning = "Deprovisioning",
         /// An annotation or a finalizer keeps the cluster from being destroyed.
         DeletionBlocked = "DeletionBlocked" => "poolctl why cluster/NAME",
+        /// What destroying the cluster needs is missing or broken.
+        CannotBeDestroyed = "CannotBeDestroyed" => "poolctl why cluster/NAME",
         /// No driver of this build serves the platform.
         DriverMissing = "DriverMissing" => "poolctl driver check",
         /// The cluster was given up.

@@ -72,6 +72,8 @@ declared! {
         ClusterStale = "ClusterStale",
         /// The pool does not need the cluster any more, or its time is over, and it is destroyed.
         ClusterDeleting = "ClusterDeleting",
+        /// A person had the cluster forgotten, and has destroyed what was made of it by hand.
+        Forgotten = "Forgotten",
         /// The cluster is deleted.
         ClusterDeleted = "ClusterDeleted",
         /// The cluster runs.

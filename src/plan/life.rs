@@ -319,38 +319,53 @@ fn stop_trying(state: &mut State, cluster_id: ClusterId, failure: String, tick: 
 /// Ends what still works on the cluster, destroys what was made, and lets the object go.
 fn end_cluster(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     let Some(cluster) = state.clusters.get(cluster_id) else { return };
-    let live_job = state.live_job(&cluster.name).map(|(job_id, job)| (job_id, job.verb));
-    let is_being_destroyed = live_job.is_some_and(|(_, verb)| verb == Verb::Deprovision);
+    let live_job = state.live_job(&cluster.name);
+    let is_being_destroyed = live_job.is_some_and(|(_, job)| job.verb == Verb::Deprovision);
     if is_being_destroyed || cluster.protected {
         return;
     }
     let has_nothing_to_destroy = cluster.started_at.is_none() || cluster.preserve;
-    if let Some((job_id, verb)) = live_job {
-        let key = cluster.key();
-        state.clusters.update(cluster_id, |cluster| cluster.attempt_since = None);
-        // A job without a process ends when it is told to.
-        state.jobs.update(job_id, |job| {
-            job.ended = Some(tick.now);
-            job.outcome = Some(CANCELLED.into());
-        });
-        record_event(
-            state,
-            tick,
-            Kind::ClusterDeployment,
-            key,
-            EventReason::JobCancelled,
-            format!("{} cancelled", verb.name()),
-        );
-    }
+    cancel_live_job(state, cluster_id, tick);
     if has_nothing_to_destroy {
         return remove_cluster(state, cluster_id, Removal::WithoutDeprovision, tick);
     }
     deprovision(state, cluster_id, tick);
 }
 
+/// Ends the job that works on a cluster, if one does.
+fn cancel_live_job(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
+    let Some(key) = state.clusters.get(cluster_id).map(Cluster::key) else { return };
+    let live_job = state.live_job(&key.name).map(|(job_id, job)| (job_id, job.verb));
+    let Some((job_id, verb)) = live_job else { return };
+    state.clusters.update(cluster_id, |cluster| cluster.attempt_since = None);
+    // A job without a process ends when it is told to.
+    state.jobs.update(job_id, |job| {
+        job.ended = Some(tick.now);
+        job.outcome = Some(CANCELLED.into());
+    });
+    record_event(
+        state,
+        tick,
+        Kind::ClusterDeployment,
+        key,
+        EventReason::JobCancelled,
+        format!("{} cancelled", verb.name()),
+    );
+}
+
+/// Lets a cluster go that poolctl cannot destroy, because a person has destroyed what was made of it.
+pub fn forget_cluster(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
+    cancel_live_job(state, cluster_id, tick);
+    remove_cluster(state, cluster_id, Removal::AfterDestructionByHand, tick);
+}
+
 /// Destroys what was made; an attempt that failed is followed by another, later and later.
 fn deprovision(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     let Some(cluster) = state.clusters.get(cluster_id) else { return };
+    // Another attempt would fail as well: only a person can help.
+    if cluster.undo_blocked.is_some() {
+        return;
+    }
     if next_deprovision_at(cluster).is_some_and(|next| tick.now < next) {
         return;
     }
@@ -363,8 +378,11 @@ fn deprovision(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     start_job(state, cluster_id, Verb::Deprovision, tick);
 }
 
-/// When a cluster that could not be destroyed is tried again.
+/// When a cluster that could not be destroyed is tried again; none if that waits for a person.
 pub fn next_deprovision_at(cluster: &Cluster) -> Option<Time> {
+    if cluster.undo_blocked.is_some() {
+        return None;
+    }
     Some(cluster.undo_failed_at?.plus(DEPROVISION_BACKOFF.delay(cluster.undo_failures)))
 }
 
@@ -373,6 +391,8 @@ pub fn next_deprovision_at(cluster: &Cluster) -> Option<Time> {
 pub enum Removal {
     /// A job has destroyed what was made.
     AfterDeprovision,
+    /// A person has destroyed it, because no job can.
+    AfterDestructionByHand,
     /// Nothing was made, or it is left running (preserveOnDelete) and keeps its customization and
     /// its addresses.
     WithoutDeprovision,
@@ -381,7 +401,7 @@ pub enum Removal {
 /// Lets the object of a cluster go, and with it its leases. An object with a foreign finalizer
 /// stays, but has nothing left to destroy.
 pub fn remove_cluster(state: &mut State, cluster_id: ClusterId, removal: Removal, tick: &Tick) {
-    let is_destroyed = removal == Removal::AfterDeprovision;
+    let is_destroyed = removal != Removal::WithoutDeprovision;
     let Some(cluster) = state.clusters.get(cluster_id) else { return };
     if cluster.held {
         // A foreign finalizer: nothing is left to destroy, but the object stays.
@@ -405,7 +425,11 @@ pub fn remove_cluster(state: &mut State, cluster_id: ClusterId, removal: Removal
         }
     }
     state.clusters.remove(cluster_id);
-    let message = if is_destroyed { "Deprovisioned" } else { "Nothing was destroyed" };
+    let message = match removal {
+        Removal::AfterDeprovision => "Deprovisioned",
+        Removal::AfterDestructionByHand => "Destroyed by hand",
+        Removal::WithoutDeprovision => "Nothing was destroyed",
+    };
     record_event(
         state,
         tick,

@@ -45,7 +45,8 @@ pub use history::restore_inventory_history;
 pub use hosts::secret_version;
 pub use inventory::inventory_summary;
 pub use life::{
-    FAILURES_WORTH_A_WARNING, crowding_clusters, next_attempt_at, waits_for_hosts_until,
+    FAILURES_WORTH_A_WARNING, crowding_clusters, forget_cluster, next_attempt_at,
+    waits_for_hosts_until,
 };
 pub use pause::{PauseEnd, describe_install_pause, end_pause};
 pub use power::hibernates_at;

@@ -209,6 +209,7 @@ fn note_deprovision(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
         cluster.interrupted = false;
         cluster.undo_failures = 0;
         cluster.undo_failed_at = None;
+        cluster.undo_blocked = None;
     });
     let message = "The remains of an interrupted installation are gone".into();
     record_event(state, tick, Kind::ClusterDeployment, key, EventReason::CleanedUp, message);
@@ -289,6 +290,9 @@ fn note_failure(
             state.clusters.update(cluster_id, |cluster| {
                 cluster.undo_failures += 1;
                 cluster.undo_failed_at = Some(tick.now);
+                if failure.kind == FailureKind::Hopeless {
+                    cluster.undo_blocked = Some(failure.message.to_owned());
+                }
             });
         }
         Verb::Start => {

@@ -19,6 +19,7 @@ impl Cluster {
         conditions.extend(self.installation_on_hold());
         conditions.push(self.provision_failed());
         conditions.push(self.provision_stopped());
+        conditions.extend(self.destruction_blocked());
         if let Some(since) = self.deleting {
             conditions.extend(conditions_of_deleted_cluster(since));
         } else if self.is_installed() {
@@ -76,6 +77,15 @@ impl Cluster {
         let reason = ConditionReason::InstallationOnHold;
         let condition = Condition::new(ConditionType::Completed, "False", reason, message);
         Some(condition.with_times(self.created))
+    }
+
+    /// Only for a cluster that cannot be destroyed before a person has done something.
+    fn destruction_blocked(&self) -> Option<Condition> {
+        let kind = ConditionType::DeprovisionLaunchError;
+        let reason = ConditionReason::CannotBeDestroyed;
+        let condition = Condition::new(kind, "True", reason, self.undo_blocked.as_deref()?);
+        let since = self.undo_failed_at.or(self.deleting).unwrap_or(self.created);
+        Some(condition.with_times(since))
     }
 
     /// Hibernating and Ready, with the times that Hive gives them: a transition when the status

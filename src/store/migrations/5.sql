@@ -94,3 +94,5 @@ CREATE INDEX job_live_program ON job (started) WHERE ended IS NULL AND driver <>
 
 -- The last event that a sweep of old records has looked at; 0 while there is no sweep.
 ALTER TABLE state ADD COLUMN prune_cursor INTEGER NOT NULL DEFAULT 0;
+-- Why a cluster cannot be destroyed before a person has done something; nothing if it can.
+ALTER TABLE cluster ADD COLUMN undo_blocked TEXT;
