@@ -8,6 +8,7 @@ mod collect;
 mod copy;
 mod due;
 mod order;
+mod sightings;
 mod site;
 
 pub use act::SUPERVISE_COMMAND;
@@ -291,6 +292,7 @@ impl Door<'_> {
         plan::take_job_reports(state, reports, tick);
         let healths = self.simulate_healths(state)?;
         plan::take_healths(state, healths, tick);
+        self.look_at_drivers(state)?;
         let names = self.store.stored_books();
         plan::settle(state, tick, &names).map_err(|plan::NotConverged| {
             Refusal::invalid("the plan did not settle; nothing was changed (NotConverged)")

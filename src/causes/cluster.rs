@@ -126,7 +126,7 @@ fn explain_hold(evidence: &Evidence, cluster: &Cluster) -> Option<Chain> {
     if let Some(reason) = &cluster.undo_blocked
         && !cluster.protected
     {
-        return Some(explain_blocked_destruction(evidence, cluster, reason));
+        return Some(explain_blocked_destruction(cluster, reason));
     }
     if let Some(shortage) = &cluster.shortage {
         if !cluster.waits_for_hosts() {
@@ -148,9 +148,10 @@ fn explain_hold(evidence: &Evidence, cluster: &Cluster) -> Option<Chain> {
 
 /// Explains a cluster that poolctl cannot destroy, so that a person has to. One whose deletion was
 /// not asked for waits to be installed anew.
-fn explain_blocked_destruction(evidence: &Evidence, cluster: &Cluster, reason: &str) -> Chain {
+fn explain_blocked_destruction(cluster: &Cluster, reason: &str) -> Chain {
     let name = &cluster.name;
-    let option = &evidence.namespace_option;
+    // Always with the namespace: what this names is destroyed by hand.
+    let option = format!(" -n {}", cluster.namespace);
     let object = if cluster.deleting.is_some() {
         format!("cluster {name}")
     } else {
@@ -162,7 +163,7 @@ fn explain_blocked_destruction(evidence: &Evidence, cluster: &Cluster, reason: &
     }
     Chain::new(cause, format!("poolctl cluster forget {name}{option} --i-have-destroyed-it"))
         .because(format!(
-            "mend what it lacks and type `poolctl cluster retry {name}`, or destroy what is left of \
+            "mend what it lacks and type `poolctl cluster retry {name}{option}`, or destroy what is left of \
              it by hand and have it forgotten"
         ))
 }

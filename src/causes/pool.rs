@@ -257,10 +257,17 @@ fn explain_obstacle(evidence: &Evidence, pool: &ClusterPool, obstacle: Obstacle<
         Obstacle::Pause => {
             Chain::new("it is paused", format!("poolctl pool resume {name}{option}"))
         }
-        Obstacle::MissingDependencies(condition) => Chain::new(
-            format!("it cannot make clusters: {}", condition.message),
-            "poolctl apply -f FILE with what is missing, then poolctl reconcile",
-        ),
+        Obstacle::MissingDependencies(condition) => {
+            let next = match ConditionReason::named(&condition.reason) {
+                Some(ConditionReason::DriverUnusable) => {
+                    format!("poolctl driver check --pool {name}{option}")
+                }
+                _ => {
+                    "poolctl apply -f FILE with what is missing, then poolctl reconcile".to_owned()
+                }
+            };
+            Chain::new(format!("it cannot make clusters: {}", condition.message), next)
+        }
         Obstacle::FailingInstallations(cause) => {
             Chain::new(cause, format!("poolctl events pool/{name}{option}"))
         }

@@ -294,6 +294,14 @@ impl JobFolder {
 }
 
 impl Supervisor {
+    /// This process, as those who wait for its end know it.
+    pub fn of_this_process() -> io::Result<Self> {
+        let pid = rustix::process::getpid().as_raw_nonzero().get();
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned();
+        let since = process_start_ticks(pid).unwrap_or_default();
+        Ok(Self { pid, since, boot })
+    }
+
     /// Whether this very process still runs.
     pub fn is_alive(&self) -> bool {
         let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();

@@ -17,6 +17,11 @@ use super::process::{self, ProgramOutput};
 use super::scrub::Secrets;
 use super::stream::Stream;
 
+/// Bytes at the end of a program's standard error in which its last line is looked for.
+const LAST_WORDS_BYTES: usize = 8 << 10;
+/// Letters of that line that are shown.
+const LINE_LETTERS: usize = 300;
+
 /// A file as it was at some time.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct FileVersion {
@@ -35,6 +40,10 @@ pub struct Journal {
     streams: Vec<Stream>,
     /// What a program prints that is asked something; it goes to no log.
     answer: Option<Stream>,
+    /// The standard error of a program whose last words count. It goes to the log, too.
+    error_output: Option<Stream>,
+    /// The end of what came from there, without secrets.
+    last_words: Vec<u8>,
     secrets: Secrets,
     /// Every secret that was ever seen. One that a job saved stays secret when its file is gone.
     secret_values: BTreeSet<String>,
@@ -54,6 +63,8 @@ impl Journal {
             log: Log::new(job_folder.path()),
             streams: Vec::new(),
             answer: None,
+            error_output: None,
+            last_words: Vec::new(),
             secrets: Secrets::new(secret_values.iter().map(String::as_str)),
             secret_values,
             secret_files: Vec::new(),
@@ -82,6 +93,25 @@ impl Journal {
         Ok(output)
     }
 
+    /// The same for a program whose last line of standard error is wanted afterwards.
+    pub fn open_output_with_last_words(&mut self) -> io::Result<ProgramOutput> {
+        let folder = self.job_folder.path();
+        let (stream, stdout) = Stream::for_detached_program(folder)?;
+        let (error_output, stderr) = Stream::for_detached_program(folder)?;
+        self.streams.push(stream);
+        self.streams.extend(self.error_output.replace(error_output));
+        self.last_words.clear();
+        Ok(ProgramOutput { stdout: stdout.into(), stderr: stderr.into() })
+    }
+
+    /// The last line that a program has printed to standard error, without secrets; none if it
+    /// printed none. Only of a program whose output was opened for that.
+    pub fn last_error_line(&self) -> Option<String> {
+        let tail = String::from_utf8_lossy(&self.last_words);
+        let line = tail.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+        Some(line.chars().take(LINE_LETTERS).collect())
+    }
+
     /// Opens the output of a program that is asked something. Its standard output is the answer and
     /// goes to no log, its standard error goes to the log.
     pub fn open_answer(&mut self) -> io::Result<ProgramOutput> {
@@ -100,7 +130,8 @@ impl Journal {
     /// Takes into the log what has been printed since the last call.
     pub fn collect_output(&mut self) {
         let mut has_output = false;
-        for stream in self.streams.iter_mut().chain(&mut self.answer) {
+        let streams = self.streams.iter_mut().chain(&mut self.error_output);
+        for stream in streams.chain(&mut self.answer) {
             has_output |= stream.read_available();
         }
         // Read first, then learn: what a program saves and prints afterwards is known in time.
@@ -110,19 +141,26 @@ impl Journal {
         for stream in &mut self.streams {
             self.log.append(&stream.take_scrubbed(&self.secrets));
         }
+        if let Some(stream) = &mut self.error_output {
+            let piece = stream.take_scrubbed(&self.secrets);
+            self.log.append(&piece);
+            self.last_words.extend(piece);
+            let excess = self.last_words.len().saturating_sub(LAST_WORDS_BYTES);
+            self.last_words.drain(..excess);
+        }
         self.streams.retain(Stream::is_open);
     }
 
     /// Takes the rest into the log, also of programs that outlive the job, and stops reading.
     pub fn collect_rest(&mut self) {
         self.collect_output();
-        self.streams.iter_mut().for_each(Stream::close);
+        self.streams.iter_mut().chain(&mut self.error_output).for_each(Stream::close);
         self.collect_output();
     }
 
     /// Waits a moment, or until something is printed.
     pub fn wait_for_output(&self) {
-        let streams = self.streams.iter().chain(&self.answer);
+        let streams = self.streams.iter().chain(&self.error_output).chain(&self.answer);
         let open_streams = streams.filter(|stream| stream.is_open());
         process::pause_until_readable(open_streams.map(Stream::pipe_fd));
     }

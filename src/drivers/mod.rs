@@ -15,8 +15,10 @@ mod agent;
 mod certificate_requests;
 mod controller;
 mod credentials;
+pub mod description;
 pub mod discovery;
 mod dispatch;
+mod driver_program;
 mod exec;
 mod fake;
 mod files;
@@ -40,6 +42,7 @@ pub mod site;
 pub mod stream;
 pub mod supervise;
 mod task;
+mod trial;
 mod trust;
 mod trust_store;
 

@@ -15,7 +15,7 @@ use crate::model::job::Verb;
 use crate::model::order::{JobEnding, Verdict};
 
 use super::dispatch;
-use super::job_folder::{JobFolder, Supervisor, process_start_ticks};
+use super::job_folder::{JobFolder, Supervisor};
 use super::process::{GRACE, Stopwatch};
 use super::task::{Stopped, Task};
 
@@ -35,7 +35,7 @@ pub fn supervise_job(folder: &Path) -> io::Result<()> {
         order => order,
     };
     let Some(lock) = job_folder.try_lock()? else { return Ok(()) };
-    if !job_folder.mark_started(&describe_ourselves()?)? {
+    if !job_folder.mark_started(&Supervisor::of_this_process()?)? {
         return Ok(());
     }
     let order = match order {
@@ -60,13 +60,6 @@ pub fn supervise_job(folder: &Path) -> io::Result<()> {
     task.job_folder.write_file("outcome", &serde_json::to_vec(&ending)?)
 }
 
-fn describe_ourselves() -> io::Result<Supervisor> {
-    let pid = our_pid();
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned();
-    let since = process_start_ticks(pid).unwrap_or_default();
-    Ok(Supervisor { pid, since, boot })
-}
-
 fn our_pid() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
@@ -88,7 +81,7 @@ fn run_task(task: &mut Task) -> JobEnding {
 fn end_earlier_jobs(task: &mut Task) -> Result<(), Stopped> {
     task.wait_unless_stopped()?;
     let jobs = task.job_folder.path().parent().map(Path::to_owned).unwrap_or_default();
-    let ourselves = describe_ourselves()?;
+    let ourselves = Supervisor::of_this_process()?;
     for job_id in task.order.before.clone() {
         let earlier_job = JobFolder::for_job(&jobs, &job_id);
         let stopwatch = Stopwatch::start();

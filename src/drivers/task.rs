@@ -2,19 +2,21 @@
 //! programs are run: that is what drivers do.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustix::io::{FdFlags, fcntl_setfd};
 
+use crate::model::driver::Driver;
 use crate::model::order::{JobEnding, JobOrder};
 
+use super::files::read_regular_file;
 use super::job_folder::JobFolder;
 use super::journal::Journal;
 use super::log::PROMPT;
@@ -23,6 +25,8 @@ use super::process::{self, BackgroundProgram, PATH, ProgramOutput, Stopwatch};
 /// The variable that tells programs which descriptor is the job's lock. Each of them inherits it,
 /// so that the job counts as running as long as one of them runs.
 const LOCK_FD: &str = "POOLCTL_LOCK_FD";
+/// The file in which a driver program says how far it is, a line each time.
+const PROGRESS: &str = "progress";
 
 /// A job that this process supervises, as its driver sees it.
 pub struct Task {
@@ -34,6 +38,8 @@ pub struct Task {
     /// Set by a signal that asks the job to end.
     stop: Arc<AtomicBool>,
     journal: Journal,
+    /// When the file `progress` was written that is in the log already.
+    progress_seen: Option<SystemTime>,
 }
 
 /// Why a task was stopped before its driver was done.
@@ -71,13 +77,15 @@ impl Task {
     ) -> io::Result<Self> {
         fcntl_setfd(lock.as_fd(), FdFlags::empty())?;
         let journal = Journal::new(&job_folder, &order);
-        Ok(Self { job_folder, order, lock, stopwatch: Stopwatch::start(), stop, journal })
+        let stopwatch = Stopwatch::start();
+        Ok(Self { job_folder, order, lock, stopwatch, stop, journal, progress_seen: None })
     }
 
     /// Waits a moment and takes in what programs print. It is an error if the deadline is over or
     /// somebody asked the job to end: everything that waits calls this again and again.
     pub fn wait_unless_stopped(&mut self) -> Result<(), Stopped> {
         self.journal.collect_output();
+        self.log_progress();
         if self.stop.load(Ordering::Relaxed) || self.job_folder.file_path("cancel").exists() {
             return Err(Stopped::Cancelled);
         }
@@ -101,6 +109,21 @@ impl Task {
         self.log_line(&format!("{PROMPT}{name} {}", arguments.join(" ")));
         let output = self.journal.open_output()?;
         self.run_to_end(program, arguments, folder, environment, output)
+    }
+
+    /// As `run_program`, and returns besides the last line that the program printed to standard error.
+    pub fn run_for_last_words(
+        &mut self,
+        program: &Path,
+        arguments: &[&str],
+        folder: &Path,
+        environment: &BTreeMap<String, String>,
+    ) -> Result<(i32, Option<String>), Stopped> {
+        let name = program.file_name().unwrap_or_default().to_string_lossy();
+        self.log_line(&format!("{PROMPT}{name} {}", arguments.join(" ")));
+        let output = self.journal.open_output_with_last_words()?;
+        let code = self.run_to_end(program, arguments, folder, environment, output)?;
+        Ok((code, self.journal.last_error_line()))
     }
 
     /// Runs a program in the job's folder to its end, and returns its exit code and its standard
@@ -187,6 +210,29 @@ impl Task {
         fcntl_setfd(self.lock.as_fd(), FdFlags::empty())?;
         BackgroundProgram { program, arguments, folder, environment: &whole_environment }
             .start(output)
+    }
+
+    /// Adds to the log what a driver program has written to its file `progress`, if that is news. There
+    /// the passes find it, without secrets.
+    fn log_progress(&mut self) {
+        if self.order.driver != Driver::Exec {
+            return;
+        }
+        let path = self.job_folder.file_path(PROGRESS);
+        let Ok(modified) = fs::symlink_metadata(&path).and_then(|metadata| metadata.modified())
+        else {
+            return;
+        };
+        if self.progress_seen == Some(modified) {
+            return;
+        }
+        self.progress_seen = Some(modified);
+        let Ok(bytes) = read_regular_file(&path) else { return };
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let last_line = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
+        if let Some(line) = last_line {
+            self.log_line(&format!("level=info msg=\"{line}\""));
+        }
     }
 
     /// Adds a line of our own to the log.

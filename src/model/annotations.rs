@@ -93,6 +93,12 @@ annotations! {
         value: AnnotationValue::WordOrProgram(&["none"]),
         default: None,
     }
+    PARAMETERS = "poolctl.dev/parameters" {
+        about: "Parameters of the driver program that poolctl.dev/driver names, as a JSON object.",
+        kinds: [ClusterDeployment],
+        value: AnnotationValue::JsonObject,
+        default: None,
+    }
     INSTALL_TIMEOUT = "poolctl.dev/install-timeout" {
         about: "How long an attempt to install the cluster may take.",
         kinds: [ClusterDeployment],
@@ -301,6 +307,8 @@ pub enum AnnotationValue {
     IpPools,
     /// Ranges of addresses.
     Ranges,
+    /// A JSON object.
+    JsonObject,
 }
 
 impl Annotation {
@@ -338,6 +346,7 @@ impl AnnotationValue {
             Self::Schedule => "cron lines".into(),
             Self::IpPools => "names of IPPools".into(),
             Self::Ranges => "ranges".into(),
+            Self::JsonObject => "JSON object".into(),
         }
     }
 }

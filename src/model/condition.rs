@@ -229,6 +229,8 @@ declared! {
         Verified = "Verified",
         /// Something that the pool refers to is missing.
         Missing = "Missing" => "poolctl why pool/NAME",
+        /// The program that is the driver of the pool is missing, or does not fit the pool.
+        DriverUnusable = "DriverUnusable" => "poolctl driver check --pool NAME",
         /// The pool has as many clusters as its maxSize allows.
         MaxCapacity = "MaxCapacity" => "poolctl get claim",
         /// No addresses are left for API, ingress or hosts.

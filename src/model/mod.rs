@@ -17,6 +17,7 @@ pub mod deployment;
 pub mod documents;
 pub mod driver;
 pub mod driver_choice;
+pub mod driver_description;
 pub mod due;
 pub mod event;
 pub mod event_reason;

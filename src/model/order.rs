@@ -57,6 +57,12 @@ pub struct JobOrder {
     pub iso_directory: Option<PathBuf>,
     /// The URL by which they fetch what is in that folder.
     pub iso_url: Option<String>,
+    /// The folder that a driver program has for the cluster, from its first job to its last.
+    #[serde(default)]
+    pub cluster_folder: Option<PathBuf>,
+    /// The folder of what driver programs say of themselves.
+    #[serde(default)]
+    pub descriptions: Option<PathBuf>,
     /// The hosts of the job. The credentials of each are in the folder `input/machines/INDEX`, by
     /// the index of the host in this list.
     pub machines: Vec<Machine>,

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::annotations::{NODES_FROM, VIPS_FROM, WAKE_NEXT_AFTER};
+use super::annotations::{DRIVER, NODES_FROM, VIPS_FROM, WAKE_NEXT_AFTER};
 use super::condition::{Condition, ConditionType};
 use super::deployment::EnvVar;
-use super::driver::Driver;
+use super::driver::{Driver, PROGRAM_PREFIX};
 use super::inventory::{InventoryEntry, InventoryStatus};
 use super::job::FailureClass;
 use super::meta::{Key, LocalRef, Meta, is_zero};
@@ -394,6 +394,15 @@ impl ClusterPool {
     /// The driver that new clusters of the pool get.
     pub fn driver(&self) -> Driver {
         Driver::from_annotations(&self.spec.annotations, self.spec.platform.name())
+    }
+
+    /// The name of the program that is the driver of new clusters, as in `exec:NAME`; none if their
+    /// driver is poolctl's own.
+    pub fn driver_program(&self) -> Option<&str> {
+        if self.driver() != Driver::Exec {
+            return None;
+        }
+        self.spec.annotations.get(DRIVER)?.strip_prefix(PROGRAM_PREFIX)
     }
 
     /// The name of the Secret with the credentials of its platform, if the platform names one.

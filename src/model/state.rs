@@ -15,6 +15,7 @@ use super::cluster::Cluster;
 use super::condition::Shortage;
 use super::customization::Customization;
 use super::documents::SecretValue;
+use super::driver_description::DriverSighting;
 use super::event::Event;
 use super::host::BareMetalHost;
 use super::ip_lease::{IpAddress, IpClaim, IpLease, address_name};
@@ -83,6 +84,9 @@ macro_rules! declare_state {
             pub events: Vec<(Event, Owner)>,
             /// Whether everything was loaded, so that what is not here does not exist.
             pub is_whole: bool,
+            /// Programs that pools in scope name as their drivers, by their names. None is here if
+            /// nobody looked, as in a rehearsal.
+            pub drivers: HashMap<String, DriverSighting>,
             members: HashMap<Key, Members>,
             /// The versions of pools that were computed so far.
             pub pool_versions: PoolVersions,

@@ -16,6 +16,7 @@ pub fn missing_dependencies(state: &State, pool: &ClusterPool) -> Vec<String> {
     missing.extend(missing_customization(state, pool));
     missing.extend(template_problem(state, pool));
     missing.extend(driver_problem(pool));
+    missing.extend(driver_program_problem(state, pool));
     missing
 }
 
@@ -130,6 +131,23 @@ fn driver_problem(pool: &ClusterPool) -> Option<String> {
         )),
         _ => None,
     }
+}
+
+/// Says why the program that is the pool's driver cannot be used, and which command tells more. None
+/// if it can, or if nobody has looked.
+pub fn driver_program_problem(state: &State, pool: &ClusterPool) -> Option<String> {
+    let name = pool.driver_program()?;
+    let sighting = state.drivers.get(name)?;
+    let described_mismatch = sighting
+        .description
+        .as_ref()
+        .and_then(|description| description.find_mismatch(&pool.spec.annotations));
+    let why = sighting.missing.clone().or(described_mismatch)?;
+    let Key { name: pool_name, namespace } = pool.key();
+    Some(format!(
+        "driver poolctl-driver-{name}: {why}; see poolctl driver check --pool {pool_name} -n \
+         {namespace}"
+    ))
 }
 
 /// The name in a reference, unless that is empty.

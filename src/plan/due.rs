@@ -65,6 +65,8 @@ fn due_of_pool(state: &State, pool: &ClusterPool, now: Time) -> Due {
     let status = &pool.status;
     let mut due = Due {
         waits: status.size < pool.spec.size || status.pending > 0,
+        // Nothing reports that its driver was installed, replaced or removed.
+        is_polled: pool.driver_program().is_some_and(|name| state.drivers.contains_key(name)),
         ..Due::default()
     };
     let pause = status.install_pause.as_ref();

@@ -3,9 +3,11 @@
 //! cluster runs until its user or its hibernateAfter says otherwise. It never makes or deletes a
 //! cluster.
 
-use std::collections::HashSet;
 
+use crate::model::annotations::POWER;
+use crate::model::cluster::{Cluster, Phase, Power};
 use crate::model::cluster::{Cluster, Power};
+use std::collections::HashSet;
 use crate::model::driver::Driver;
 use crate::model::event_reason::EventReason;
 use crate::model::job::{ClusterHealth, Verb};
@@ -35,7 +37,7 @@ pub fn choose_running_clusters(state: &mut State, pool_id: PoolId, tick: &Tick) 
     pass_over_slow_clusters(state, pool_id, tick);
     let Some(pool) = state.pools.get(pool_id) else { return };
     let sorted = sort_pool(state, pool, tick.now);
-    let is_pool_powerless = pool.cannot_stop_machines();
+    let is_pool_powerless = pool.cannot_stop_machines() || lacks_power_verbs(state, pool);
     let is_by_hosts = pool.driver() == Driver::Agent;
     let running = pool.running_count().saturating_add(sorted.waiting.len());
     let has_waiting_claims = !sorted.waiting.is_empty();
@@ -138,7 +140,21 @@ pub fn hibernates_at(state: &State, cluster: &Cluster) -> Option<Time> {
 
 /// Whether its machines cannot be stopped: neither by its driver nor as the hosts that they are.
 fn is_powerless(state: &State, cluster: &Cluster) -> bool {
-    cluster.powerless && !is_driven_by_hosts(state, cluster)
+    let pool = cluster.pool.as_deref().and_then(|key| state.pools.by_key(key));
+    let is_by_program = cluster.driver == Driver::Exec;
+    let lacks_verbs = is_by_program && pool.is_some_and(|pool| lacks_power_verbs(state, pool));
+    (cluster.powerless || lacks_verbs) && !is_driven_by_hosts(state, cluster)
+}
+
+/// Whether the program that is the driver of a pool says that it cannot start and stop machines. An
+/// annotation may name another program for that.
+fn lacks_power_verbs(state: &State, pool: &ClusterPool) -> bool {
+    if pool.spec.annotations.contains_key(POWER) {
+        return false;
+    }
+    let sighting = pool.driver_program().and_then(|name| state.drivers.get(name));
+    let description = sighting.and_then(|sighting| sighting.description.as_ref());
+    description.is_some_and(|description| !description.can_switch_machines())
 }
 
 /// Whether it is started and stopped by way of its hosts.
@@ -361,7 +377,7 @@ fn learn_from_waking(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
 /// What a pool says when its clusters cannot be stopped; a pool of hosts says it when one of its
 /// clusters cannot.
 pub fn why_power_is_unsupported(state: &State, pool: &ClusterPool) -> Option<&'static str> {
-    if !pool.cannot_stop_machines() {
+    if !pool.cannot_stop_machines() && !lacks_power_verbs(state, pool) {
         return None;
     }
     let members = state.members(&pool.key()).clusters.into_iter();

@@ -10,7 +10,7 @@ use crate::model::state::{ClusterId, PoolId, State};
 use crate::model::tick::Tick;
 
 use super::buckets::{SortedPool, sort_pool};
-use super::dependencies::{join_errors, missing_dependencies};
+use super::dependencies::{driver_program_problem, join_errors, missing_dependencies};
 use super::inventory::{free_entries, sufficient_condition, valid_condition};
 use super::pause::describe_install_pause;
 use super::power::why_power_is_unsupported;
@@ -148,12 +148,10 @@ fn dependencies_condition(state: &State, pool: &ClusterPool) -> Condition {
             "Dependencies verified",
         );
     }
-    Condition::new(
-        ConditionType::MissingDependencies,
-        "True",
-        ConditionReason::Missing,
-        join_errors(&missing),
-    )
+    let is_driver_alone = missing.len() == 1 && driver_program_problem(state, pool).is_some();
+    let reason =
+        if is_driver_alone { ConditionReason::DriverUnusable } else { ConditionReason::Missing };
+    Condition::new(ConditionType::MissingDependencies, "True", reason, join_errors(&missing))
 }
 
 /// That hibernation works is worth a condition only where it did not work before.

@@ -17,6 +17,7 @@ use crate::model::state::{NameBook, Scope, State};
 use crate::store::{copies, list_job_folders};
 
 use super::Door;
+use super::sightings::warnings_of_drivers;
 
 /// The hidden command by which poolctl runs itself as the supervisor of a job.
 pub const SUPERVISE_COMMAND: &str = "__supervise";
@@ -56,6 +57,7 @@ impl Door<'_> {
         }
         failures.extend(self.tidy_jobs(state, scope, &removed_clusters).err());
         let mut warnings: Vec<String> = failures.iter().map(Refusal::to_string).collect();
+        warnings.extend(warnings_of_drivers(state));
         warnings.extend(self.start_jobs().unwrap_or_else(|refusal| vec![refusal.to_string()]));
         warnings
     }

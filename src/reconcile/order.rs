@@ -14,6 +14,7 @@ use crate::model::customization::{Customization, ManifestPatch};
 use crate::model::deployment::{ClusterDeployment, EnvSource, EnvVar, SecretKey};
 use crate::model::documents::{ClusterImageSet, Secret, SecretValue, SettingsSpec};
 use crate::model::driver::{Driver, PROGRAM_PREFIX, driver_programs};
+use crate::model::driver_description::read_parameters;
 use crate::model::host::{BareMetalHost, BootMode};
 use crate::model::infra_env::InfraEnv;
 use crate::model::ip_lease::IpLease;
@@ -25,7 +26,7 @@ use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
 use crate::plan;
 use crate::rules;
-use crate::store::Filter;
+use crate::store::{Filter, copies};
 use crate::yaml;
 
 use super::Door;
@@ -160,6 +161,10 @@ impl Door<'_> {
             | Verb::Inspect
             | Verb::Wipe => {}
         }
+        if job.driver == Driver::Exec {
+            let parameters = Value::Object(read_parameters(&annotations)).to_string();
+            inputs.push(("parameters.json".into(), SecretValue::new(parameters)));
+        }
         let cluster_metadata = wire.spec.cluster_metadata.as_ref();
         let infra_id = cluster_metadata.map(|metadata| metadata.infra_id.clone());
         let order = JobOrder {
@@ -185,9 +190,19 @@ impl Door<'_> {
             annotations,
             iso_directory: settings.iso_directory.clone(),
             iso_url: settings.iso_url.clone(),
-            ..JobOrder::default()
+            ..self.order_for_program(&cluster.name)
         };
         Ok((order, inputs))
+    }
+
+    /// The folders that a driver program has for a cluster and poolctl for all driver programs.
+    fn order_for_program(&self, cluster: &str) -> JobOrder {
+        let copies = copies::cluster_folder(self.store.path(), cluster);
+        JobOrder {
+            cluster_folder: Some(copies.join("driver")),
+            descriptions: Some(self.drivers_folder()),
+            ..JobOrder::default()
+        }
     }
 
     /// The agent-config of a cluster that openshift-install boots its hosts with.

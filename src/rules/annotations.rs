@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::{Map, Value};
+
 use crate::model::annotations::{Annotation, AnnotationValue, PREFIX};
 use crate::model::cluster::DELETE_AFTER;
 use crate::model::driver::{Driver, PROGRAM_PREFIX, is_driver_name};
@@ -108,6 +110,10 @@ fn find_value_problem(kind: Kind, expected: AnnotationValue, value: &str) -> Opt
                 .then(|| format!(": `{value}` is not a cipher suite from 0 to {LAST_CIPHER_SUITE}"))
         }
         AnnotationValue::Pointers => find_pointers_problem(value),
+        AnnotationValue::JsonObject => {
+            let parsed = serde_json::from_str::<Map<String, Value>>(value);
+            parsed.err().map(|error| format!(" is no JSON object: {error}"))
+        }
         AnnotationValue::Schedule => {
             let result = value.parse::<Schedule>().and_then(|schedule| schedule.check());
             result.err().map(|why| format!(": {why}"))
