@@ -10,6 +10,7 @@ mod due;
 mod order;
 mod sightings;
 mod site;
+mod trial;
 
 pub use act::SUPERVISE_COMMAND;
 pub use answer::Answered;
@@ -139,7 +140,10 @@ impl Door<'_> {
     }
 
     /// The pools beyond the scope that list a customization whose holder has changed.
-    fn find_pools_sharing_customizations(&self, state: &State) -> Result<BTreeSet<Key>, Refusal> {
+    fn find_pools_sharing_customizations(
+        &self,
+        state: &State,
+    ) -> Result<BTreeSet<Key>, Refusal> {
         let mut moved_customizations: HashSet<Key> = HashSet::new();
         for change in state.customizations.difference() {
             let holder_before = change.before.and_then(|before| before.holder.as_ref());

@@ -1,5 +1,8 @@
 //! `driver list|check`: lists the drivers and what uses them, and checks that the programs of
-//! drivers are where cron finds them. It starts them only to ask for their version.
+//! drivers are where cron finds them. It starts them only to ask for their version and for what they
+//! say of themselves, and with `--pool` to try out what an installation needs.
+
+mod pool_check;
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -14,12 +17,14 @@ use crate::model::agent::INFRA_ENV_LABEL;
 use crate::model::annotations::{DRIVER, POWER, WIPE};
 use crate::model::documents::SettingsSpec;
 use crate::model::driver::{Driver, PROGRAM_PREFIX, ProgramNeed, driver_programs};
+use crate::model::driver_description::DriverDescription;
 use crate::model::host::BareMetalHost;
 use crate::model::host::wipe::wipe_program;
 use crate::model::infra_env::InfraEnv;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
+use crate::model::state::Scope;
 use crate::output::{Answer, Entry, Name, Row};
 
 use crate::commands::{Context, Quit, RunCommand};
@@ -126,15 +131,21 @@ pub struct Check {
     /// Drivers to check, such as openshift-install, agent or exec:NAME; by default all in use
     #[arg(value_name = "DRIVER")]
     names: Vec<String>,
+    /// Try out what the next installation of this pool needs, without making anything
+    #[arg(long, value_name = "POOL", conflicts_with = "names")]
+    pool: Option<String>,
 }
 
 impl RunCommand for Check {
     const NAME: &'static str = "check";
     const ABOUT: &'static str =
         "Check that cron will find the programs of drivers and of host wipes";
-    const EXAMPLE: &'static str = "poolctl driver check";
+    const EXAMPLE: &'static str = "poolctl driver check\n  poolctl driver check --pool lab";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
+        if let Some(pool) = &self.pool {
+            return pool_check::check_pool(context, &context.open_existing_state()?, pool);
+        }
         let settings = match context.open_existing_state() {
             Err(refusal) if refusal.exit == Exit::NotFound => SettingsSpec::default(),
             store => context.door(&store?).read_settings()?,
@@ -155,13 +166,14 @@ impl RunCommand for Check {
         for name in &names {
             programs.extend(find_programs(&settings, name)?);
         }
+        describe_programs(context, &settings, &mut programs)?;
         let mut entries = Vec::new();
         for program in &programs {
             let name = Name::plain(program.name.as_str());
             entries.push(context.entry(Some(name), || program.row(), || program.document()));
         }
         context.answer(Answer::list(entries))?;
-        if programs.iter().any(|program| program.state == ProgramState::Missing) {
+        if programs.iter().any(Program::is_of_no_use) {
             return Err(Quit(Exit::Failed as u8).into());
         }
         Ok(())
@@ -171,6 +183,46 @@ impl RunCommand for Check {
 /// Whether a driver starts programs; `exec:NAME` is one itself.
 fn has_programs(driver: &str) -> bool {
     Driver::named(driver).is_none_or(|builtin| !builtin.traits().programs.is_empty())
+}
+
+/// Asks the programs that are drivers of pools what they say of themselves, and lets the passes of
+/// those pools know. Programs that only switch or wipe hosts have no contract to describe.
+fn describe_programs(
+    context: &Context,
+    settings: &SettingsSpec,
+    programs: &mut [Program],
+) -> anyhow::Result<()> {
+    if !programs.iter().any(|program| program.driver.starts_with(PROGRAM_PREFIX)) {
+        return Ok(());
+    }
+    let store = match context.open_existing_state() {
+        Err(refusal) if refusal.exit == Exit::NotFound => return Ok(()),
+        store => store?,
+    };
+    let pools = store.list_all::<ClusterPool>()?;
+    let mut described_pools = Vec::new();
+    for program in programs {
+        let Some(name) = program.driver.strip_prefix(PROGRAM_PREFIX) else { continue };
+        let mut users: Vec<Key> = Vec::new();
+        for pool in &pools {
+            if pool.driver_program() == Some(name) {
+                users.push(pool.key());
+            }
+        }
+        let path = programs::find_driver_program(settings, name);
+        if let Ok(path) = path
+            && !users.is_empty()
+        {
+            program.describe(context.door(&store).ask_driver_description(&path));
+            described_pools.extend(users);
+        }
+    }
+    if described_pools.is_empty() {
+        return Ok(());
+    }
+    let scope = Scope::Pools(described_pools);
+    let ((), passed) = context.door(&store).change(&scope, &[], |_, _| Ok(()))?;
+    Ok(context.report_pass(&passed)?)
 }
 
 /// A program that a driver needs or uses.
@@ -183,6 +235,8 @@ struct Program {
     path: String,
     owner: String,
     mode: String,
+    /// What it says of itself; none if it is not asked.
+    description: Option<DriverDescription>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,6 +246,8 @@ enum ProgramState {
     Missing,
     /// Without it the driver does less.
     Absent,
+    /// It is there, but poolctl does not know its contract.
+    Unusable,
 }
 
 impl ProgramState {
@@ -200,6 +256,7 @@ impl ProgramState {
             Self::Found => "ok",
             Self::Missing => "missing",
             Self::Absent => "absent",
+            Self::Unusable => "unusable",
         }
     }
 }
@@ -220,6 +277,7 @@ impl Program {
             path: String::new(),
             owner: String::new(),
             mode: String::new(),
+            description: None,
         };
         match search_result {
             Ok(path) => {
@@ -242,6 +300,30 @@ impl Program {
         program
     }
 
+    /// Whether its driver does nothing as it is.
+    fn is_of_no_use(&self) -> bool {
+        matches!(self.state, ProgramState::Missing | ProgramState::Unusable)
+    }
+
+    /// Takes in what it says of itself, or why that cannot be read.
+    fn describe(&mut self, described: Result<DriverDescription, String>) {
+        // Whether parameters fit is a matter of each pool.
+        let no_annotations = BTreeMap::new();
+        let problem = match described {
+            Ok(description) => {
+                self.version = format!("contract {}", description.contract);
+                let mismatch = description.find_mismatch(&no_annotations);
+                self.description = Some(description);
+                mismatch
+            }
+            Err(why) => Some(why),
+        };
+        if let Some(problem) = problem {
+            self.state = ProgramState::Unusable;
+            self.path = problem;
+        }
+    }
+
     fn row(&self) -> Row {
         vec![
             ("driver", self.driver.clone()),
@@ -255,8 +337,14 @@ impl Program {
     }
 
     fn document(&self) -> serde_json::Value {
-        json!({"driver": self.driver, "program": self.name, "state": self.state.name(),
-               "version": self.version, "path": self.path, "owner": self.owner, "mode": self.mode})
+        let mut document = json!({
+            "driver": self.driver, "program": self.name, "state": self.state.name(),
+            "version": self.version, "path": self.path, "owner": self.owner, "mode": self.mode,
+        });
+        if let Some(description) = &self.description {
+            document["description"] = json!(description);
+        }
+        document
     }
 }
 

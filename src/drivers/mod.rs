@@ -33,6 +33,7 @@ mod kube;
 pub mod log;
 mod machines;
 mod power;
+pub mod probe;
 pub mod process;
 pub mod programs;
 mod redfish;

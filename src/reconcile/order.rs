@@ -41,7 +41,7 @@ pub(super) type Inputs = Vec<(String, SecretValue)>;
 type Nodes = (Vec<(Agent, Vec<IpLease>)>, Vec<NMStateConfig>);
 
 /// The paths of programs by their names, and why the others cannot be used.
-type Programs = (BTreeMap<String, PathBuf>, BTreeMap<String, String>);
+pub(super) type Programs = (BTreeMap<String, PathBuf>, BTreeMap<String, String>);
 
 impl Door<'_> {
     /// The order of a job, and the files with secrets that belong to it.
@@ -262,7 +262,7 @@ impl Door<'_> {
 
     /// The release image of a cluster: its own, or else that of its image set. Empty if it names
     /// no image set or one that is gone.
-    fn find_release_image(&self, wire: &ClusterDeployment) -> Result<String, Refusal> {
+    pub(super) fn find_release_image(&self, wire: &ClusterDeployment) -> Result<String, Refusal> {
         let Some(provisioning) = &wire.spec.provisioning else { return Ok(String::new()) };
         if let Some(release_image) = &provisioning.release_image
             && !release_image.is_empty()
@@ -298,7 +298,7 @@ impl Door<'_> {
 
     /// The Secrets of a cluster as files: its install-config, what was kept of its installation and
     /// the credentials of its platform.
-    fn read_cluster_inputs(&self, wire: &ClusterDeployment) -> Result<Inputs, Refusal> {
+    pub(super) fn read_cluster_inputs(&self, wire: &ClusterDeployment) -> Result<Inputs, Refusal> {
         let name = &wire.metadata.name;
         let namespace = &*wire.metadata.namespace;
         let provisioning = wire.spec.provisioning.as_ref();
@@ -496,7 +496,7 @@ fn machine_of_host(host: &BareMetalHost, name: &str) -> Machine {
 
 /// The environment that the cluster gives the installer. Only variables that are known to be data
 /// are passed on: others could make the installer run a program.
-fn installer_environment(wire: &ClusterDeployment) -> BTreeMap<String, String> {
+pub(super) fn installer_environment(wire: &ClusterDeployment) -> BTreeMap<String, String> {
     let mut environment = BTreeMap::new();
     for variable in
         wire.spec.provisioning.iter().flat_map(|provisioning| &provisioning.installer_env)
@@ -512,7 +512,7 @@ fn installer_environment(wire: &ClusterDeployment) -> BTreeMap<String, String> {
 
 /// Finds the programs that a job may use. A program that cannot be used is no error, but a driver
 /// that an annotation names must be there.
-fn find_programs(
+pub(super) fn find_programs(
     job: &Job,
     annotations: &BTreeMap<String, String>,
     settings: &SettingsSpec,

@@ -80,6 +80,11 @@ impl TrialRender {
         Ok(Self { state, pool, customization })
     }
 
+    /// The pool and what it refers to, as they are now.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
     pub fn pool(&self) -> Result<&ClusterPool, Refusal> {
         self.state.pools.by_key(&self.pool).ok_or_else(|| {
             Refusal::not_found(format!("there is no pool `{}` any more", self.pool.name))

@@ -1,0 +1,187 @@
+//! Tries what the next installation of a pool needs, in a folder that is removed afterwards. Changes
+//! nothing in the state, and makes nothing on a platform.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::drivers::probe::{self, Finding};
+use crate::model::deployment::{ClusterDeployment, Provisioning};
+use crate::model::documents::SecretValue;
+use crate::model::driver::Driver;
+use crate::model::driver_description::read_parameters;
+use crate::model::job::{Job, Verb};
+use crate::model::meta::Key;
+use crate::model::order::JobOrder;
+use crate::model::pool::ClusterPool;
+use crate::model::refusal::Refusal;
+use crate::render::install_config::Rendered;
+
+use super::Door;
+use super::order::{Inputs, find_programs, installer_environment};
+
+/// Seconds that a trial may take.
+const TRIAL_SECONDS: u64 = 600;
+/// The inputs that a cluster has of its own. A pool has none of them.
+const INPUTS_OF_CLUSTERS: [&str; 4] =
+    ["install-config.yaml", "metadata.json", "nodes.json", "kubeconfig"];
+/// The field of platforms with the Secret of their certificates.
+const CERTIFICATES_FIELD: &str = "certificatesSecretRef";
+/// The fields of platforms that may name a host.
+const HOST_FIELDS: [&str; 3] = ["vCenter", "server", "address"];
+
+impl Door<'_> {
+    /// Tries what openshift-install needs for the next cluster of a pool.
+    pub fn probe_installer(
+        &self,
+        pool: &ClusterPool,
+        rendered: &Rendered,
+    ) -> Result<Vec<Finding>, Refusal> {
+        let (order, mut inputs) = self.make_trial_order(pool, rendered)?;
+        let platform = serde_json::to_value(&pool.spec.platform).unwrap_or_default();
+        let mut host_names = Vec::new();
+        collect_host_names(&platform, &mut host_names);
+        host_names.extend(registry_of(&order.release_image));
+        if let Some(secret) = find_field(&platform, CERTIFICATES_FIELD)
+            && let Some(name) = secret["name"].as_str()
+        {
+            let key = Key::new(&*pool.metadata.namespace, name);
+            for file_name in self.store.list_secret_keys(&key)? {
+                if !file_name.contains('/')
+                    && let Some(value) = self.store.read_secret_value(&key, &file_name)?
+                {
+                    inputs.push((format!("{}/{file_name}", probe::CERTIFICATES), value));
+                }
+            }
+        }
+        Ok(probe::probe_installer(&self.jobs_folder(), order, &inputs, &host_names))
+    }
+
+    /// Asks the program that is the driver of a pool whether it could install its next cluster.
+    pub fn probe_driver_program(
+        &self,
+        pool: &ClusterPool,
+        rendered: &Rendered,
+        program: &Path,
+    ) -> Result<Finding, Refusal> {
+        let (order, inputs) = self.make_trial_order(pool, rendered)?;
+        Ok(probe::probe_program(&self.jobs_folder(), order, &inputs, program))
+    }
+
+    /// What a driver would be given for the next cluster of a pool.
+    fn make_trial_order(
+        &self,
+        pool: &ClusterPool,
+        rendered: &Rendered,
+    ) -> Result<(JobOrder, Inputs), Refusal> {
+        let settings = self.read_settings()?;
+        let cluster = next_cluster(pool);
+        let annotations = cluster.metadata.annotations.clone();
+        let driver = pool.driver();
+        let job = Job { verb: Verb::Provision, driver, ..Job::default() };
+        let (programs, missing) = find_programs(&job, &annotations, &settings)?;
+        let mut inputs = self.read_cluster_inputs(&cluster)?;
+        inputs.retain(|(name, _)| !INPUTS_OF_CLUSTERS.contains(&&**name));
+        inputs.push(("install-config.yaml".into(), rendered.text.clone()));
+        if driver == Driver::Exec {
+            let parameters = Value::Object(read_parameters(&annotations)).to_string();
+            inputs.push(("parameters.json".into(), SecretValue::new(parameters)));
+        }
+        let order = JobOrder {
+            verb: Verb::Provision,
+            driver,
+            attempt: 1,
+            cluster: rendered.cluster_name.clone(),
+            cluster_name: rendered.cluster_name.clone(),
+            base_domain: rendered.base_domain.clone(),
+            platform: pool.spec.platform.name().to_owned(),
+            release_image: self.find_release_image(&cluster)?,
+            inputs: inputs.iter().map(|(name, _)| name.clone()).collect(),
+            programs,
+            missing,
+            environment: installer_environment(&cluster),
+            limit: TRIAL_SECONDS,
+            annotations,
+            ..JobOrder::default()
+        };
+        Ok((order, inputs))
+    }
+}
+
+/// The next cluster of a pool as far as its driver would be told of it. It refers to the Secrets of
+/// the pool itself.
+fn next_cluster(pool: &ClusterPool) -> ClusterDeployment {
+    let mut cluster = ClusterDeployment::default();
+    cluster.metadata.name.clone_from(&pool.metadata.name);
+    cluster.metadata.namespace.clone_from(&pool.metadata.namespace);
+    cluster.metadata.annotations.clone_from(&pool.spec.annotations);
+    cluster.spec.platform = pool.spec.platform.clone();
+    cluster.spec.pull_secret_ref.clone_from(&pool.spec.pull_secret_ref);
+    cluster.spec.provisioning = Some(Provisioning {
+        image_set_ref: Some(pool.spec.image_set_ref.clone()),
+        installer_env: pool.spec.installer_env.clone(),
+        ..Provisioning::default()
+    });
+    cluster
+}
+
+/// The host of the registry that a release image is pulled from; none if its name has none.
+fn registry_of(release_image: &str) -> Option<String> {
+    let (registry, _) = release_image.split_once('/')?;
+    let host = registry.split(':').next().unwrap_or(registry);
+    if host.contains('.') { Some(host.to_owned()) } else { None }
+}
+
+/// The first field of this name at any depth.
+fn find_field<'a>(document: &'a Value, name: &str) -> Option<&'a Value> {
+    match document {
+        Value::Object(map) => {
+            map.get(name).or_else(|| map.values().find_map(|value| find_field(value, name)))
+        }
+        Value::Array(items) => items.iter().find_map(|item| find_field(item, name)),
+        _ => None,
+    }
+}
+
+/// Collects the hosts that a platform names.
+fn collect_host_names(document: &Value, host_names: &mut Vec<String>) {
+    match document {
+        Value::Object(map) => {
+            for (name, value) in map {
+                match value.as_str() {
+                    Some(host) if HOST_FIELDS.contains(&&**name) && !host.is_empty() => {
+                        host_names.push(host.to_owned());
+                    }
+                    _ => collect_host_names(value, host_names),
+                }
+            }
+        }
+        Value::Array(items) => {
+            items.iter().for_each(|item| collect_host_names(item, host_names));
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn hosts_are_found_wherever_a_platform_names_them() {
+        let platform = json!({"vsphere": {"vCenter": "a.example.com", "network": "b.example.com",
+            "infrastructure": {"vcenters": [{"server": "c.example.com"}]}}});
+        let mut host_names = Vec::new();
+        collect_host_names(&platform, &mut host_names);
+        host_names.sort();
+        assert_eq!(host_names, ["a.example.com", "c.example.com"]);
+    }
+
+    #[test]
+    fn a_registry_is_a_host_without_its_port() {
+        assert_eq!(registry_of("quay.io:443/ocp@sha256:abc").as_deref(), Some("quay.io"));
+        assert_eq!(registry_of("ocp:4.18.3"), None);
+    }
+}
