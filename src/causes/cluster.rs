@@ -163,8 +163,8 @@ fn explain_blocked_destruction(cluster: &Cluster, reason: &str) -> Chain {
     }
     Chain::new(cause, format!("poolctl cluster forget {name}{option} --i-have-destroyed-it"))
         .because(format!(
-            "mend what it lacks and type `poolctl cluster retry {name}{option}`, or destroy what is left of \
-             it by hand and have it forgotten"
+            "mend what it lacks and type `poolctl cluster retry {name}{option}`, or destroy what is \
+             left of it by hand and have it forgotten"
         ))
 }
 

@@ -1,6 +1,6 @@
 //! `driver list|check`: lists the drivers and what uses them, and checks that the programs of
-//! drivers are where cron finds them. It starts them only to ask for their version and for what they
-//! say of themselves, and with `--pool` to try out what an installation needs.
+//! drivers are where cron finds them. It starts them only to ask for their version and for what
+//! they say of themselves, and with `--pool` to try out what an installation needs.
 
 mod pool_check;
 
@@ -209,8 +209,7 @@ fn describe_programs(
                 users.push(pool.key());
             }
         }
-        let path = programs::find_driver_program(settings, name);
-        if let Ok(path) = path
+        if let Ok(path) = programs::find_driver_program(settings, name)
             && !users.is_empty()
         {
             program.describe(context.door(&store).ask_driver_description(&path));

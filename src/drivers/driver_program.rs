@@ -1,5 +1,5 @@
-//! Runs a driver program with one verb in the folder of a task, and reads what it leaves there. Knows
-//! nothing of what the verbs are for.
+//! Runs a driver program with one verb in the folder of a task, and reads what it leaves there.
+//! Knows nothing of what the verbs are for.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,8 +34,8 @@ pub struct ProgramEnd {
 }
 
 impl ProgramEnd {
-    /// How the program ended, for people: in its own words if it has any. Empty for a success without
-    /// words.
+    /// How the program ended, for people: in its own words if it has any. Empty for a success
+    /// without words.
     pub fn describe(&self, program: &Path, message: String) -> String {
         if self.code == 0 || !message.is_empty() {
             return message;

@@ -280,8 +280,8 @@ fn destroy_cluster(task: &mut Task) -> Result<JobEnding, Stopped> {
     Ok(JobEnding::success())
 }
 
-/// How a deprovision job ends without a metadata.json that the installer can read: only a person can
-/// find out what there is to destroy.
+/// How a deprovision job ends without a metadata.json that the installer can read: only a person
+/// can find out what there is to destroy.
 fn refuse_metadata(task: &Task, why: &str) -> JobEnding {
     let infrastructure = match task.order.infra_id.as_str() {
         "" => "nobody knows the ID of its infrastructure".to_owned(),

@@ -1,6 +1,6 @@
-//! Tries what an installation of a pool needs, without making anything: the installer of its release,
-//! its credentials, certificates, names and platform, and room for images. Whatever came of it, the
-//! next step is tried, too, so that a person sees all that is to be mended.
+//! Tries what an installation of a pool needs, without making anything: the installer of its
+//! release, its credentials, certificates, names and platform, and room for images. Whatever came
+//! of it, the next step is tried, too, so that a person sees all that is to be mended.
 
 use std::fs;
 use std::net::ToSocketAddrs;
@@ -88,8 +88,8 @@ impl Finding {
     }
 }
 
-/// Tries what openshift-install needs for the cluster of an order. `jobs` is the folder of all jobs,
-/// `host_names` are those that the order leads to.
+/// Tries what openshift-install needs for the cluster of an order. `jobs` is the folder of all
+/// jobs, `host_names` are those that the order leads to.
 pub fn probe_installer(
     jobs: &Path,
     order: JobOrder,
@@ -173,8 +173,8 @@ fn probe_certificates(task: &Task) -> Finding {
 fn read_certificates(path: &Path) -> Result<usize, String> {
     let pem = read_regular_file(path).map_err(|error| error.to_string())?;
     let mut authorities = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(&pem) {
-        let certificate = certificate.map_err(|error| format!("it is not PEM: {error}"))?;
+    for read in CertificateDer::pem_slice_iter(&pem) {
+        let certificate = read.map_err(|error| format!("it is not PEM: {error}"))?;
         authorities
             .add(certificate)
             .map_err(|error| format!("a certificate cannot be used: {error}"))?;
@@ -205,8 +205,8 @@ fn probe_names(host_names: &[String]) -> Finding {
     }
 }
 
-/// Resolves a name as programs do. The resolver of the system may take long, so it is not waited for
-/// to the end.
+/// Resolves a name as programs do. The resolver of the system may take long, so it is not waited
+/// for to the end.
 fn resolve(host_name: &str) -> Result<(), String> {
     let (sender, receiver) = mpsc::channel();
     let address = (host_name.to_owned(), 443);
@@ -243,8 +243,7 @@ fn probe_release_and_platform(task: &mut Task) -> Result<Vec<Finding>, Stopped> 
     }
     let work = task.job_folder.file_path("work");
     let written = write_install_config(task, &work);
-    let environment = written.and_then(|()| credentials::installer_environment(task));
-    let environment = match environment {
+    let environment = match written.and_then(|()| credentials::installer_environment(task)) {
         Ok(environment) => environment,
         Err(error) => {
             let next = "mend the install-config template or the credentials of the pool";

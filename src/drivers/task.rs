@@ -111,7 +111,8 @@ impl Task {
         self.run_to_end(program, arguments, folder, environment, output)
     }
 
-    /// As `run_program`, and returns besides the last line that the program printed to standard error.
+    /// As `run_program`, and returns besides the last line that the program printed to standard
+    /// error.
     pub fn run_for_last_words(
         &mut self,
         program: &Path,
@@ -212,8 +213,8 @@ impl Task {
             .start(output)
     }
 
-    /// Adds to the log what a driver program has written to its file `progress`, if that is news. There
-    /// the passes find it, without secrets.
+    /// Adds to the log what a driver program has written to its file `progress`, if that is news.
+    /// There the passes find it, without secrets.
     fn log_progress(&mut self) {
         if self.order.driver != Driver::Exec {
             return;

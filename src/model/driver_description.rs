@@ -1,5 +1,5 @@
-//! What a driver program says of itself: the contract that it follows, its verbs and its parameters.
-//! It starts no program, and knows nothing of where descriptions are kept.
+//! What a driver program says of itself: the contract that it follows, its verbs and its
+//! parameters. It starts no program, and knows nothing of where descriptions are kept.
 
 use std::collections::BTreeMap;
 
@@ -63,8 +63,8 @@ impl DriverDescription {
         if taken.is_empty() {
             return Some(format!("it takes no parameters, and {PARAMETERS} has `{unknown}`"));
         }
-        let known = taken.join(", ");
-        Some(format!("it has no parameter `{unknown}` (annotation {PARAMETERS}); it has {known}"))
+        let names = taken.join(", ");
+        Some(format!("it has no parameter `{unknown}` (annotation {PARAMETERS}); it has {names}"))
     }
 }
 

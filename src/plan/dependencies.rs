@@ -133,8 +133,8 @@ fn driver_problem(pool: &ClusterPool) -> Option<String> {
     }
 }
 
-/// Says why the program that is the pool's driver cannot be used, and which command tells more. None
-/// if it can, or if nobody has looked.
+/// Says why the program that is the pool's driver cannot be used, and which command tells more.
+/// None if it can, or if nobody has looked.
 pub fn driver_program_problem(state: &State, pool: &ClusterPool) -> Option<String> {
     let name = pool.driver_program()?;
     let sighting = state.drivers.get(name)?;

@@ -353,7 +353,8 @@ fn cancel_live_job(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     );
 }
 
-/// Lets a cluster go that poolctl cannot destroy, because a person has destroyed what was made of it.
+/// Lets a cluster go that poolctl cannot destroy, because a person has destroyed what was made of
+/// it.
 pub fn forget_cluster(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     cancel_live_job(state, cluster_id, tick);
     remove_cluster(state, cluster_id, Removal::AfterDestructionByHand, tick);

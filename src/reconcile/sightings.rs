@@ -1,5 +1,5 @@
-//! Looks at the programs that pools name as their drivers, before a plan: whether they are there, and
-//! what they say of themselves. Starts none of them unless a command asks for that.
+//! Looks at the programs that pools name as their drivers, before a plan: whether they are there,
+//! and what they say of themselves. Starts none of them unless a command asks for that.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Tries what the next installation of a pool needs, in a folder that is removed afterwards. Changes
-//! nothing in the state, and makes nothing on a platform.
+//! Tries what the next installation of a pool needs, in a folder that is removed afterwards.
+//! Changes nothing in the state, and makes nothing on a platform.
 
 use std::path::Path;
 

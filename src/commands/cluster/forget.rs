@@ -1,5 +1,5 @@
-//! `cluster forget`: lets a cluster go that poolctl cannot destroy, after a person has destroyed it by
-//! hand. It never destroys anything.
+//! `cluster forget`: lets a cluster go that poolctl cannot destroy, after a person has destroyed it
+//! by hand. It never destroys anything.
 
 use clap::Args;
 

@@ -1,5 +1,5 @@
-//! `driver check --pool`: tries what the next installation of a pool needs, and says what to mend. It
-//! makes no cluster.
+//! `driver check --pool`: tries what the next installation of a pool needs, and says what to mend.
+//! It makes no cluster.
 
 use serde_json::{Value, json};
 
@@ -78,7 +78,8 @@ fn probe_objects(trial: &TrialRender, pool: &ClusterPool) -> Finding {
     Finding::failed(step, missing.join("; "), "poolctl apply -f FILE with what is missing")
 }
 
-/// The install-config of the next cluster, with the first customization of the inventory that exists.
+/// The install-config of the next cluster, with the first customization of the inventory that
+/// exists.
 fn load_trial(
     context: &Context,
     store: &Store,
@@ -128,7 +129,8 @@ fn describe_program(program: &Program) -> Finding {
     }
 }
 
-/// What the program that is the driver of a pool says of itself, of the pool and of its next cluster.
+/// What the program that is the driver of a pool says of itself, of the pool and of its next
+/// cluster.
 fn probe_program(
     context: &Context,
     store: &Store,
