@@ -2,11 +2,8 @@
 //! makes does not come up. Nothing is used up that is not to blame, nothing is left behind, the
 //! first cause stays, and what a person needs to find it is kept.
 
-use std::fs;
-use std::path::Path;
-
-use crate::lab::{CANARY, Lab, TEMPLATED, VSPHERE, pool};
-use crate::sandbox::{Sandbox, apply, create_customization, jsonpath};
+use crate::lab::{Lab, TEMPLATED, VSPHERE, pool};
+use crate::sandbox::{apply, jsonpath};
 
 const OPENSTACK: &str = "{openstack: {cloud: lab, credentialsSecretRef: {name: openstack}}}";
 
@@ -29,41 +26,6 @@ fn what_a_failed_attempt_left_is_destroyed_before_its_back_off() {
     lab.wait_until_installed();
     lab.delete_clusters();
 }
-
-/// A cluster by hand, whose machines can be looked at with a key.
-const WITH_KEY: &str = r#"
-apiVersion: v1
-kind: Secret
-metadata: {name: install-config, namespace: hand}
-stringData:
-  install-config.yaml: |
-    {apiVersion: v1, baseDomain: example.com, metadata: {name: hand}, platform: {vsphere: {network: machines}}}
----
-apiVersion: v1
-kind: Secret
-metadata: {name: vsphere, namespace: hand}
-stringData: {username: admin@vsphere.local, password: CANARY-vsphere-password}
----
-apiVersion: v1
-kind: Secret
-metadata: {name: key, namespace: hand}
-stringData: {ssh-privatekey: THE-KEY}
----
-apiVersion: hive.openshift.io/v1
-kind: ClusterDeployment
-metadata: {name: hand, namespace: hand}
-spec:
-  clusterName: hand
-  baseDomain: example.com
-  installAttemptsLimit: 1
-  platform: {vsphere: {vCenter: vcenter.example.com, datacenter: lab, defaultDatastore: fast,
-    cluster: lab, folder: lab, network: machines,
-    credentialsSecretRef: {name: vsphere}, certificatesSecretRef: {name: vsphere}}}
-  provisioning:
-    imageSetRef: {name: ocp}
-    installConfigSecretRef: {name: install-config}
-    sshPrivateKeySecretRef: {name: key}
-"#;
 
 /// A driver that leaves a metadata.json with this content.
 fn lab_with_metadata(content: &str) -> Lab {
@@ -139,7 +101,8 @@ fn what_nobody_can_destroy_is_said_to_a_person_who_can_have_it_forgotten() {
 
 #[test]
 fn a_cluster_that_can_be_destroyed_is_not_forgotten() {
-    let lab = lab_with_inventory("");
+    let lab = Lab::new();
+    apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
     lab.wait_until_installed();
     let forget = format!("cluster forget {} --i-have-destroyed-it", first_cluster(&lab));
     lab.sandbox.refused(4, &forget, "is not being deleted");

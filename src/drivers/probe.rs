@@ -225,8 +225,8 @@ fn resolve(host_name: &str) -> Result<(), String> {
 /// asked for: `create manifests` asks every platform, and makes nothing.
 fn probe_release_and_platform(task: &mut Task) -> Result<Vec<Finding>, Stopped> {
     let step = "platform";
-    let program = match release::find_installer(task)? {
-        Ok(program) => program,
+    let installer = match release::find_installer(task)? {
+        Ok(installer) => installer,
         Err(error) => {
             let next = "name openshift-install or oc in programs of the Settings";
             return Ok(vec![
@@ -235,7 +235,7 @@ fn probe_release_and_platform(task: &mut Task) -> Result<Vec<Finding>, Stopped> 
             ]);
         }
     };
-    let release = format!("{} installs {}", program.display(), task.order.release_image);
+    let release = format!("{} installs {}", installer.program.display(), task.order.release_image);
     let mut findings = vec![Finding::ok("release", release)];
     if task.order.driver == Driver::Agent {
         findings.push(Finding::skipped(step, "hosts are asked when they are bound to a cluster"));
@@ -243,15 +243,17 @@ fn probe_release_and_platform(task: &mut Task) -> Result<Vec<Finding>, Stopped> 
     }
     let work = task.job_folder.file_path("work");
     let written = write_install_config(task, &work);
-    let environment = match written.and_then(|()| credentials::installer_environment(task)) {
-        Ok(environment) => environment,
+    let environment = written.and_then(|()| credentials::installer_environment(task));
+    let prepared = environment
+        .and_then(|environment| Installer::prepare(task, installer, work, environment));
+    let installer = match prepared {
+        Ok(installer) => installer,
         Err(error) => {
             let next = "mend the install-config template or the credentials of the pool";
             findings.push(Finding::failed(step, error, next));
             return Ok(findings);
         }
     };
-    let installer = Installer { program, work, environment };
     let code = installer.run(task, &["create", "manifests"])?;
     findings.push(if code == 0 {
         Finding::ok(step, "it takes the install-config of the next cluster")

@@ -3,11 +3,10 @@
 //! cluster runs until its user or its hibernateAfter says otherwise. It never makes or deletes a
 //! cluster.
 
+use std::collections::HashSet;
 
 use crate::model::annotations::POWER;
-use crate::model::cluster::{Cluster, Phase, Power};
 use crate::model::cluster::{Cluster, Power};
-use std::collections::HashSet;
 use crate::model::driver::Driver;
 use crate::model::event_reason::EventReason;
 use crate::model::job::{ClusterHealth, Verb};
