@@ -83,8 +83,16 @@ impl Manifests {
 
     /// Adds what another file has been read to.
     fn append(&mut self, file_manifests: Self) {
-        let Self { objects, jobs, events, records_left_out, foreign_leases, skipped, hive_configs, warnings } =
-            file_manifests;
+        let Self {
+            objects,
+            jobs,
+            events,
+            records_left_out,
+            foreign_leases,
+            skipped,
+            hive_configs,
+            warnings,
+        } = file_manifests;
         self.objects.extend(objects);
         self.jobs.extend(jobs);
         self.events.extend(events);

@@ -108,9 +108,8 @@ impl Door<'_> {
     fn plan_sharing_pools(&self, passed: &mut PassOutcome) -> Result<(), Refusal> {
         for pool_key in self.find_pools_sharing_customizations(&passed.state)? {
             let pool_scope = Scope::pool(pool_key);
-            let planned = self.change_and_act(&pool_scope, || {
-                self.commit_edit(&pool_scope, &[], |_, _| Ok(()))
-            });
+            let planned = self
+                .change_and_act(&pool_scope, || self.commit_edit(&pool_scope, &[], |_, _| Ok(())));
             match planned {
                 Ok(((), pool_passed)) => passed.warnings.extend(pool_passed.warnings),
                 // The change itself is committed, so it can no longer be refused.
@@ -140,10 +139,7 @@ impl Door<'_> {
     }
 
     /// The pools beyond the scope that list a customization whose holder has changed.
-    fn find_pools_sharing_customizations(
-        &self,
-        state: &State,
-    ) -> Result<BTreeSet<Key>, Refusal> {
+    fn find_pools_sharing_customizations(&self, state: &State) -> Result<BTreeSet<Key>, Refusal> {
         let mut moved_customizations: HashSet<Key> = HashSet::new();
         for change in state.customizations.difference() {
             let holder_before = change.before.and_then(|before| before.holder.as_ref());

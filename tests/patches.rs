@@ -7,7 +7,7 @@ use poolctl::model::customization::{Customization, ManifestPatch, Patch};
 use poolctl::model::documents::SecretValue;
 use poolctl::model::object::Object;
 use poolctl::model::pool::{ClusterPool, PoolSpec};
-use poolctl::model::state::Template;
+use poolctl::model::template::Template;
 use poolctl::render::install_config;
 use poolctl::render::manifests::patch_manifests;
 use poolctl::render::patch::{PatchRules, apply_patches};

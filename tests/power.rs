@@ -321,7 +321,8 @@ fn a_standby_that_was_passed_over_goes_back_to_sleep_and_is_woken_last() {
     let waited = sandbox.ok("claim lab next --wait=30m");
     assert!(!waited.contains(&names[0]), "{waited}");
     assert_eq!(power_of(&sandbox, &names[0]), "Hibernating");
-    for (delay, message) in [("soon", "`soon` is not a duration"), ("0s", "no cluster can wake in 0s")]
+    for (delay, message) in
+        [("soon", "`soon` is not a duration"), ("0s", "no cluster can wake in 0s")]
     {
         let annotation = format!("poolctl.dev/wake-next-after={delay}");
         sandbox.refused(1, &format!("annotate pool lab {annotation} --overwrite"), message);

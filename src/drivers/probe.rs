@@ -244,8 +244,8 @@ fn probe_release_and_platform(task: &mut Task) -> Result<Vec<Finding>, Stopped> 
     let work = task.job_folder.file_path("work");
     let written = write_install_config(task, &work);
     let environment = written.and_then(|()| credentials::installer_environment(task));
-    let prepared = environment
-        .and_then(|environment| Installer::prepare(task, installer, work, environment));
+    let prepared =
+        environment.and_then(|environment| Installer::prepare(task, installer, work, environment));
     let installer = match prepared {
         Ok(installer) => installer,
         Err(error) => {

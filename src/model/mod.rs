@@ -48,6 +48,7 @@ pub mod schedule;
 pub mod site;
 pub mod state;
 pub mod table;
+pub mod template;
 pub mod text;
 pub mod tick;
 pub mod time;

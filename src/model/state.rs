@@ -3,18 +3,14 @@
 //! What is outside of the scope is looked up in the books that its methods are given.
 
 use std::borrow::Cow;
-use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
-
-use serde_json::Value;
 
 use super::address::{Addr, IpRange};
 use super::claim::Claim;
 use super::cluster::Cluster;
 use super::condition::Shortage;
 use super::customization::Customization;
-use super::documents::SecretValue;
 use super::driver_description::DriverSighting;
 use super::event::Event;
 use super::host::BareMetalHost;
@@ -27,6 +23,7 @@ use super::meta::{HasMeta, Key, Meta};
 use super::object::{Object, Resource, match_object};
 use super::pool_versions::PoolVersions;
 use super::table::{Id, Owner, Row, Table};
+use super::template::Template;
 use super::time::Time;
 use super::wire::Wire;
 
@@ -323,20 +320,6 @@ impl Owners {
                 self.in_order.push(Some(Rc::clone(owner)));
             }
         }
-    }
-}
-
-/// An install-config template. It is parsed once, when it is first needed.
-#[derive(Debug)]
-pub struct Template {
-    pub text: SecretValue,
-    /// The parsed text, or why it cannot be parsed.
-    pub read: OnceCell<Result<Value, String>>,
-}
-
-impl Template {
-    pub fn new(text: SecretValue) -> Self {
-        Self { text, read: OnceCell::new() }
     }
 }
 

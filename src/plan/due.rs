@@ -91,10 +91,8 @@ fn due_of_claim(claim: &Claim, now: Time) -> Due {
 }
 
 fn due_of_cluster(state: &State, cluster: &Cluster, now: Time) -> Due {
-    let mut due = Due {
-        waits: cluster.unmet.is_some() || cluster.shortage.is_some(),
-        ..Due::default()
-    };
+    let mut due =
+        Due { waits: cluster.unmet.is_some() || cluster.shortage.is_some(), ..Due::default() };
     if !cluster.paused {
         add_later_instants(&mut due, cluster.expires_at(), now);
     }

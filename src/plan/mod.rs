@@ -36,6 +36,7 @@ mod wiping;
 
 use std::rc::Rc;
 
+pub use crate::render::install_config::Rendered;
 pub use buckets::is_failed_stale;
 pub use cluster_addresses::node_claim_name;
 pub use deadline::{deadline, overdue_report};

@@ -15,8 +15,7 @@ use crate::store::DueFilter;
 use super::{Door, PassOutcome, PlannedPass};
 
 /// The kinds whose objects belong to a pool. What is changed of others may concern any scope.
-const KINDS_OF_POOLS: [Kind; 3] =
-    [Kind::ClusterPool, Kind::ClusterDeployment, Kind::ClusterClaim];
+const KINDS_OF_POOLS: [Kind; 3] = [Kind::ClusterPool, Kind::ClusterDeployment, Kind::ClusterClaim];
 /// The kinds that pools share and that a plan changes for one of them.
 const SHARED_MACHINES: [Kind; 3] = [Kind::BareMetalHost, Kind::Agent, Kind::InfraEnv];
 /// How often a pass goes on with what its own changes have made possible elsewhere.
@@ -103,9 +102,8 @@ impl Door<'_> {
             let changed_kinds = state.changed_kinds();
             let are_machines_changed =
                 SHARED_MACHINES.iter().any(|kind| changed_kinds.contains(kind));
-            changes.is_rest_dirty |= is_edit_shared
-                || are_machines_changed
-                || are_clusters_without_pool_changed(state);
+            changes.is_rest_dirty |=
+                is_edit_shared || are_machines_changed || are_clusters_without_pool_changed(state);
             changes.dirty_pools = self.find_pools_sharing_customizations(state)?;
         }
         Ok(changes)
@@ -157,9 +155,10 @@ fn mark_changed_pools(state: &State, changes: &mut DueChanges) {
 }
 
 fn are_clusters_without_pool_changed(state: &State) -> bool {
-    state.clusters.difference().any(|change| {
-        change.before.or(change.after).is_some_and(|cluster| cluster.pool.is_none())
-    })
+    state
+        .clusters
+        .difference()
+        .any(|change| change.before.or(change.after).is_some_and(|cluster| cluster.pool.is_none()))
 }
 
 /// Whether names, addresses, hosts or customizations may have become free.

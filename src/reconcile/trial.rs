@@ -15,7 +15,7 @@ use crate::model::meta::Key;
 use crate::model::order::JobOrder;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
-use crate::render::install_config::Rendered;
+use crate::plan::Rendered;
 
 use super::Door;
 use super::order::{Inputs, find_programs, installer_environment};

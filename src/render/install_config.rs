@@ -8,7 +8,7 @@ use crate::model::annotations::ALLOWED_PATHS;
 use crate::model::customization::CustomizationSpec;
 use crate::model::documents::SecretValue;
 use crate::model::pool::{ClusterPool, PoolSpec};
-use crate::model::state::Template;
+use crate::model::template::Template;
 use crate::yaml;
 
 use super::patch::{self, PatchRules};

@@ -98,8 +98,7 @@ fn changed_rows(conn: &Connection, changes: &DueChanges) -> Result<Vec<(Key, Due
     for (pool, due) in &changes.settled.pools {
         rows.insert(pool.clone(), DueRow { due: *due, is_dirty: false });
     }
-    let stored =
-        if changes.is_whole { select_rows(conn)? } else { select_rows_of(conn, changes)? };
+    let stored = if changes.is_whole { select_rows(conn)? } else { select_rows_of(conn, changes)? };
     let mut rest = DueRow::default();
     if changes.is_whole {
         // What has a row and is not in the state any more has nothing to do.

@@ -7,7 +7,8 @@ use crate::model::cluster::Cluster;
 use crate::model::documents::StoredValue;
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
-use crate::model::state::{State, Template};
+use crate::model::state::State;
+use crate::model::template::Template;
 
 use super::secrets::{load_secret, select_secret_value};
 
