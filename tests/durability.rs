@@ -89,7 +89,7 @@ fn count_fsyncs_before_answer(sandbox: &Sandbox, claim: &str) -> usize {
     let (code, traced) = trace(sandbox, options, &format!("claim lab {claim} -q"));
     assert_eq!(code, 0, "{traced}");
     let told = traced.lines().position(|line| line.contains(&format!("write(1, \"{claim}")));
-    let before_answer = traced.lines().take(told.expect("the claim is told"));
+    let before_answer = traced.lines().take(told.unwrap());
     before_answer.filter(|line| line.contains("sync(")).count()
 }
 

@@ -300,7 +300,7 @@ impl Job {
         document.metadata.name = self.id.to_string();
         document.spec.verb = self.verb.name().into();
         document.spec.driver = self.driver.name().into();
-        document.spec.cluster = self.cluster().unwrap_or_default().to_owned();
+        self.cluster().unwrap_or_default().clone_into(&mut document.spec.cluster);
         document.spec.pool_namespace = self.pool.as_ref().map(|pool| pool.namespace.clone());
         document.spec.pool = self.pool.as_ref().map(|pool| pool.name.clone());
         document

@@ -18,7 +18,7 @@ pub enum Answered {
     /// still to be run.
     First,
     /// Everything is planned and committed.
-    Whole(PassOutcome),
+    Whole(Box<PassOutcome>),
 }
 
 impl Door<'_> {
@@ -59,7 +59,7 @@ impl Door<'_> {
         let mut passed = PassOutcome::new(state);
         passed.warnings = self.act_after_commit(&passed.state, scope);
         self.plan_sharing_pools(&mut passed)?;
-        Ok((value, Answered::Whole(passed)))
+        Ok((value, Answered::Whole(Box::new(passed))))
     }
 
     /// Draws the consequences of an answer. What goes wrong is tried again by the next pass.

@@ -3,9 +3,11 @@
 
 use std::collections::BTreeSet;
 
+use crate::model::claim::Claim;
 use crate::model::clock::PassExtent;
 use crate::model::due::{Due, DueChanges, DueNow};
 use crate::model::kinds::Kind;
+use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
@@ -140,11 +142,11 @@ impl Door<'_> {
 /// Marks the pools whose clusters and claims were changed, and the pools that were.
 fn mark_changed_pools(state: &State, changes: &mut DueChanges) {
     for change in state.pools.difference() {
-        changes.dirty_pools.extend(change.after.or(change.before).map(|pool| pool.key()));
+        changes.dirty_pools.extend(change.after.or(change.before).map(ClusterPool::key));
     }
     for change in state.claims.difference() {
         let claims = [change.before, change.after].into_iter().flatten();
-        changes.dirty_pools.extend(claims.map(|claim| claim.pool_key()));
+        changes.dirty_pools.extend(claims.map(Claim::pool_key));
     }
     for change in state.clusters.difference() {
         for cluster in [change.before, change.after].into_iter().flatten() {

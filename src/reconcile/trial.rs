@@ -157,7 +157,9 @@ fn collect_host_names(document: &Value, host_names: &mut Vec<String>) {
             }
         }
         Value::Array(items) => {
-            items.iter().for_each(|item| collect_host_names(item, host_names));
+            for item in items {
+                collect_host_names(item, host_names);
+            }
         }
         _ => {}
     }
