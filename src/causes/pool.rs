@@ -169,6 +169,7 @@ fn find_lasting_shortage<'a>(state: &State, pool: &'a ClusterPool) -> Option<Obs
         return Some(Obstacle::Inventory(cause));
     }
     if let Some(max_size) = pool.spec.max_size
+        && max_size > 0
         && lacks_clusters(pool)
         && count_endless_claims(state, pool) >= pool.max_size().unwrap_or_default()
     {
