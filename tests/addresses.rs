@@ -387,3 +387,23 @@ fn clusters_have_the_addresses_of_their_api_and_ingress_from_pools() {
     assert_eq!(sandbox.ok("get ipaddress,ipclaim -o name"), "");
     sandbox.ok("doctor");
 }
+
+#[test]
+fn a_pool_whose_addresses_rest_goes_on_when_the_first_of_them_has_rested() {
+    let mut sandbox = Sandbox::new();
+    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T08:00:00Z");
+    sandbox.ok("ippool create lan --range 10.0.0.10-10.0.0.11 --prefix 24 --reuse-delay 5m -q");
+    sandbox.ok("pool create lab --fake --size 0 -q");
+    sandbox.ok("annotate pool lab poolctl.dev/vips-from=lan -q");
+    sandbox.ok("patch pool lab -p '{spec: {platform: {none: null, openstack: {cloud: c}}, size: 1}}' -q");
+    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T08:02:00Z");
+    sandbox.ok("reconcile -q");
+    let first = sandbox.ok("get cluster -qo name");
+    sandbox.ok(&format!("delete cluster {} -y -q", first.trim().trim_start_matches("cluster/")));
+    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T08:03:00Z");
+    sandbox.ok("reconcile -q");
+    assert_eq!(sandbox.ok("get cluster -qo name"), "");
+    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T08:09:00Z");
+    sandbox.ok("reconcile -q");
+    assert_eq!(sandbox.ok("get cluster -qo name").lines().count(), 1);
+}

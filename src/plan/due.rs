@@ -2,13 +2,14 @@
 
 use crate::model::claim::Claim;
 use crate::model::cluster::Cluster;
+use crate::model::condition::ConditionReason;
 use crate::model::driver::Driver;
 use crate::model::due::{Due, DueScopes};
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::power::SETTLE_TIME;
 use crate::model::state::State;
-use crate::model::time::Time;
+use crate::model::time::{Span, Time};
 
 use super::{agents, buckets, hosts, life, may_act, power, schedule};
 
@@ -66,7 +67,8 @@ fn due_of_pool(state: &State, pool: &ClusterPool, now: Time) -> Due {
     let mut due = Due {
         waits: status.size < pool.spec.size || status.pending > 0,
         // Nothing reports that its driver was installed, replaced or removed.
-        is_polled: pool.driver_program().is_some_and(|name| state.drivers.contains_key(name)),
+        is_polled: pool.driver_program().is_some_and(|name| state.drivers.contains_key(name))
+            || waits_for_resting_address(state, pool),
         ..Due::default()
     };
     let pause = status.install_pause.as_ref();
@@ -76,6 +78,20 @@ fn due_of_pool(state: &State, pool: &ClusterPool, now: Time) -> Due {
         add_later_instants(&mut due, buckets::waking_deadlines(state, pool), now);
     }
     due
+}
+
+/// Whether a pool lacks addresses that may only rest after their last use. When the first of them
+/// can be leased again is known to the book of addresses alone, so every pass asks.
+fn waits_for_resting_address(state: &State, pool: &ClusterPool) -> bool {
+    let shortage = state.shortages.get(&pool.key());
+    if shortage.is_none_or(|shortage| shortage.reason != ConditionReason::AddressesExhausted) {
+        return false;
+    }
+    let mut ip_pools = pool.vip_pools().into_iter().chain(pool.node_address_pools());
+    ip_pools.any(|name| {
+        let key = Key::new(&*pool.metadata.namespace, name);
+        state.ip_pools.by_key(&key).is_some_and(|ip_pool| ip_pool.reuse_delay() > Span::default())
+    })
 }
 
 fn due_of_claim(claim: &Claim, now: Time) -> Due {

@@ -117,22 +117,19 @@ impl Door<'_> {
         // What is wrong with a state is not about what is due.
         let Ok(planned) = self.plan_without_lock(&Scope::Whole) else { return Ok(Vec::new()) };
         let PlannedPass { state, revision, tick, .. } = planned;
-        let due_pools = match self.store.find_due(tick.now, DueFilter::DirtyOrPolled)? {
-            DueNow::Everything => return Ok(Vec::new()),
-            DueNow::Pools(pools) => pools,
-            DueNow::Nothing => Vec::new(),
-        };
+        // What follows from what is due is done in the same pass.
+        if self.store.find_due(tick.now, DueFilter::DirtyOrPolled)? != DueNow::Nothing {
+            return Ok(Vec::new());
+        }
         let current_revision = self.store.read_revision()?;
         if tick.clock_jumped || state.is_unchanged() || revision != current_revision {
             return Ok(Vec::new());
         }
         let mut missed = Vec::new();
         for pool in state.owners().into_iter().flatten() {
-            if !due_pools.contains(&*pool) {
-                missed.push(format!("a pass over everything would change pool `{pool}`"));
-            }
+            missed.push(format!("a pass over everything would change pool `{pool}`"));
         }
-        if missed.is_empty() && due_pools.is_empty() {
+        if missed.is_empty() {
             missed.push("a pass over everything would change what belongs to no pool".to_owned());
         }
         Ok(missed)
