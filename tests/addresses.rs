@@ -395,7 +395,9 @@ fn a_pool_whose_addresses_rest_goes_on_when_the_first_of_them_has_rested() {
     sandbox.ok("ippool create lan --range 10.0.0.10-10.0.0.11 --prefix 24 --reuse-delay 5m -q");
     sandbox.ok("pool create lab --fake --size 0 -q");
     sandbox.ok("annotate pool lab poolctl.dev/vips-from=lan -q");
-    sandbox.ok("patch pool lab -p '{spec: {platform: {none: null, openstack: {cloud: c}}, size: 1}}' -q");
+    sandbox.ok(
+        "patch pool lab -p '{spec: {platform: {none: null, openstack: {cloud: c}}, size: 1}}' -q",
+    );
     sandbox.set_variable("POOLCTL_NOW", "2026-03-02T08:02:00Z");
     sandbox.ok("reconcile -q");
     let first = sandbox.ok("get cluster -qo name");
