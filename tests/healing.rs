@@ -204,7 +204,7 @@ fn a_standby_that_never_wakes_starves_no_claim() {
 
 #[test]
 fn a_pool_that_is_corrected_heals_at_once() {
-    play_chapter(include_str!("cases/healing/corrected.txt"), 10);
+    play_chapter(include_str!("cases/healing/corrected.txt"), 12);
 }
 
 #[test]

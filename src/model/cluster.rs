@@ -261,6 +261,11 @@ impl Cluster {
         shortage.is_some_and(|shortage| SHORTAGES_OF_HOSTS.contains(&shortage.reason))
     }
 
+    /// Whether its installation waits for an object that it names, and not for hosts.
+    pub fn lacks_named_object(&self) -> bool {
+        !self.is_installed() && self.unmet.is_some() && !self.waits_for_hosts()
+    }
+
     /// The image set that has to be there before the cluster can be installed.
     pub fn required_image_set(&self) -> Option<Key> {
         Some(Key::new("", self.image_set.as_deref()?))

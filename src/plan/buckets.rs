@@ -24,7 +24,7 @@ pub struct SortedPool {
     pub claimed: Vec<ClusterId>,
     /// Newest first, as are the following.
     pub installing: Vec<ClusterId>,
-    /// Those that wait for their next attempt to be installed.
+    /// Those that wait for their next attempt to be installed, or for an object that they name.
     pub retrying: Vec<ClusterId>,
     /// Installed and not running. Oldest first, as are the following.
     pub standby: Vec<ClusterId>,
@@ -86,7 +86,7 @@ impl SortedPool {
             // It belongs to its user: the pool does nothing with it.
         } else if is_broken {
             self.broken.push(cluster_id);
-        } else if cluster.phase() == Phase::Retrying {
+        } else if cluster.phase() == Phase::Retrying || cluster.lacks_named_object() {
             self.retrying.push(cluster_id);
         } else if !cluster.is_installed() {
             self.installing.push(cluster_id);
@@ -164,11 +164,12 @@ fn is_unlisted(listed: Option<&HashSet<&str>>, cluster: &Cluster) -> bool {
     listed.zip(customization).is_some_and(|(listed, name)| !listed.contains(name))
 }
 
-/// Whether an unclaimed cluster could not be installed, or not yet, and its pool would make it
-/// otherwise now. Nothing is lost when it is replaced. A paused cluster is left as it is.
+/// Whether an unclaimed cluster could not be installed, not yet, or lacks an object that it names,
+/// and its pool would make it otherwise now. Nothing is lost when it is replaced. A paused cluster is left as it is.
 pub fn is_failed_stale(state: &State, pool: &ClusterPool, cluster: &Cluster) -> bool {
     let has_failed = matches!(cluster.phase(), Phase::Retrying | Phase::Broken);
-    if !has_failed || cluster.claim.is_some() || cluster.marked || cluster.paused {
+    let cannot_be_used = has_failed || cluster.lacks_named_object();
+    if !cannot_be_used || cluster.claim.is_some() || cluster.marked || cluster.paused {
         return false;
     }
     cluster.version.as_deref() != Some(pool_version(pool).as_str())

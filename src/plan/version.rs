@@ -2,6 +2,7 @@
 //! Clusters that were made from another version of the pool are stale; it does not decide what
 //! happens to them.
 
+use crate::model::annotations::{DRIVER, INSTALL_TIMEOUT, PARAMETERS};
 use crate::model::hash::fnv1a;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
@@ -25,10 +26,14 @@ pub fn pool_version(pool: &ClusterPool) -> String {
     format!("{:016x}", fnv1a(inputs.to_string().bytes()))
 }
 
-/// Versions of what the spec of a pool only names and a cluster is installed from: the release image
-/// and the Secrets with the template and the pull secret. None while any of them is not there. A
-/// healthy cluster is not stale because this has changed, but one that could not be installed is
-/// worth another try with what is there now.
+/// Annotations of a pool's clusters that decide how they are installed.
+const INSTALLATION_ANNOTATIONS: [&str; 3] = [DRIVER, PARAMETERS, INSTALL_TIMEOUT];
+
+/// Versions of what a cluster is installed from and the version of its pool does not count: the
+/// release image, the Secrets with the template and the pull secret, the variables of the installer
+/// and the choice of the driver. None while any of what the pool only names is not there. A healthy
+/// cluster is not stale because this has changed, but one that could not be installed is worth
+/// another try with what is there now.
 pub fn recipe_of(state: &State, pool: &ClusterPool) -> Option<String> {
     let spec = &pool.spec;
     let image_set = state.image_sets.by_key(&Key::new("", &*spec.image_set_ref.name))?;
@@ -37,6 +42,15 @@ pub fn recipe_of(state: &State, pool: &ClusterPool) -> Option<String> {
     for reference in secrets.into_iter().flatten().filter(|reference| !reference.name.is_empty()) {
         let key = Key::new(&*pool.metadata.namespace, &*reference.name);
         versions.push(secret_version(&state.secrets.by_key(&key)?.metadata));
+    }
+    for name in INSTALLATION_ANNOTATIONS {
+        if let Some(value) = spec.annotations.get(name) {
+            versions.push(format!("{name}={value}"));
+        }
+    }
+    if !spec.installer_env.is_empty() {
+        let variables = serde_json::json!(spec.installer_env).to_string();
+        versions.push(format!("{:016x}", fnv1a(variables.bytes())));
     }
     Some(versions.join(" "))
 }
