@@ -2,12 +2,14 @@
 //! failed installation again, and shows why it failed. `cluster forget` lets a cluster go that
 //! nobody but a person could destroy.
 
+pub mod bundle;
 pub mod credentials;
 pub mod extract;
 pub mod forget;
 pub mod rotate;
 
 use std::fmt::Write;
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -166,6 +168,9 @@ pub struct Logs {
     /// Show only this attempt; the first is 1
     #[arg(long, value_name = "N")]
     attempt: Option<u32>,
+    /// Copy what is kept of the last failed attempt, with its log, to this new or empty directory
+    #[arg(long, value_name = "DIR")]
+    bundle: Option<PathBuf>,
 }
 
 impl RunCommand for Logs {
@@ -187,12 +192,21 @@ impl RunCommand for Logs {
             let problem = format!("there is no such installation of cluster `{name}`");
             return Err(Refusal::not_found(problem).next("poolctl job list --all").into());
         }
+        if let Some(directory) = &self.bundle {
+            return bundle::write_bundle(context, &store, &name, &jobs, directory);
+        }
         for job in jobs {
             let answer = Answer::text(describe_outcome(&job, context.world.now()));
-            context.answer(answer.with_name(job::name(&job)).with_list([job::document(&job)]))?;
+            let document = if context.guest().is_some() {
+                job::document(&job)
+            } else {
+                job::document_with_evidence(context, &store, &job)
+            };
+            context.answer(answer.with_name(job::name(&job)).with_list([document]))?;
             let has_log = job.driver.is_supervised() && context.guest().is_none();
             if has_log && !context.wants_documents() {
                 context.hint(&format!("whole log: poolctl job logs {}", job.id));
+                job::hint_evidence(context, &job::folder(context, &store, &job), &job);
             }
         }
         Ok(())

@@ -252,7 +252,7 @@ impl Get {
         if let Some(column) = &self.sort_by {
             sort::sort_by(&mut jobs, column, |job| output::job_row(job, now), job::document)?;
         }
-        Ok(job::entries(context, &jobs))
+        Ok(job::entries(context, store, &jobs))
     }
 
     /// The events of objects with these names, or of all objects without names; the oldest first,

@@ -4,9 +4,9 @@
 use clap::Args;
 use serde_json::Value;
 
-use crate::drivers::job_folder::{JobFolder, JobState};
-use crate::drivers::log;
-use crate::drivers::supervise::{self, CancelMode};
+use crate::drivers::cancel::{self, CancelMode};
+use crate::drivers::job_folder::{EVIDENCE, JobFolder, JobState};
+use crate::drivers::{evidence, log};
 use crate::model::job::Job;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
@@ -36,18 +36,38 @@ impl RunCommand for List {
         if jobs.is_empty() && context.is_for_people() {
             context.hint("no jobs");
         }
-        context.answer(Answer::list(entries(context, &jobs)))
+        context.answer(Answer::list(entries(context, &store, &jobs)))
     }
 }
 
 /// Jobs as entries of a list, in the order given.
-pub fn entries(context: &Context, jobs: &[Job]) -> Vec<Entry> {
+pub fn entries(context: &Context, store: &Store, jobs: &[Job]) -> Vec<Entry> {
     let now = context.world.now();
     let mut entries = Vec::new();
     for job in jobs {
-        entries.push(context.entry(Some(name(job)), || job_row(job, now), || document(job)));
+        entries.push(context.entry(
+            Some(name(job)),
+            || job_row(job, now),
+            || document_with_evidence(context, store, job),
+        ));
     }
     entries
+}
+
+/// The folder of a job, which may be gone.
+pub fn folder(context: &Context, store: &Store, job: &Job) -> JobFolder {
+    JobFolder::for_job(&context.door(store).jobs_folder(), &job.id.to_string())
+}
+
+/// A job as `-o json` shows it, with the files that are kept of its failure.
+pub fn document_with_evidence(context: &Context, store: &Store, job: &Job) -> Value {
+    let mut wire = job.to_wire();
+    let folder = folder(context, store, job);
+    for file in evidence::list_files(&folder) {
+        let path = folder.file_path(EVIDENCE).join(file);
+        wire.status.evidence.push(path.display().to_string());
+    }
+    document_with_kind(Kind::Job, &wire)
 }
 
 /// `job/ID`.
@@ -55,7 +75,7 @@ pub fn name(job: &Job) -> Name {
     Name::of(Kind::Job, &Key::new("", job.id.to_string()))
 }
 
-/// A job as `-o json` and `export` show it.
+/// A job as it is sorted by its fields.
 pub fn document(job: &Job) -> Value {
     document_with_kind(Kind::Job, &job.to_wire())
 }
@@ -75,7 +95,7 @@ impl RunCommand for Show {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
         let jobs = find_jobs(context, &store, &self.name)?;
-        let answer = Answer::list(entries(context, &jobs));
+        let answer = Answer::list(entries(context, &store, &jobs));
         context.answer(if jobs.len() == 1 { answer.single() } else { answer })
     }
 }
@@ -121,7 +141,7 @@ impl RunCommand for Logs {
             let message = job.message.as_deref().unwrap_or("a simulated job has no log");
             return context.print(&format!("{message}\n"));
         }
-        let place = JobFolder::for_job(&context.door(&store).jobs_folder(), &job.id.to_string());
+        let place = folder(context, &store, job);
         context.world.catch_signals();
         let mut position = 0;
         loop {
@@ -138,11 +158,27 @@ impl RunCommand for Logs {
                 position = piece.end;
             }
             if is_over || !self.follow || context.world.take_signal().is_some() {
+                hint_evidence(context, &place, job);
                 return Ok(());
             }
             context.world.sleep(Span::seconds(1));
         }
     }
+}
+
+/// Tells where the evidence of a failed installation is, if any is kept.
+pub fn hint_evidence(context: &Context, folder: &JobFolder, job: &Job) {
+    let count = evidence::list_files(folder).len();
+    if count == 0 {
+        return;
+    }
+    let files = if count == 1 { "1 file".to_owned() } else { format!("{count} files") };
+    let path = folder.file_path(EVIDENCE).display().to_string();
+    context.hint(&format!("evidence of the failure: {files} in {path}"));
+    let Job { object: cluster, attempt, .. } = job;
+    context.hint(&format!(
+        "copy it: poolctl cluster logs {cluster} --attempt {attempt} --bundle DIR"
+    ));
 }
 
 #[derive(Args)]
@@ -169,8 +205,8 @@ impl RunCommand for Kill {
                 .next(format!("poolctl delete cluster {}", job.object))
                 .into());
         }
-        let place = JobFolder::for_job(&context.door(&store).jobs_folder(), &job.id.to_string());
-        supervise::cancel_job(&place, CancelMode::Ask);
+        let place = folder(context, &store, job);
+        cancel::cancel_job(&place, CancelMode::Ask);
         context.report_change(Kind::Job, &Key::new("", job.id.to_string()), "was asked to stop")?;
         context.hint("next: poolctl reconcile");
         Ok(())

@@ -95,7 +95,8 @@ fn refers_to(pool: &ClusterPool, kind: Kind, key: &Key) -> bool {
         return is_reference_to(spec.pull_secret_ref.as_ref(), name)
             || is_reference_to(spec.install_config_secret_template_ref.as_ref(), name)
             || pool.credentials_secret() == Some(name.as_str())
-            || spec.platform.certificates() == Some(name.as_str());
+            || spec.platform.certificates() == Some(name.as_str())
+            || pool.ssh_key_secret() == Some(name.as_str());
     }
     spec.inventory.iter().flatten().any(|entry| entry.name == *name)
         || is_reference_to(spec.customization_ref.as_ref(), name)

@@ -18,12 +18,14 @@ use crate::yaml;
 
 use super::release::ReleaseInstaller;
 use super::task::{Stopped, Task};
-use super::{credentials, kube, log, power, release};
+use super::{credentials, evidence, kube, log, power, release};
 
 /// What openshift-install leaves in `auth/` for those who use the cluster.
 const AUTH_FILES: [&str; 2] = ["kubeconfig", "kubeadmin-password"];
 /// Letters of a logged error that are repeated.
 const ERROR_LETTERS: usize = 300;
+/// The exit code of an installation whose bootstrap did not complete.
+const BOOTSTRAP_FAILED: i32 = 5;
 /// The variable with the release that an installer installs in the place of its own.
 const RELEASE_OVERRIDE: &str = "OPENSHIFT_INSTALL_RELEASE_IMAGE_OVERRIDE";
 
@@ -134,7 +136,12 @@ fn provision(task: &mut Task) -> Result<JobEnding, Stopped> {
     let code = installer.run(task, &["create", "cluster"])?;
     // Except where nothing was begun (3): what took too long may be over after all.
     if code != 0 && (code == 3 || installer.run(task, &["wait-for", "install-complete"])? != 0) {
-        return Ok(ending_of_failed_step(task, "create cluster", code));
+        let ending = ending_of_failed_step(task, "create cluster", code);
+        if code == BOOTSTRAP_FAILED {
+            let Installer { program, work, environment } = &installer;
+            evidence::gather_bootstrap(task, program, work, environment);
+        }
+        return Ok(ending);
     }
     save_installation(task, &installer.work)?;
     let kubeconfig = task.job_folder.saved_path("kubeconfig");

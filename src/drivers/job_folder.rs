@@ -27,6 +27,9 @@ const OVERDUE_SECONDS: u64 = 600;
 /// The file that names the image from which people boot hosts that have no controller.
 pub const BOOT_IMAGE: &str = "boots";
 
+/// The folder with what is kept of a failed installation.
+pub const EVIDENCE: &str = "evidence";
+
 /// `jobs/<id>/` beside the state.
 #[derive(Clone, Debug)]
 pub struct JobFolder(PathBuf);
@@ -260,14 +263,16 @@ impl JobFolder {
         String::from_utf8(read_regular_file(&self.file_path(BOOT_IMAGE)).ok()?).ok()
     }
 
-    /// Removes what the programs were given and what they left, once they are over. The log stays.
+    /// Removes what the programs were given and what they left, once they are over. The log stays,
+    /// and what is kept of a failure.
     pub fn remove_inputs(&self, saved: SavedFiles) {
-        const KEPT: [&str; 7] = [
+        const KEPT: [&str; 8] = [
             "order.json",
             "started",
             "lock",
             "outcome",
             "cancel",
+            EVIDENCE,
             log::FIRST_PART,
             log::LATER_PARTS,
         ];
@@ -280,6 +285,12 @@ impl JobFolder {
             // What cannot be removed now is tried again by a later pass.
             drop(fs::remove_dir_all(entry.path()).or_else(|_| fs::remove_file(entry.path())));
         }
+    }
+
+    /// Removes what is kept of a failed installation.
+    pub fn remove_evidence(&self) {
+        // What cannot be removed now is tried again after the next failure.
+        drop(fs::remove_dir_all(self.file_path(EVIDENCE)));
     }
 
     /// Removes the folder of a job that is over. It stays if somebody still works on the job, or if
@@ -311,9 +322,18 @@ impl Supervisor {
 
 /// The ids of jobs whose folders still have what the jobs were given.
 pub fn jobs_with_inputs(jobs: &Path) -> Vec<String> {
+    jobs_with_folder(jobs, "input")
+}
+
+/// The ids of jobs that keep evidence of a failed installation.
+pub fn jobs_with_evidence(jobs: &Path) -> Vec<String> {
+    jobs_with_folder(jobs, EVIDENCE)
+}
+
+fn jobs_with_folder(jobs: &Path, name: &str) -> Vec<String> {
     let mut job_ids = Vec::new();
     for entry in fs::read_dir(jobs).into_iter().flatten().flatten() {
-        if entry.path().join("input").exists() {
+        if entry.path().join(name).exists() {
             job_ids.extend(entry.file_name().into_string());
         }
     }

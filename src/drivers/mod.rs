@@ -12,6 +12,7 @@
 
 mod add_nodes;
 mod agent;
+pub mod cancel;
 mod certificate_requests;
 mod controller;
 mod credentials;
@@ -19,6 +20,7 @@ pub mod description;
 pub mod discovery;
 mod dispatch;
 mod driver_program;
+pub mod evidence;
 mod exec;
 mod fake;
 mod files;

@@ -1,23 +1,22 @@
 //! Supervises a job in a process of its own: begins it once, holds its lock while anything works,
 //! and writes down how it ended. Never does the work itself; drivers do.
 
-use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use rustix::fs::Mode;
-use rustix::process::{Pid, Signal, setsid, umask};
+use rustix::process::{setsid, umask};
 
 use crate::model::job::Verb;
 use crate::model::order::{JobEnding, Verdict};
 
-use super::dispatch;
+use super::cancel::{CancelMode, cancel_job};
 use super::job_folder::{JobFolder, Supervisor};
 use super::process::{GRACE, Stopwatch};
 use super::task::{Stopped, Task};
+use super::{dispatch, evidence};
 
 /// Letters that are kept of what a driver says about its end.
 const MESSAGE_LETTERS: usize = 16 << 10;
@@ -55,13 +54,10 @@ pub fn supervise_job(folder: &Path) -> io::Result<()> {
     }
     let mut task = Task::new(job_folder, order, lock, stop)?;
     let ending = run_task(&mut task);
+    evidence::keep(&mut task, &ending);
     task.finish_log();
     let ending = scrub_ending(&mut task, ending);
     task.job_folder.write_file("outcome", &serde_json::to_vec(&ending)?)
-}
-
-fn our_pid() -> i32 {
-    rustix::process::getpid().as_raw_nonzero().get()
 }
 
 /// Runs the driver once earlier jobs have ended, and says how the job ended in any case.
@@ -113,58 +109,4 @@ fn scrub_ending(task: &mut Task, mut ending: JobEnding) -> JobEnding {
         *machine = task.without_secrets(machine);
     }
     ending
-}
-
-/// How a job is ended.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum CancelMode {
-    /// Its supervisor is asked to end it.
-    Ask,
-    /// Every process of the job is killed.
-    Kill,
-}
-
-impl CancelMode {
-    /// Asks until the grace is over, and kills then.
-    pub fn after(elapsed: Duration, grace: Duration) -> Self {
-        if elapsed > grace { Self::Kill } else { Self::Ask }
-    }
-}
-
-/// Ends another job. One that has no supervisor any more, who could be asked, is always killed:
-/// that is every process that holds its lock.
-pub fn cancel_job(job_folder: &JobFolder, mode: CancelMode) {
-    // The age of this file tells since when the job is to end, so an existing one stays.
-    drop(File::create_new(job_folder.file_path("cancel")));
-    if mode == CancelMode::Ask && !job_folder.is_orphaned() {
-        return;
-    }
-    let lock = fs::canonicalize(job_folder.file_path("lock")).unwrap_or_default();
-    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(number) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok())
-        else {
-            continue;
-        };
-        if number != our_pid()
-            && holds_lock(number, &lock)
-            && let Some(pid) = Pid::from_raw(number)
-        {
-            let _ = rustix::process::kill_process(pid, Signal::KILL);
-        }
-    }
-}
-
-/// Whether a process has a lock on this file. It is not enough that it has the file open: whoever
-/// looks at the state of a job has that for a moment, too.
-fn holds_lock(pid: i32, lock: &Path) -> bool {
-    for entry in fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
-        if fs::read_link(entry.path()).is_ok_and(|path| path == lock) {
-            let descriptor = entry.file_name();
-            let info_path = format!("/proc/{pid}/fdinfo/{}", descriptor.to_string_lossy());
-            if fs::read_to_string(info_path).is_ok_and(|info| info.contains("FLOCK")) {
-                return true;
-            }
-        }
-    }
-    false
 }

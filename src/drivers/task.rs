@@ -111,6 +111,27 @@ impl Task {
         self.run_to_end(program, arguments, folder, environment, output)
     }
 
+    /// As `run_program`, for so many seconds at most. None if the program was ended then; the time
+    /// of the job goes on.
+    pub fn run_program_for(
+        &mut self,
+        seconds: u64,
+        program: &Path,
+        arguments: &[&str],
+        folder: &Path,
+        environment: &BTreeMap<String, String>,
+    ) -> Result<Option<i32>, Stopped> {
+        let limit = self.order.limit;
+        self.order.limit = limit.min(self.stopwatch.elapsed().as_secs().saturating_add(seconds));
+        let ended = self.run_program(program, arguments, folder, environment);
+        self.order.limit = limit;
+        match ended {
+            Ok(code) => Ok(Some(code)),
+            Err(Stopped::DeadlineExceeded) => Ok(None),
+            Err(stopped) => Err(stopped),
+        }
+    }
+
     /// As `run_program`, and returns besides the last line that the program printed to standard
     /// error.
     pub fn run_for_last_words(

@@ -74,6 +74,12 @@ annotations! {
         value: AnnotationValue::IpPools,
         default: None,
     }
+    SSH_KEY = "poolctl.dev/ssh-key" {
+        about: "A Secret with `ssh-privatekey`, by which logs of failed bootstraps are fetched.",
+        kinds: [ClusterPool],
+        value: AnnotationValue::Text,
+        default: None,
+    }
     // The default follows from the last wakings: see `ClusterPool::wake_next_after`.
     WAKE_NEXT_AFTER = "poolctl.dev/wake-next-after" {
         about: "How long a claim waits for a waking cluster before another one is woken.",

@@ -10,6 +10,9 @@ use super::meta::{LocalRef, Meta, is_zero};
 use super::platform::Platform;
 use super::time::{Span, Time};
 
+/// The key of a Secret that has a private key for SSH.
+pub const SSH_PRIVATE_KEY: &str = "ssh-privatekey";
+
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClusterDeployment {
@@ -170,8 +173,8 @@ pub struct Provisioning {
     #[schemars(extend("x-no-effect" = true))]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ssh_known_hosts: Vec<String>,
-    /// A Secret with the SSH key to the machines.
-    #[schemars(extend("x-no-effect" = true))]
+    /// A Secret with the SSH key to the machines, under `ssh-privatekey`. When the bootstrap fails,
+    /// its logs are fetched with the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ssh_private_key_secret_ref: Option<LocalRef>,
 }

@@ -291,6 +291,9 @@ pub struct JobStatus {
     /// Error message of the driver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Files that are kept of a failed installation on this machine. An import takes none of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<String>,
 }
 
 impl Job {

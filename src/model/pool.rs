@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::annotations::{DRIVER, NODES_FROM, VIPS_FROM, WAKE_NEXT_AFTER};
+use super::annotations::{DRIVER, NODES_FROM, SSH_KEY, VIPS_FROM, WAKE_NEXT_AFTER};
 use super::condition::{Condition, ConditionType};
 use super::deployment::EnvVar;
 use super::driver::{Driver, PROGRAM_PREFIX};
@@ -403,6 +403,11 @@ impl ClusterPool {
             return None;
         }
         self.spec.annotations.get(DRIVER)?.strip_prefix(PROGRAM_PREFIX)
+    }
+
+    /// The name of the Secret with the SSH key to the machines of its clusters, if it names one.
+    pub fn ssh_key_secret(&self) -> Option<&str> {
+        self.metadata.annotation(SSH_KEY).filter(|name| !name.is_empty())
     }
 
     /// The name of the Secret with the credentials of its platform, if the platform names one.

@@ -462,6 +462,14 @@ fn new_secrets(
         secrets.push(new_secret(document, "certs", values));
         document.spec.platform.set_certificates(&format!("{name}-certs"));
     }
+    if let Some(ssh_key) = batch.pool.ssh_key_secret() {
+        let values = copied_values(batch, ssh_key);
+        secrets.push(new_secret(document, "ssh-key", values));
+        if let Some(provisioning) = &mut document.spec.provisioning {
+            let reference = LocalRef::to_name(format!("{name}-ssh-key"));
+            provisioning.ssh_private_key_secret_ref = Some(reference);
+        }
+    }
     if let Some(provisioning) = &mut document.spec.provisioning {
         let reference = LocalRef::to_name(format!("{name}-install-config"));
         provisioning.install_config_secret_ref = Some(reference);

@@ -1,6 +1,7 @@
 //! Lists what a pool refers to by name and that is missing: without it the pool cannot make a
 //! cluster. It never looks at what clusters have that exist already.
 
+use crate::model::deployment::SSH_PRIVATE_KEY;
 use crate::model::driver::{Driver, FAKE_CLUSTER};
 use crate::model::meta::{Key, LocalRef};
 use crate::model::pool::ClusterPool;
@@ -76,6 +77,14 @@ fn missing_secrets(state: &State, pool: &ClusterPool) -> Vec<String> {
             purpose: "certificates secret",
             secret: spec.platform.certificates(),
             needed: None,
+        },
+        SecretUse {
+            purpose: "SSH key secret",
+            secret: pool.ssh_key_secret(),
+            needed: Some(NeededKey {
+                key: SSH_PRIVATE_KEY,
+                lacking: "SSH key secret does not contain ssh-privatekey data",
+            }),
         },
     ];
     let mut missing = Vec::new();

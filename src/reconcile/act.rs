@@ -5,9 +5,9 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use crate::drivers::cancel::{self, CancelMode};
 use crate::drivers::job_folder::{self, JobFolder, JobState, SavedFiles};
 use crate::drivers::process;
-use crate::drivers::supervise::{self, CancelMode};
 use crate::model::cluster::Cluster;
 use crate::model::documents::{Settings, SettingsSpec};
 use crate::model::job::{FAILED, Job, Verb};
@@ -24,6 +24,8 @@ pub const SUPERVISE_COMMAND: &str = "__supervise";
 /// How many failed installations of a pool keep their logs after their clusters are gone, and how
 /// many jobs of a host keep theirs.
 const LOGS_KEPT: usize = 3;
+/// How many failed installations of a pool, or of a cluster without a pool, keep their evidence.
+const EVIDENCE_KEPT: usize = 3;
 /// Jobs on clusters at a time, unless the settings give another limit.
 const DEFAULT_MAX_JOBS: u32 = 20;
 /// Jobs on hosts at a time. They are short and small, so the limit of the settings is not theirs.
@@ -106,6 +108,9 @@ impl Door<'_> {
         for job in state.jobs.rows().filter(|job| job.ended.is_some() && job.driver.is_supervised())
         {
             self.end_job(&job.id.to_string());
+            if job.verb == Verb::Provision && job.outcome.as_deref() == Some(FAILED) {
+                self.remove_old_evidence(job)?;
+            }
             if let Some(host) = job.host() {
                 self.remove_old_jobs_of_host(&host.to_string())?;
             }
@@ -163,11 +168,11 @@ impl Door<'_> {
                 // is ended by force.
                 let since_cancelled = job_folder.file_age("cancel").unwrap_or_default();
                 let mode = CancelMode::after(since_cancelled, process::GRACE * 2);
-                supervise::cancel_job(&job_folder, mode);
+                cancel::cancel_job(&job_folder, mode);
             }
             JobState::Over(_) | JobState::Interrupted => job_folder.remove_inputs(SavedFiles::Keep),
             JobState::NotStarted if job_folder.exists() => {
-                supervise::cancel_job(&job_folder, CancelMode::Ask);
+                cancel::cancel_job(&job_folder, CancelMode::Ask);
             }
             JobState::NotStarted => {}
         }
@@ -211,6 +216,24 @@ impl Door<'_> {
                 continue;
             }
             JobFolder::for_job(&self.jobs_folder(), &job.id.to_string()).remove_if_over();
+        }
+        Ok(())
+    }
+
+    /// Removes the evidence of failed installations that came before the last few: of the pool of
+    /// this job, or of its cluster if that has no pool.
+    fn remove_old_evidence(&self, last_job: &Job) -> Result<(), Refusal> {
+        let jobs_folder = self.jobs_folder();
+        let mut jobs: Vec<Job> = Vec::new();
+        for id in job_folder::jobs_with_evidence(&jobs_folder) {
+            jobs.extend(self.store.find_job(&id)?);
+        }
+        jobs.retain(|job| {
+            job.pool == last_job.pool && (job.pool.is_some() || job.object == last_job.object)
+        });
+        jobs.sort_by_key(|job| job.started);
+        for job in jobs.iter().rev().skip(EVIDENCE_KEPT) {
+            JobFolder::for_job(&jobs_folder, &job.id.to_string()).remove_evidence();
         }
         Ok(())
     }

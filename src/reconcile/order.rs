@@ -11,7 +11,9 @@ use crate::model::agent::{Agent, HostState};
 use crate::model::annotations::{BOOT, CIPHER, DRIVER, PIN, POWER, STRICT_PATCHES};
 use crate::model::cluster::Cluster;
 use crate::model::customization::{Customization, ManifestPatch};
-use crate::model::deployment::{ClusterDeployment, EnvSource, EnvVar, SecretKey};
+use crate::model::deployment::{
+    ClusterDeployment, EnvSource, EnvVar, SSH_PRIVATE_KEY, SecretKey,
+};
 use crate::model::documents::{ClusterImageSet, Secret, SecretValue, SettingsSpec};
 use crate::model::driver::{Driver, PROGRAM_PREFIX, driver_programs};
 use crate::model::driver_description::read_parameters;
@@ -141,6 +143,7 @@ impl Door<'_> {
         inputs.extend(self.read_secret_variables(job, &cluster, &wire)?);
         if job.verb == Verb::Provision {
             inputs.extend(self.read_manifests(&wire)?);
+            inputs.extend(self.read_ssh_key(&wire)?);
         }
         self.add_site_pull_secret(settings, &mut inputs)?;
         inputs.extend(self.read_platform_certificates(&wire)?);
@@ -370,6 +373,20 @@ impl Door<'_> {
                 .advise(format!("poolctl secret create {name} -n {namespace} --from-file=FILE")));
         }
         Ok(manifests)
+    }
+
+    /// The key to the machines of a cluster. An installation needs it only when it fails, so one
+    /// whose Secret is missing begins all the same.
+    fn read_ssh_key(&self, wire: &ClusterDeployment) -> Result<Inputs, Refusal> {
+        let provisioning = wire.spec.provisioning.as_ref();
+        let Some(LocalRef { name }) =
+            provisioning.and_then(|provisioning| provisioning.ssh_private_key_secret_ref.as_ref())
+        else {
+            return Ok(Inputs::new());
+        };
+        let secret_key = Key::new(&*wire.metadata.namespace, &**name);
+        let key = self.store.read_secret_value(&secret_key, SSH_PRIVATE_KEY)?;
+        Ok(key.into_iter().map(|key| (SSH_PRIVATE_KEY.to_owned(), key)).collect())
     }
 
     /// The variables of the installer whose values are in Secrets, each as a file. An installation

@@ -255,6 +255,7 @@ fn collect_named_objects(state: &State) -> NamedObjects {
         named.secrets.extend(key_of(namespace, spec.pull_secret_ref.as_ref()));
         named.secrets.extend(pool.credentials_secret().map(|name| Key::new(namespace, name)));
         named.secrets.extend(spec.platform.certificates().map(|name| Key::new(namespace, name)));
+        named.secrets.extend(pool.ssh_key_secret().map(|name| Key::new(namespace, name)));
         named.templates.extend(key_of(namespace, template));
         named.customizations.extend(key_of(namespace, spec.customization_ref.as_ref()));
         let listed = spec.inventory.iter().flatten();
