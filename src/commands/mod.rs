@@ -22,6 +22,7 @@ mod events;
 mod explain;
 mod export;
 mod get;
+mod guard;
 mod host;
 mod import;
 mod infraenv;

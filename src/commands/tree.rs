@@ -18,9 +18,9 @@ use crate::commands::ip::{claim as ip_claim, pool as ippool};
 use crate::commands::pool::{advise, create as pool_create, dns, pause, render, scale};
 use crate::commands::{
     Audience, RunCommand, agent, apply, backup, claim, cluster, completion, customization, delete,
-    describe, diff, doctor, drain, driver, editor, events, explain, export, get, host, import,
-    infraenv, ip, job, label, metrics, patch, plan, pool, reconcile, run, secret, state, status,
-    supervise, template, version, wait, why,
+    describe, diff, doctor, drain, driver, editor, events, explain, export, get, guard, host,
+    import, infraenv, ip, job, label, metrics, patch, plan, pool, reconcile, run, secret, state,
+    status, supervise, template, version, wait, why,
 };
 
 /// A command. Its arguments are made only when it is named, so that the program starts quickly.
@@ -201,8 +201,13 @@ fn sections() -> [(&'static str, Vec<Node>); 5] {
 }
 
 /// Commands that no help lists: shells and passes run them, not people.
-fn hidden_entries() -> [Entry; 3] {
-    [entry::<complete::Complete>(), entry::<supervise::Supervise>(), entry::<drain::Drain>()]
+fn hidden_entries() -> [Entry; 4] {
+    [
+        entry::<complete::Complete>(),
+        entry::<supervise::Supervise>(),
+        entry::<drain::Drain>(),
+        entry::<guard::Guard>(),
+    ]
 }
 
 /// The template of `poolctl --help`, one screen: everyday commands each with a line of its own, the

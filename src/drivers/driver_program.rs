@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -10,6 +11,7 @@ use serde::Deserialize;
 use crate::model::order::HealthReport;
 
 use super::files::read_regular_file;
+use super::site;
 use super::task::{Stopped, Task};
 
 /// What a driver may write to the file `result`. Without it the exit code alone counts.
@@ -66,7 +68,8 @@ pub fn read_result(task: &Task) -> Result<DriverResult, String> {
     }
 }
 
-/// The variables of the contract, and the folder that the program has for its cluster.
+/// The variables of the contract, among them those of the site, and the folder that the program has
+/// for its cluster.
 fn prepare_environment(task: &Task, verb: &str) -> Result<BTreeMap<String, String>, Stopped> {
     let order = &task.order;
     let wanted = if order.stopping { "stopped" } else { "running" };
@@ -87,5 +90,6 @@ fn prepare_environment(task: &Task, verb: &str) -> Result<BTreeMap<String, Strin
         environment.insert("POOLCTL_HOST".to_owned(), machine.host.clone());
         environment.insert("POOLCTL_BMC".to_owned(), machine.address.clone());
     }
+    site::add_variables(task, &mut environment).map_err(io::Error::other)?;
     Ok(environment)
 }

@@ -45,7 +45,7 @@ pub mod site;
 pub mod stream;
 pub mod supervise;
 mod task;
-mod trial;
+pub mod trial;
 mod trust;
 mod trust_store;
 

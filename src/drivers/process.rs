@@ -147,9 +147,8 @@ pub fn start_supervisor(word: &str, folder: &Path) -> io::Result<()> {
     start_ourselves(word, folder, Stdio::null())
 }
 
-/// The same for the process that reads a pipe, its standard input, once the supervisor of the job
-/// is gone.
-pub fn start_drain(word: &str, folder: &Path, pipe: PipeReader) -> io::Result<()> {
+/// The same for a process that reads a pipe, its standard input.
+pub fn start_reader(word: &str, folder: &Path, pipe: PipeReader) -> io::Result<()> {
     start_ourselves(word, folder, pipe.into())
 }
 

@@ -50,7 +50,7 @@ impl Stream {
     /// is started along with the stream.
     pub fn for_detached_program(folder: &Path) -> io::Result<(Self, PipeWriter)> {
         let (stream, writer) = Self::new()?;
-        process::start_drain(DRAIN_COMMAND, folder, stream.pipe.try_clone()?)?;
+        process::start_reader(DRAIN_COMMAND, folder, stream.pipe.try_clone()?)?;
         Ok((stream, writer))
     }
 

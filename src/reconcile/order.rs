@@ -11,9 +11,7 @@ use crate::model::agent::{Agent, HostState};
 use crate::model::annotations::{BOOT, CIPHER, DRIVER, PIN, POWER, STRICT_PATCHES};
 use crate::model::cluster::Cluster;
 use crate::model::customization::{Customization, ManifestPatch};
-use crate::model::deployment::{
-    ClusterDeployment, EnvSource, EnvVar, SSH_PRIVATE_KEY, SecretKey,
-};
+use crate::model::deployment::{ClusterDeployment, EnvSource, EnvVar, SSH_PRIVATE_KEY, SecretKey};
 use crate::model::documents::{ClusterImageSet, Secret, SecretValue, SettingsSpec};
 use crate::model::driver::{Driver, PROGRAM_PREFIX, driver_programs};
 use crate::model::driver_description::read_parameters;
@@ -54,7 +52,12 @@ impl Door<'_> {
     ) -> Result<(JobOrder, Inputs), Refusal> {
         let (mut order, mut inputs) = match job.cluster() {
             Some(_) => self.make_cluster_order(job, settings)?,
-            None => make_host_order(job, settings, self.find_wipe_driver(job)?.as_deref())?,
+            None => {
+                let wipe_driver = self.find_wipe_driver(job)?;
+                let mut order = make_host_order(job, settings, wipe_driver.as_deref())?;
+                order.site = self.describe_site(settings, &mut order.missing);
+                (order, Inputs::new())
+            }
         };
         for (name, value) in self.read_site_inputs(settings)? {
             order.inputs.push(name.clone());
@@ -467,7 +470,7 @@ fn make_host_order(
     job: &Job,
     settings: &SettingsSpec,
     wipe_driver: Option<&str>,
-) -> Result<(JobOrder, Inputs), Refusal> {
+) -> Result<JobOrder, Refusal> {
     let annotations = BTreeMap::new();
     let (mut programs, mut missing) = find_programs(job, &annotations, settings)?;
     // A job whose driver is missing starts all the same: it fails with the reason.
@@ -477,7 +480,7 @@ fn make_host_order(
             Err(why) => drop(missing.insert("driver".to_owned(), why)),
         }
     }
-    let order = JobOrder {
+    Ok(JobOrder {
         job: job.id.to_string(),
         verb: job.verb,
         attempt: job.attempt,
@@ -486,8 +489,7 @@ fn make_host_order(
         missing,
         limit: seconds_until_deadline(job, &annotations),
         ..JobOrder::default()
-    };
-    Ok((order, Inputs::new()))
+    })
 }
 
 /// A host with its management controller, without the credentials.

@@ -79,10 +79,14 @@ impl Door<'_> {
         let annotations = cluster.metadata.annotations.clone();
         let driver = pool.driver();
         let job = Job { verb: Verb::Provision, driver, ..Job::default() };
-        let (programs, missing) = find_programs(&job, &annotations, &settings)?;
+        let (programs, mut missing) = find_programs(&job, &annotations, &settings)?;
+        let site = self.describe_site(&settings, &mut missing);
         let mut inputs = self.read_cluster_inputs(&cluster)?;
         inputs.retain(|(name, _)| !INPUTS_OF_CLUSTERS.contains(&&**name));
         inputs.push(("install-config.yaml".into(), rendered.text.clone()));
+        self.add_site_pull_secret(&settings, &mut inputs)?;
+        inputs.extend(self.read_platform_certificates(&cluster)?);
+        inputs.extend(self.read_site_inputs(&settings)?);
         if driver == Driver::Exec {
             let parameters = Value::Object(read_parameters(&annotations)).to_string();
             inputs.push(("parameters.json".into(), SecretValue::new(parameters)));
@@ -99,6 +103,7 @@ impl Door<'_> {
             inputs: inputs.iter().map(|(name, _)| name.clone()).collect(),
             programs,
             missing,
+            site,
             environment: installer_environment(&cluster),
             limit: TRIAL_SECONDS,
             annotations,
