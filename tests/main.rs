@@ -59,6 +59,7 @@ mod discovery;
 mod drivers;
 mod durability;
 mod everywhere;
+mod evidence;
 mod explain;
 mod faults;
 mod fixture;

@@ -160,12 +160,13 @@ impl Collection {
                 Ok(())
             }
             Content::Documents => match read_documents(file) {
-                Ok(documents) => {
+                Some(documents) => {
                     let documents = task.without_secrets(&documents);
                     self.write(name, documents.as_bytes())
                 }
-                Err(error) => {
-                    self.leave_out(name, &format!("its secrets cannot be hidden: {error}"));
+                None => {
+                    // What is wrong with it is not said: that may have its secrets in it.
+                    self.leave_out(name, "it cannot be read, so its secrets cannot be hidden");
                     Ok(())
                 }
             },
@@ -253,20 +254,18 @@ fn create_private_file(folder: &Path, name: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)
 }
 
-/// Reads YAML documents, or one of JSON, with what stands under secret-looking names hidden. The
-/// error is for people.
-fn read_documents(file: File) -> Result<String, String> {
+/// Reads YAML documents, or one of JSON, with what stands under secret-looking names hidden. None
+/// if they cannot be read.
+fn read_documents(file: File) -> Option<String> {
     let mut content = String::new();
-    file.take(DOCUMENT_BYTES)
-        .read_to_string(&mut content)
-        .map_err(|_| "it is no text".to_owned())?;
+    file.take(DOCUMENT_BYTES).read_to_string(&mut content).ok()?;
     let mut documents = Vec::new();
     for part in content.split("\n---\n") {
-        let mut document = yaml::parse_value(part).map_err(|error| error.to_string())?;
+        let mut document = yaml::parse_value(part).ok()?;
         redact::redact(&mut document);
-        documents.push(yaml::to_text(&document).map_err(|error| error.to_string())?);
+        documents.push(yaml::to_text(&document).ok()?);
     }
-    Ok(documents.join("---\n"))
+    Some(documents.join("---\n"))
 }
 
 /// Fetches the logs of a bootstrap machine with the key that the cluster names, if it names one.
@@ -287,14 +286,14 @@ pub fn gather_bootstrap(
     }
     let key_path = key.display().to_string();
     let arguments = ["gather", "bootstrap", "--dir", ".", "--key", &key_path];
-    let problem =
-        match task.run_program_for(GATHER_SECONDS, program, &arguments, work, environment) {
-            // Whoever ended the job needs no words about this.
-            Ok(Some(0)) | Err(Stopped::Cancelled | Stopped::DeadlineExceeded) => return,
-            Ok(Some(code)) => format!("exit code {code}"),
-            Ok(None) => format!("not finished after {GATHER_SECONDS} s"),
-            Err(Stopped::Failed(error)) => error.to_string(),
-        };
+    let problem = match task.run_program_for(GATHER_SECONDS, program, &arguments, work, environment)
+    {
+        // Whoever ended the job needs no words about this.
+        Ok(Some(0)) | Err(Stopped::Cancelled | Stopped::DeadlineExceeded) => return,
+        Ok(Some(code)) => format!("exit code {code}"),
+        Ok(None) => format!("not finished after {GATHER_SECONDS} s"),
+        Err(Stopped::Failed(error)) => error.to_string(),
+    };
     task.log_line(&format!("the logs of the bootstrap machine were not fetched: {problem}"));
 }
 
