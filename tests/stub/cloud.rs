@@ -12,11 +12,9 @@
 //! - `mirror: REPOSITORY`: release images can be pulled from here alone.
 //! - `bootstrap: fails`: the bootstrap never completes.
 //! - `operators: late` or `never`: they are not ready when the installer stops waiting.
-//! - `slow: MILLISECONDS`: every step takes so long.
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use serde_json::Value;
 
@@ -42,12 +40,6 @@ impl Cloud {
 
     pub fn quota(&self) -> Option<&str> {
         self.value("quota")
-    }
-
-    /// Takes as long as a step takes now.
-    pub fn take_time(&self) {
-        let millis = self.value("slow").and_then(|millis| millis.parse().ok());
-        std::thread::sleep(Duration::from_millis(millis.unwrap_or_default()));
     }
 
     /// Why a request to the platform fails at this step, in the words of Go's HTTP client; none if

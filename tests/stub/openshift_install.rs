@@ -178,7 +178,6 @@ impl Stub {
                 self.note(&format!("given {name}={value}"));
             }
         }
-        self.cloud.take_time();
         if let Some(code) = self.misbehave(name) {
             return code;
         }
