@@ -75,7 +75,7 @@ pub fn name(job: &Job) -> Name {
     Name::of(Kind::Job, &Key::new("", job.id.to_string()))
 }
 
-/// A job as it is sorted by its fields.
+/// A job without the names of files that are kept of it on this machine.
 pub fn document(job: &Job) -> Value {
     document_with_kind(Kind::Job, &job.to_wire())
 }

@@ -89,13 +89,15 @@ impl Collection {
     fn collect(&mut self, task: &mut Task) -> io::Result<()> {
         for name in DOCUMENTS {
             let path = task.job_folder.input_path(name);
-            if path.exists() {
+            if fs::symlink_metadata(&path).is_ok() {
                 self.keep_file(task, &path, Path::new(name))?;
             }
         }
         let work = task.job_folder.file_path("work");
-        for name in self.find_files(&work) {
-            self.keep_file(task, &work.join(&name), &name)?;
+        if is_folder(&work) {
+            for name in self.find_files(&work) {
+                self.keep_file(task, &work.join(&name), &name)?;
+            }
         }
         if !self.left_out.is_empty() {
             let lines = self.left_out.join("\n") + "\n";
