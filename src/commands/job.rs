@@ -176,9 +176,8 @@ pub fn hint_evidence(context: &Context, folder: &JobFolder, job: &Job) {
     let path = folder.file_path(EVIDENCE).display().to_string();
     context.hint(&format!("evidence of the failure: {files} in {path}"));
     let Job { object: cluster, attempt, .. } = job;
-    context.hint(&format!(
-        "copy it: poolctl cluster logs {cluster} --attempt {attempt} --bundle DIR"
-    ));
+    context
+        .hint(&format!("copy it: poolctl cluster logs {cluster} --attempt {attempt} --bundle DIR"));
 }
 
 #[derive(Args)]

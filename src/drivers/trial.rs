@@ -20,8 +20,6 @@ use super::task::{Stopped, Task};
 
 /// The hidden command that makes a guard of poolctl.
 pub const GUARD_COMMAND: &str = "__guard";
-/// The file that tells the folder of a trial from that of a job.
-const TRIAL: &str = "trial";
 
 /// Does some work as a task, with an order and the files that belong to it. Its folder is made
 /// below `parent`. The error says for people why the work was not done.
@@ -52,10 +50,9 @@ fn try_work<T>(
     let (reader, _writer) = io::pipe()?;
     // The folder is removed when this value is dropped, however the work ends.
     let folder = tempfile::Builder::new().prefix(".trial-").tempdir_in(parent)?;
+    process::start_reader(GUARD_COMMAND, folder.path(), reader)?;
     let job_folder = JobFolder::from_path(folder.path());
     job_folder.create(&order, inputs)?;
-    job_folder.write_file(TRIAL, b"")?;
-    process::start_reader(GUARD_COMMAND, folder.path(), reader)?;
     let Some(lock) = job_folder.try_lock()? else {
         return Err(Stopped::Cancelled);
     };
@@ -70,12 +67,17 @@ fn try_work<T>(
     result
 }
 
+/// Whether a folder is that of a trial: its order is of no job.
+fn is_trial(folder: &JobFolder) -> bool {
+    folder.read_order().is_ok_and(|order| order.job.is_empty())
+}
+
 /// Removes the folders of trials whose guard was killed with them, as when the machine was switched
 /// off: there are secrets in them.
 fn remove_abandoned_trials(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let folder = JobFolder::from_path(&entry.path());
-        if folder.file_path(TRIAL).exists() && folder.read_state() == JobState::Interrupted {
+        if is_trial(&folder) && folder.read_state() == JobState::Interrupted {
             // What cannot be removed now is tried again by the next trial.
             drop(fs::remove_dir_all(folder.path()));
         }
@@ -90,7 +92,7 @@ pub fn guard_trial(folder: &Path) -> io::Result<()> {
     // Nobody writes anything. The pipe is closed with the trial, or with its process.
     io::copy(&mut io::stdin().lock(), &mut io::sink())?;
     let job_folder = JobFolder::from_path(folder);
-    if !job_folder.file_path(TRIAL).exists() {
+    if !is_trial(&job_folder) {
         return Ok(());
     }
     kill_lock_holders(&job_folder);
