@@ -20,6 +20,8 @@ use super::task::{Stopped, Task};
 
 /// The hidden command that makes a guard of poolctl.
 pub const GUARD_COMMAND: &str = "__guard";
+/// What the names of folders begin with that may be those of trials.
+const PREFIX: &str = ".trial-";
 
 /// Does some work as a task, with an order and the files that belong to it. Its folder is made
 /// below `parent`. The error says for people why the work was not done.
@@ -49,7 +51,7 @@ fn try_work<T>(
     // left of it.
     let (reader, _writer) = io::pipe()?;
     // The folder is removed when this value is dropped, however the work ends.
-    let folder = tempfile::Builder::new().prefix(".trial-").tempdir_in(parent)?;
+    let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
     process::start_reader(GUARD_COMMAND, folder.path(), reader)?;
     let job_folder = JobFolder::from_path(folder.path());
     job_folder.create(&order, inputs)?;
@@ -76,6 +78,10 @@ fn is_trial(folder: &JobFolder) -> bool {
 /// off: there are secrets in them.
 fn remove_abandoned_trials(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        // The folders of jobs beside it are many, and need not be read.
+        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            continue;
+        }
         let folder = JobFolder::from_path(&entry.path());
         if is_trial(&folder) && folder.read_state() == JobState::Interrupted {
             // What cannot be removed now is tried again by the next trial.
