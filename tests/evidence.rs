@@ -82,6 +82,8 @@ fn the_evidence_of_a_failed_attempt_is_kept_and_handed_out_without_secrets() {
     assert_eq!(lab.count_in_ledger("gathered with THE-KEY"), 1, "{:?}", lab.ledger());
     let logs = lab.sandbox.run("cluster logs hand -n hand");
     assert!(logs.err.contains("poolctl cluster logs hand --attempt 1 --bundle"), "{}", logs.err);
+    let logs = lab.sandbox.run("job logs hand");
+    assert!(logs.err.contains("/evidence"), "{}", logs.err);
     let shown = lab.sandbox.ok("get job hand -o json");
     assert!(shown.contains("/evidence/log-bundle-20260302120000.tar.gz"), "{shown}");
     let bundle = lab.sandbox.path().join("bundle").display().to_string();

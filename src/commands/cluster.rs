@@ -206,7 +206,7 @@ impl RunCommand for Logs {
             let has_log = job.driver.is_supervised() && context.guest().is_none();
             if has_log && !context.wants_documents() {
                 context.hint(&format!("whole log: poolctl job logs {}", job.id));
-                job::hint_evidence(context, &job::folder(context, &store, &job), &job);
+                job::hint_evidence(context, &store, &job);
             }
         }
         Ok(())

@@ -158,7 +158,9 @@ impl RunCommand for Logs {
                 position = piece.end;
             }
             if is_over || !self.follow || context.world.take_signal().is_some() {
-                hint_evidence(context, &place, job);
+                if let Some(job) = last_with_evidence(context, &store, &jobs) {
+                    hint_evidence(context, &store, job);
+                }
                 return Ok(());
             }
             context.world.sleep(Span::seconds(1));
@@ -166,9 +168,20 @@ impl RunCommand for Logs {
     }
 }
 
+/// The last of these jobs that keeps evidence of its failure; none if nothing is kept.
+pub fn last_with_evidence<'a>(
+    context: &Context,
+    store: &Store,
+    jobs: &'a [Job],
+) -> Option<&'a Job> {
+    let mut last_first = jobs.iter().rev();
+    last_first.find(|job| !evidence::list_files(&folder(context, store, job)).is_empty())
+}
+
 /// Tells where the evidence of a failed installation is, if any is kept.
-pub fn hint_evidence(context: &Context, folder: &JobFolder, job: &Job) {
-    let count = evidence::list_files(folder).len();
+pub fn hint_evidence(context: &Context, store: &Store, job: &Job) {
+    let folder = folder(context, store, job);
+    let count = evidence::list_files(&folder).len();
     if count == 0 {
         return;
     }

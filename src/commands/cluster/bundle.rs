@@ -26,11 +26,7 @@ pub fn write_bundle(
 ) -> anyhow::Result<()> {
     context.refuse_guest("what is kept of a failed installation")?;
     check_directory(directory)?;
-    let last_job = jobs
-        .iter()
-        .rev()
-        .find(|job| !evidence::list_files(&job::folder(context, store, job)).is_empty());
-    let Some(job) = last_job else {
+    let Some(job) = job::last_with_evidence(context, store, jobs) else {
         return Err(refuse_without_evidence(context, store, cluster)?.into());
     };
     let copies = evidence::copy_to(&job::folder(context, store, job), directory)
