@@ -161,19 +161,19 @@ impl Collection {
                 self.leave_out(name, &format!("it has {length} bytes"));
                 Ok(())
             }
-            Content::Documents => match read_documents(file) {
-                Some(documents) => {
-                    let documents = task.without_secrets(&documents);
-                    self.write(name, documents.as_bytes())
-                }
-                None => {
-                    // What is wrong with it is not said: that may have its secrets in it.
-                    self.leave_out(name, "it cannot be read, so its secrets cannot be hidden");
-                    Ok(())
-                }
-            },
+            Content::Documents => self.keep_documents(task, file, name),
             Content::Lines => self.keep_lines(task, file, length, name),
         }
+    }
+
+    fn keep_documents(&mut self, task: &mut Task, file: File, name: &Path) -> io::Result<()> {
+        let Some(documents) = read_documents(file) else {
+            // What is wrong with it is not said: that may have its secrets in it.
+            self.leave_out(name, "it cannot be read, so its secrets cannot be hidden");
+            return Ok(());
+        };
+        let documents = task.without_secrets(&documents);
+        self.write(name, documents.as_bytes())
     }
 
     fn copy_archive(&mut self, file: File, length: u64, name: &Path) -> io::Result<()> {
