@@ -3,13 +3,144 @@
 //! first cause stays, and what a person needs to find it is kept.
 
 use crate::lab::{Lab, TEMPLATED, VSPHERE, pool};
-use crate::sandbox::{apply, jsonpath};
+use crate::sandbox::{Sandbox, apply, create_customization, jsonpath};
 
 const OPENSTACK: &str = "{openstack: {cloud: lab, credentialsSecretRef: {name: openstack}}}";
+
+/// A lab in this condition, with a pool of one cluster that has a customization.
+fn lab_with_inventory(conditions: &str) -> Lab {
+    let lab = Lab::new();
+    lab.set_cloud(conditions);
+    apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
+    lab
+}
+
+fn attempts_left(lab: &Lab) -> String {
+    jsonpath(&lab.sandbox, "pool/lab", "{.status.inventory.foo.attempts}")
+}
 
 /// The name of the first cluster.
 fn first_cluster(lab: &Lab) -> String {
     jsonpath(&lab.sandbox, "cluster", "{.items[0].metadata.name}")
+}
+
+fn retry_first_cluster(lab: &Lab) {
+    lab.sandbox.ok(&format!("cluster retry {} -q", first_cluster(lab)));
+}
+
+/// Waits until the pool is degraded for this reason, and returns the message.
+fn wait_until_degraded(lab: &Lab, reason: &str) -> String {
+    lab.wait_until(&format!("degraded: {reason}"), |lab| {
+        lab.pool_condition("Degraded") == format!("True {reason}")
+    });
+    jsonpath(&lab.sandbox, "pool/lab", "{.status.conditions[?(@.type==\"Degraded\")].message}")
+}
+
+/// Expects that people find a cause in the events and explanations of the pool and of its cluster.
+fn assert_cause_is_shown(lab: &Lab, cause: &str) {
+    let cluster = format!("cluster/{}", first_cluster(lab));
+    for command in [
+        "status".to_owned(),
+        "why pool/lab".to_owned(),
+        format!("why {cluster}"),
+        "events pool/lab".to_owned(),
+        format!("events {cluster}"),
+    ] {
+        let output = lab.sandbox.ok(&command);
+        assert!(output.contains(cause), "{command}: {output}");
+    }
+}
+
+/// Mends the lab, tries again at once, and expects that nothing is lost.
+fn assert_heals(lab: &Lab) {
+    lab.set_cloud("");
+    retry_first_cluster(lab);
+    lab.wait_until_installed();
+    assert_eq!(lab.pool_condition("Degraded").split(' ').next(), Some("False"));
+    assert_eq!(attempts_left(lab), "3");
+    lab.delete_clusters();
+}
+
+#[test]
+fn a_platform_that_is_away_is_called_so_whatever_its_silence_looks_like() {
+    for (conditions, cause) in [
+        ("away: refused", "connection refused"),
+        ("away: timeout", "i/o timeout"),
+        ("away: unavailable", "503"),
+        ("away: unknown", "no such host"),
+    ] {
+        let lab = lab_with_inventory(conditions);
+        let message = wait_until_degraded(&lab, "CloudAway");
+        assert!(message.contains(cause), "{message}");
+        assert_eq!((lab.phase().as_str(), attempts_left(&lab).as_str()), ("Retrying", "3"));
+        assert_cause_is_shown(&lab, cause);
+        assert!(lab.sandbox.ok("status").contains('!'), "{}", lab.sandbox.ok("status"));
+        assert_heals(&lab);
+    }
+}
+
+#[test]
+fn a_platform_that_goes_away_while_machines_are_made_uses_up_no_attempt() {
+    let lab = lab_with_inventory("away at create-cluster: refused");
+    wait_until_degraded(&lab, "CloudAway");
+    assert_eq!((lab.phase().as_str(), attempts_left(&lab).as_str()), ("Retrying", "3"));
+    lab.wait_until("cleaned", |lab| lab.infrastructure().is_empty());
+    assert_heals(&lab);
+}
+
+#[test]
+fn what_cannot_be_destroyed_while_the_platform_is_away_is_destroyed_afterwards() {
+    let lab = lab_with_inventory("");
+    lab.wait_until_installed();
+    lab.set_cloud("away: timeout");
+    lab.sandbox.ok("pool scale lab --size 0 -q");
+    lab.wait_until("tried", |lab| lab.count_in_ledger("begin destroy") > 0);
+    let message = wait_until_degraded(&lab, "CloudAway");
+    assert!(message.contains("i/o timeout"), "{message}");
+    lab.set_cloud("");
+    retry_first_cluster(&lab);
+    lab.delete_clusters();
+}
+
+#[test]
+fn an_input_that_is_refused_twice_breaks_its_customization_by_configuration() {
+    let lab = lab_with_inventory("network: another");
+    wait_until_degraded(&lab, "InputWrong");
+    retry_first_cluster(&lab);
+    let status = "{.status.inventory.foo.status}";
+    lab.wait_until("broken", |lab| {
+        jsonpath(&lab.sandbox, "pool/lab", status) == "Broken by configuration"
+    });
+    let message = jsonpath(&lab.sandbox, "pool/lab", "{.status.inventory.foo.message}");
+    assert!(message.contains("unable to find network provided"), "{message}");
+    assert_eq!((attempts_left(&lab).as_str(), lab.infrastructure().len()), ("3", 0));
+    // Correcting the customization heals it.
+    let patch = "{op: add, path: /platform/vsphere/network, value: another}";
+    let customization = format!(
+        "apiVersion: hive.openshift.io/v1\nkind: ClusterDeploymentCustomization\n\
+         metadata: {{name: foo}}\nspec: {{installConfigPatches: [{patch}]}}\n"
+    );
+    apply(&lab.sandbox, &customization);
+    lab.wait_until_installed();
+    lab.delete_clusters();
+}
+
+#[test]
+fn a_quota_is_the_first_cause_and_is_never_replaced_by_its_symptoms() {
+    let lab = lab_with_inventory("quota: cores");
+    let message = wait_until_degraded(&lab, "Capacity");
+    let cause = "Quota exceeded for cores";
+    assert!(message.contains(cause) && !message.contains("no such host"), "{message}");
+    // Who waits for an installation whose bootstrap did not complete waits for nothing.
+    assert_eq!(lab.count_in_ledger("begin wait-for"), 0, "{:?}", lab.ledger());
+    assert_cause_is_shown(&lab, cause);
+    assert!(lab.sandbox.ok(&format!("cluster logs {}", first_cluster(&lab))).contains(cause));
+    let classes = jsonpath(&lab.sandbox, "job", "{.items[*].status.class}");
+    assert!(classes.contains("Capacity"), "{classes}");
+    let reason = "{.items[0].status.conditions[?(@.type==\"ProvisionFailed\")].reason}";
+    assert_eq!(jsonpath(&lab.sandbox, "cluster", reason), "Capacity");
+    assert_eq!((lab.phase().as_str(), attempts_left(&lab).as_str()), ("Retrying", "3"));
+    assert_heals(&lab);
 }
 
 #[test]
@@ -22,9 +153,49 @@ fn what_a_failed_attempt_left_is_destroyed_before_its_back_off() {
     lab.wait_until("destroyed", |lab| lab.infrastructure().is_empty());
     assert_eq!((lab.phase().as_str(), lab.count_in_ledger("made ")), ("Retrying", 1));
     lab.set_cloud("");
-    lab.sandbox.ok(&format!("cluster retry {} -q", first_cluster(&lab)));
+    retry_first_cluster(&lab);
     lab.wait_until_installed();
     lab.delete_clusters();
+}
+
+#[test]
+fn an_authority_that_is_not_trusted_is_missing_setup_and_uses_up_nothing() {
+    let lab = lab_with_inventory("authority: LAB-AUTHORITY");
+    let message = wait_until_degraded(&lab, "SetupMissing");
+    let cause = "certificate signed by unknown authority";
+    assert!(message.contains(cause), "{message}");
+    assert_eq!((lab.phase().as_str(), attempts_left(&lab).as_str()), ("Retrying", "3"));
+    assert_cause_is_shown(&lab, cause);
+    assert_heals(&lab);
+}
+
+#[test]
+fn operators_that_are_late_are_waited_for_and_those_that_never_come_are_the_cause() {
+    let lab = lab_with_inventory("operators: late");
+    lab.wait_until_installed();
+    assert_eq!(lab.count_in_ledger("begin wait-for"), 1);
+    lab.delete_clusters();
+    let lab = Lab::new();
+    lab.set_cloud("operators: never");
+    apply(&lab.sandbox, &pool("lab", OPENSTACK, "  installAttemptsLimit: 1\n"));
+    let message = wait_until_degraded(&lab, "OperatorsNotReady");
+    assert!(message.contains("authentication, console are not available"), "{message}");
+    lab.set_cloud("");
+    lab.sandbox.ok("pool scale lab --size 0 -q");
+    lab.delete_clusters();
+}
+
+#[test]
+fn every_customization_is_reset_at_once() {
+    let sandbox = Sandbox::new();
+    for name in ["a", "b"] {
+        create_customization(&sandbox, name, name);
+    }
+    sandbox.ok("pool create lab --fake --size 2 --customization a --customization b");
+    sandbox.ok("customization reset --all -q");
+    let attempts = jsonpath(&sandbox, "pool/lab", "{.status.inventory[*].attempts}");
+    assert_eq!(attempts, "3 3");
+    sandbox.refused(2, "customization reset a --all", "--all");
 }
 
 /// A driver that leaves a metadata.json with this content.
@@ -101,8 +272,7 @@ fn what_nobody_can_destroy_is_said_to_a_person_who_can_have_it_forgotten() {
 
 #[test]
 fn a_cluster_that_can_be_destroyed_is_not_forgotten() {
-    let lab = Lab::new();
-    apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
+    let lab = lab_with_inventory("");
     lab.wait_until_installed();
     let forget = format!("cluster forget {} --i-have-destroyed-it", first_cluster(&lab));
     lab.sandbox.refused(4, &forget, "is not being deleted");

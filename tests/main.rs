@@ -112,3 +112,4 @@ mod unusable_state;
 mod updating;
 mod upkeep;
 mod vendors;
+mod week;

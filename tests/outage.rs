@@ -2,7 +2,10 @@
 //! nothing was made, no clusters are made and destroyed in a loop, and the cause is said in the
 //! installer's own words.
 
-use poolctl::model::job::{FailureKind, Installation, JobOutcome, JobReport, Verb};
+use poolctl::model::condition::ConditionType;
+use poolctl::model::failure::{Failure, FailureClass};
+use poolctl::model::inventory::EntryStatus;
+use poolctl::model::job::{Installation, JobOutcome, JobReport, Verb};
 use poolctl::model::meta::Key;
 use poolctl::model::pool::ClusterPool;
 use poolctl::model::state::State;
@@ -51,7 +54,8 @@ fn end_installations(state: &mut State, names: &Names, tick: &Tick, outcome: &Jo
 }
 
 fn nothing_made() -> JobOutcome {
-    JobOutcome::Failed { message: UNREACHABLE.into(), how: FailureKind::NothingMade }
+    let failure = Failure::new(FailureClass::CloudAway, UNREACHABLE);
+    JobOutcome::Failed(Failure { is_made: false, ..failure })
 }
 
 /// A day of failures: the state after it, and the minutes after noon at which installations failed.
@@ -87,10 +91,13 @@ fn an_outage_uses_up_no_attempt_and_is_tried_later_and_later() {
 
 #[test]
 fn a_limit_of_attempts_makes_no_loop_of_clusters() {
+    let hopeless = Failure { is_hopeless: true, ..Failure::new(FailureClass::Unclear, "no") };
     for (outcome, most) in [
         (nothing_made(), 2 * 32),
         // After two clusters in a row that were given up, the pool waits, too.
-        (JobOutcome::Failed { message: "no".into(), how: FailureKind::Hopeless }, 2 * 32),
+        (JobOutcome::Failed(hopeless), 2 * 32),
+        // The same if nothing of it is the fault of a cluster, but machines were made.
+        (JobOutcome::Failed(Failure::new(FailureClass::Capacity, "quota")), 2 * 32),
     ] {
         let (mut state, names) = fixture::parse_state("size 2", false);
         let pool_id = state.pools.find(&Key::new(NAMESPACE, "p")).unwrap();
@@ -125,6 +132,94 @@ fn one_success_or_a_change_of_the_pool_ends_the_pause() {
     assert_eq!(end_installations(&mut state, &names, &tick_at(4), &installed), 1);
     let pool = pool_p(&state);
     assert_eq!((pool.status.install_pause.as_ref(), pool.status.given_up_in_a_row), (None, 0));
+}
+
+/// Ends all live jobs: what uses customization `a` is refused, all else succeeds. Returns how many
+/// installations were refused.
+fn refuse_installations_of_a(state: &mut State, names: &Names, tick: &Tick) -> usize {
+    let refusal = Failure {
+        is_made: false,
+        input: Some("digest of a".into()),
+        ..Failure::new(FailureClass::InputWrong, "unable to find network provided")
+    };
+    let mut reports = Vec::new();
+    let mut refused = 0;
+    for job in state.jobs.rows().filter(|job| job.ended.is_none()) {
+        let cluster = state.clusters.get(state.find_cluster(&job.object).unwrap()).unwrap();
+        let outcome = match (job.verb, cluster.customization.as_deref()) {
+            (Verb::Provision, Some("a")) => {
+                refused += 1;
+                JobOutcome::Failed(refusal.clone())
+            }
+            (Verb::Provision, _) => JobOutcome::Installed(Installation::default()),
+            _ => JobOutcome::Done,
+        };
+        reports.push(JobReport { job: job.id, object: job.object.clone(), outcome });
+    }
+    plan::take_job_reports(state, reports, tick);
+    settle(state, names, tick);
+    refused
+}
+
+#[test]
+fn an_input_that_is_refused_twice_breaks_its_customization_and_no_other() {
+    let line = "size 2 inv[a,b]; cdcs a(fresh) b(fresh)";
+    let (mut state, names) = fixture::parse_state(line, false);
+    let mut refused = 0;
+    for minute in 0..60 {
+        settle(&mut state, &names, &tick_at(minute));
+        refused += refuse_installations_of_a(&mut state, &names, &tick_at(minute));
+    }
+    assert_eq!(refused, 2, "the same input is not tried for ever");
+    let status = &pool_p(&state).status;
+    let broken = &status.inventory["a"];
+    assert_eq!((broken.status, broken.attempts), (EntryStatus::BrokenByConfiguration, 3));
+    assert!(broken.message.contains("unable to find network"), "{}", broken.message);
+    let healthy = &status.inventory["b"];
+    assert_eq!((healthy.status, healthy.attempts), (EntryStatus::Reserved, 3));
+    assert_eq!(status.install_pause, None, "others need not wait");
+    // Whoever corrects it has it tried at once.
+    let customization_id = state.customizations.find(&Key::new(NAMESPACE, "a")).unwrap();
+    state.customizations.update(customization_id, |customization| {
+        customization.metadata.generation += 1;
+    });
+    settle(&mut state, &names, &tick_at(61));
+    assert_eq!(refuse_installations_of_a(&mut state, &names, &tick_at(61)), 1);
+}
+
+#[test]
+fn a_refusal_after_an_outage_is_the_first_one() {
+    let line = "size 1 inv[a]; cdcs a(fresh)";
+    let (mut state, names) = fixture::parse_state(line, false);
+    settle(&mut state, &names, &tick_at(0));
+    assert_eq!(refuse_installations_of_a(&mut state, &names, &tick_at(0)), 1);
+    settle(&mut state, &names, &tick_at(2));
+    assert_eq!(end_installations(&mut state, &names, &tick_at(2), &nothing_made()), 1);
+    let pause = pool_p(&state).status.install_pause.as_ref().unwrap();
+    assert_eq!((pause.class, &*pause.cause), (FailureClass::CloudAway, UNREACHABLE));
+    settle(&mut state, &names, &tick_at(10));
+    assert_eq!(refuse_installations_of_a(&mut state, &names, &tick_at(10)), 1);
+    assert_eq!(pool_p(&state).status.inventory["a"].status, EntryStatus::Reserved);
+}
+
+#[test]
+fn a_cluster_that_cannot_be_destroyed_degrades_its_pool_until_it_is() {
+    let (mut state, names) = fixture::parse_state("size 0; c1=R[deleting]", false);
+    settle(&mut state, &names, &tick_at(0));
+    let away = JobOutcome::Failed(Failure::new(FailureClass::CloudAway, UNREACHABLE));
+    let reports = reports_of(&state, Verb::Deprovision, &away);
+    assert_eq!(reports.len(), 1);
+    plan::take_job_reports(&mut state, reports, &tick_at(0));
+    settle(&mut state, &names, &tick_at(0));
+    let degraded = pool_p(&state).condition(ConditionType::Degraded).unwrap();
+    assert_eq!((&*degraded.status, &*degraded.reason), ("True", "CloudAway"));
+    assert!(degraded.message.contains(UNREACHABLE), "{}", degraded.message);
+    settle(&mut state, &names, &tick_at(1));
+    let reports = reports_of(&state, Verb::Deprovision, &JobOutcome::Done);
+    plan::take_job_reports(&mut state, reports, &tick_at(1));
+    settle(&mut state, &names, &tick_at(1));
+    let degraded = pool_p(&state).condition(ConditionType::Degraded).unwrap();
+    assert_eq!(degraded.status, "False");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use super::evidence::Evidence;
 use crate::model::agent::{Agent, HostState};
 use crate::model::cluster::{Cluster, POWER_PAUSED, PROTECTED_DELETE, Phase, Power};
 use crate::model::driver::Driver;
+use crate::model::failure::FailureClass;
 use crate::model::host::{BareMetalHost, DETACHED};
 use crate::model::job::Job;
 use crate::model::meta::Key;
@@ -22,22 +23,14 @@ pub fn explain_cluster(evidence: &Evidence, cluster: &Cluster) -> Chain {
     match cluster.phase() {
         Phase::Deprovisioning => explain_deprovisioning(evidence, cluster, &job),
         Phase::Broken => {
-            let failures = cluster.restarts;
-            let installations = if failures == 1 { "installation" } else { "installations" };
+            let why_given_up = describe_giving_up(cluster);
             let reason = cluster.failure.as_deref().unwrap_or("no reason was given");
-            let cause = format!(
-                "cluster {name} was given up after {failures} failed {installations}: {reason}"
-            );
+            let cause = format!("cluster {name} was given up {why_given_up}: {reason}");
             Chain::new(cause, show_logs)
         }
         Phase::Retrying => {
             let next_attempt = describe_next_attempt(evidence, cluster);
-            let times = match cluster.restarts {
-                0 => "before anything of it was created (this does not count as an attempt)"
-                    .to_owned(),
-                1 => "once".to_owned(),
-                times => format!("{times} times"),
-            };
+            let times = describe_failures(cluster);
             let cause = format!(
                 "cluster {name} failed to install {times}; {next_attempt}{job}: {}",
                 cluster.failure.as_deref().unwrap_or_default()
@@ -67,6 +60,29 @@ pub fn explain_cluster(evidence: &Evidence, cluster: &Cluster) -> Chain {
         }
         Phase::Installed => explain_installed_cluster(evidence, cluster, &job),
     }
+}
+
+/// After what a cluster was given up.
+fn describe_giving_up(cluster: &Cluster) -> String {
+    if cluster.failure_class == Some(FailureClass::InputWrong) {
+        return "because its configuration is refused".to_owned();
+    }
+    let failures = cluster.restarts;
+    let installations = if failures == 1 { "installation" } else { "installations" };
+    format!("after {failures} failed {installations}")
+}
+
+/// How often a cluster failed to install, and whether the last failure counts as an attempt.
+fn describe_failures(cluster: &Cluster) -> String {
+    let times = match cluster.restarts {
+        0 => return "(this does not count as an attempt)".to_owned(),
+        1 => "once".to_owned(),
+        times => format!("{times} times"),
+    };
+    if cluster.uncounted_failures == 0 {
+        return times;
+    }
+    format!("{times} (the last failure does not count as an attempt)")
 }
 
 /// When a cluster that has failed is tried again, or what the attempt waits for: `the next attempt

@@ -16,7 +16,7 @@ enum Obstacle<'a> {
     Deletion,
     Pause,
     MissingDependencies(&'a Condition),
-    /// Installations fail, and for a while no other starts.
+    /// Installations fail, and for a while no other starts; or clusters cannot be destroyed.
     FailingInstallations(String),
     /// `maxConcurrent` is used up.
     Concurrency(u32),
@@ -139,9 +139,15 @@ fn find_obstacle<'a>(state: &'a State, pool: &'a ClusterPool) -> Option<Obstacle
     }
     find_general_obstacle(pool)
         .or_else(|| plan::describe_install_pause(pool).map(Obstacle::FailingInstallations))
+        .or_else(|| describe_failed_destruction(state, pool).map(Obstacle::FailingInstallations))
         .or_else(|| find_failed_cluster(state, pool).map(Obstacle::Cluster))
         .or_else(|| find_lasting_shortage(state, pool))
         .or_else(|| find_passing_obstacle(state, pool))
+}
+
+/// Why a cluster of a pool cannot be destroyed, if that concerns the whole pool.
+fn describe_failed_destruction(state: &State, pool: &ClusterPool) -> Option<String> {
+    plan::describe_failed_destruction(state, pool).map(|(_, message)| message)
 }
 
 /// What keeps a pool from making any cluster at all, until a person changes it.

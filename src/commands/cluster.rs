@@ -146,7 +146,9 @@ fn retry_cluster(state: &mut State, cluster: &Cluster, tick: &Tick) -> RetryOutc
             cluster.stopped_at = None;
             cluster.failed_at = None;
             cluster.failure = None;
+            cluster.failure_class = None;
             cluster.failure_reason = None;
+            cluster.uncounted_failures = 0;
         } else if cluster.power.has_failed() {
             cluster.power_since = None;
         }

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::model::failure::FailureClass;
 use crate::model::job::Verb;
-use crate::model::order::{JobEnding, Verdict};
+use crate::model::order::JobEnding;
 
 use super::certificate_requests::{self, KnownHost};
 use super::files::read_regular_file;
@@ -78,7 +79,7 @@ pub fn run(task: &mut Task) -> Result<JobEnding, Stopped> {
 
 /// Nothing was begun: something is missing that somebody has to bring.
 fn try_later(reason: String) -> JobEnding {
-    JobEnding::new(Verdict::Later, reason)
+    JobEnding::failed_early(FailureClass::SetupMissing, reason)
 }
 
 /// Whether a host is a ready node already. Its name alone does not tell: another host may have it.

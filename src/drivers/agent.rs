@@ -8,15 +8,17 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::model::customization::ADDED_MANIFESTS;
+use crate::model::failure::FailureClass;
 use crate::model::job::Verb;
-use crate::model::order::{JobEnding, Verdict};
+use crate::model::order::JobEnding;
 use crate::render::agent_config;
 use crate::yaml;
 
+use super::classify::Counterpart;
 use super::image::{PublishedImage, find_image, publish_image};
 use super::installer::{
     Installer, add_manifests, ending_before_creation, ending_of_failed_step, patch_manifests,
-    save_installation, write_install_config,
+    refuse_input, save_installation, write_install_config,
 };
 use super::job_folder::BOOT_IMAGE;
 use super::task::{Stopped, Task};
@@ -42,23 +44,24 @@ pub fn run(task: &mut Task) -> Result<JobEnding, Stopped> {
 fn provision(task: &mut Task) -> Result<JobEnding, Stopped> {
     let work = task.job_folder.file_path("work");
     if let Err(error) = write_documents(task, &work).and_then(|()| write_manifests(task, &work)) {
-        return Ok(JobEnding::hopeless(error));
+        return Ok(refuse_input(task, error));
     }
     let environment = match credentials::installer_environment(task) {
         Ok(environment) => environment,
-        Err(error) => return Ok(JobEnding::hopeless(error)),
+        Err(error) => return Ok(JobEnding::failed_early(FailureClass::SetupMissing, error)),
     };
     let release_installer = match release::find_installer(task)? {
         Ok(release_installer) => release_installer,
-        Err(error) => return Ok(JobEnding::new(Verdict::Later, error)),
+        Err(error) => return Ok(JobEnding::failed_early(FailureClass::SetupMissing, error)),
     };
     let installer = match Installer::prepare(task, release_installer, work, environment) {
         Ok(installer) => installer,
-        Err(error) => return Ok(JobEnding::hopeless(error)),
+        Err(error) => return Ok(refuse_input(task, error)),
     };
-    let code = installer.run(task, &["agent", "create", "image"])?;
-    if code != 0 {
-        return Ok(ending_before_creation(task, "agent create image", code));
+    let command = ["agent", "create", "image"];
+    let end = installer.run_step(task, &command, Counterpart::Platform)?;
+    if end.code != 0 {
+        return Ok(ending_before_creation(task, &end));
     }
     let infra_id = task.order.cluster_name.clone();
     let metadata = json!({"clusterName": infra_id, "infraID": infra_id, "agent": {}});
@@ -67,7 +70,7 @@ fn provision(task: &mut Task) -> Result<JobEnding, Stopped> {
     // Controllers can fetch the image until the installation is over.
     let published = match publish_image(task, &installer.work, "agent") {
         Ok(published) => published,
-        Err(error) => return Ok(JobEnding::new(Verdict::Later, error)),
+        Err(error) => return Ok(JobEnding::failed_early(FailureClass::SetupMissing, error)),
     };
     let mut host_reports = Vec::new();
     if let Some(published) = &published {
@@ -112,9 +115,10 @@ fn await_installation(
     installer: &Installer,
 ) -> Result<Option<JobEnding>, Stopped> {
     for step in ["bootstrap-complete", "install-complete"] {
-        let code = installer.run(task, &["agent", "wait-for", step])?;
-        if code != 0 {
-            let ending = ending_of_failed_step(task, &format!("agent wait-for {step}"), code);
+        let command = ["agent", "wait-for", step];
+        let end = installer.run_step(task, &command, Counterpart::Cluster)?;
+        if end.code != 0 {
+            let ending = ending_of_failed_step(task, &end);
             let ejected = machines::run_verb(task, Verb::Eject)?;
             return Ok(Some(JobEnding { hosts: ejected.hosts, ..ending }));
         }

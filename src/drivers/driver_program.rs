@@ -8,6 +8,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use crate::model::failure::FailureClass;
 use crate::model::order::HealthReport;
 
 use super::files::read_regular_file;
@@ -19,6 +20,8 @@ use super::task::{Stopped, Task};
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct DriverResult {
     pub message: String,
+    /// What kind of cause a failure had.
+    pub class: FailureClass,
     /// Trying again is of no use.
     pub hopeless: bool,
     #[serde(rename = "infraID")]

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use crate::model::failure::FailureClass;
 use crate::model::job::Verb;
 use crate::model::order::{JobEnding, Verdict};
 
@@ -14,14 +15,13 @@ use super::task::{Stopped, Task};
 pub fn run(task: &mut Task) -> Result<JobEnding, Stopped> {
     let Some(program) = task.program_path("driver") else {
         let reason = task.order.missing.get("driver").cloned();
-        return Ok(JobEnding::failed(
-            reason.unwrap_or_else(|| "the driver program is missing".into()),
-        ));
+        let message = reason.unwrap_or_else(|| "the driver program is missing".into());
+        return Ok(JobEnding::failed_early(FailureClass::SetupMissing, message));
     };
     if task.order.verb == Verb::Provision
         && let Some(mismatch) = find_mismatch(task, &program)
     {
-        return Ok(JobEnding::new(Verdict::NothingMade, mismatch));
+        return Ok(JobEnding::failed_early(FailureClass::SetupMissing, mismatch));
     }
     let verb = task.order.verb.name();
     let end = run_verb(task, &program, verb)?;
@@ -29,18 +29,16 @@ pub fn run(task: &mut Task) -> Result<JobEnding, Stopped> {
         Ok(result) => result,
         Err(error) => return Ok(JobEnding::failed(error)),
     };
-    let verdict = match (end.code, result.hopeless) {
-        (0, _) => Verdict::Succeeded,
-        (_, true) => Verdict::Hopeless,
-        (_, false) => Verdict::Failed,
-    };
+    let verdict = if end.code == 0 { Verdict::Succeeded } else { Verdict::Failed };
     Ok(JobEnding {
         verdict,
         message: end.describe(&program, result.message),
+        class: result.class,
+        hopeless: result.hopeless,
         infra_id: result.infra_id,
         cluster_id: result.cluster_id,
         health: result.health,
-        hosts: Vec::new(),
+        ..JobEnding::default()
     })
 }
 

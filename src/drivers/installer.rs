@@ -10,18 +10,24 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use crate::model::customization::{ADDED_MANIFESTS, ManifestPatch};
+use crate::model::failure::FailureClass;
+use crate::model::hash::sha256;
 use crate::model::job::Verb;
-use crate::model::order::{JobEnding, Verdict};
+use crate::model::order::JobEnding;
 use crate::render::manifests;
 use crate::render::patch::PatchRules;
 use crate::yaml;
 
+use super::classify::{Cause, Counterpart, FailedStep};
 use super::release::ReleaseInstaller;
 use super::task::{Stopped, Task};
+use super::{classify, credentials, kube, log, power, release};
 use super::{credentials, evidence, kube, log, power, release};
 
 /// What openshift-install leaves in `auth/` for those who use the cluster.
 const AUTH_FILES: [&str; 2] = ["kubeconfig", "kubeadmin-password"];
+/// Logged errors of a step that are looked at.
+const ERRORS: usize = 200;
 /// Letters of a logged error that are repeated.
 const ERROR_LETTERS: usize = 300;
 /// The exit code of an installation whose bootstrap did not complete.
@@ -72,12 +78,34 @@ impl Installer {
         Ok(Self { program: release_installer.program, work, environment })
     }
 
+    /// Runs a step of an installation, and returns how it ended.
+    pub fn run_step(
+        &self,
+        task: &mut Task,
+        command: &[&str],
+        counterpart: Counterpart,
+    ) -> Result<StepEnd, Stopped> {
+        let log_start = log::logged_bytes(task.job_folder.path());
+        let code = self.run(task, command)?;
+        Ok(StepEnd { step: command.join(" "), code, counterpart, log_start })
+    }
+
     /// Runs a command of it in its folder, and returns the exit code.
     pub fn run(&self, task: &mut Task, command: &[&str]) -> Result<i32, Stopped> {
         let mut arguments = command.to_vec();
         arguments.extend(["--dir", "."]);
         task.run_program(&self.program, &arguments, &self.work, &self.environment)
     }
+}
+
+/// How a step ended.
+pub struct StepEnd {
+    /// The command of the installer, such as `create cluster`.
+    step: String,
+    pub code: i32,
+    counterpart: Counterpart,
+    /// Bytes of the job's log that come before the step.
+    log_start: u64,
 }
 
 /// Gives the mirrors in an install-config the name that installers before 4.14 have for them.
@@ -101,46 +129,39 @@ fn rename_image_sources(work: &Path) -> Result<(), String> {
 fn provision(task: &mut Task) -> Result<JobEnding, Stopped> {
     let work = task.job_folder.file_path("work");
     if let Err(error) = write_install_config(task, &work) {
-        return Ok(JobEnding::hopeless(error));
+        return Ok(refuse_input(task, error));
     }
     let environment = match credentials::installer_environment(task) {
         Ok(environment) => environment,
-        Err(error) => return Ok(JobEnding::hopeless(error)),
+        Err(error) => return Ok(JobEnding::failed_early(FailureClass::SetupMissing, error)),
     };
     let release_installer = match release::find_installer(task)? {
         Ok(release_installer) => release_installer,
-        Err(error) => return Ok(JobEnding::new(Verdict::Later, error)),
+        Err(error) => return Ok(JobEnding::failed_early(FailureClass::SetupMissing, error)),
     };
     let installer = match Installer::prepare(task, release_installer, work, environment) {
         Ok(installer) => installer,
-        Err(error) => return Ok(JobEnding::hopeless(error)),
+        Err(error) => return Ok(refuse_input(task, error)),
     };
     for document in ["manifests", "ignition-configs"] {
-        let code = installer.run(task, &["create", document])?;
-        if code != 0 {
-            return Ok(ending_before_creation(task, &format!("create {document}"), code));
+        let end = installer.run_step(task, &["create", document], Counterpart::Platform)?;
+        if end.code != 0 {
+            return Ok(ending_before_creation(task, &end));
         }
         if document == "manifests"
             && let Err(error) = add_manifests(task, &installer.work)
                 .and_then(|()| patch_manifests(task, &installer.work, &task.order.manifest_patches))
         {
-            return Ok(JobEnding::hopeless(error));
+            return Ok(refuse_input(task, error));
         }
     }
     // From here on the cluster can be destroyed, whatever happens.
     let metadata = save_installation(task, &installer.work)?;
     if metadata["infraID"].as_str().is_none_or(str::is_empty) {
         let message = "the installer wrote no metadata.json; poolctl creates no cluster without it";
-        return Ok(JobEnding::new(Verdict::NothingMade, message));
+        return Ok(JobEnding::failed_early(FailureClass::Unclear, message));
     }
-    let code = installer.run(task, &["create", "cluster"])?;
-    // Except where nothing was begun (3): what took too long may be over after all.
-    if code != 0 && (code == 3 || installer.run(task, &["wait-for", "install-complete"])? != 0) {
-        let ending = ending_of_failed_step(task, "create cluster", code);
-        if code == BOOTSTRAP_FAILED {
-            let Installer { program, work, environment } = &installer;
-            evidence::gather_bootstrap(task, program, work, environment);
-        }
+    if let Some(ending) = create_cluster(task, &installer)? {
         return Ok(ending);
     }
     save_installation(task, &installer.work)?;
@@ -151,6 +172,56 @@ fn provision(task: &mut Task) -> Result<JobEnding, Stopped> {
         cluster_id: metadata["clusterID"].as_str().unwrap_or_default().to_owned(),
         ..JobEnding::success()
     })
+}
+
+/// Makes the infrastructure and waits for the cluster. Returns how the job ends if that fails. What
+/// took too long may be over after all, but nobody waits for a cluster without a bootstrap.
+fn create_cluster(task: &mut Task, installer: &Installer) -> Result<Option<JobEnding>, Stopped> {
+    let created = installer.run_step(task, &["create", "cluster"], Counterpart::Platform)?;
+    if created.code == 0 {
+        return Ok(None);
+    }
+    let ending = ending_of_failed_step(task, &created);
+    if created.code == BOOTSTRAP_FAILED {
+        let Installer { program, work, environment } = installer;
+        evidence::gather_bootstrap(task, program, work, environment);
+    }
+    if ending.class != FailureClass::OperatorsNotReady {
+        return Ok(Some(ending));
+    }
+    let command = ["wait-for", "install-complete"];
+    let waited = installer.run_step(task, &command, Counterpart::Cluster)?;
+    if waited.code == 0 {
+        return Ok(None);
+    }
+    let symptom = find_cause_of_step(task, &waited).error.map(|error| shorten(&error));
+    Ok(Some(match symptom {
+        Some(symptom) if !ending.message.contains(&symptom) => {
+            let message = format!("{}; then {}: {symptom}", ending.message, waited.step);
+            JobEnding { message, ..ending }
+        }
+        _ => ending,
+    }))
+}
+
+/// How a job ends whose cluster cannot be installed as it is described: another attempt would be
+/// refused as well.
+pub fn refuse_input(task: &Task, error: impl Into<String>) -> JobEnding {
+    JobEnding {
+        hopeless: true,
+        input: Some(digest_input(task)),
+        ..JobEnding::failed_early(FailureClass::InputWrong, error)
+    }
+}
+
+/// A digest of what a cluster is installed from: its install-config and agent-config, the patches
+/// of its manifests, and the release.
+fn digest_input(task: &Task) -> String {
+    let mut input = format!("{} {:?}", task.order.release_image, task.order.manifest_patches);
+    for name in ["install-config.yaml", "agent-config.yaml"] {
+        input += &fs::read_to_string(task.job_folder.input_path(name)).unwrap_or_default();
+    }
+    sha256(input.as_bytes())
 }
 
 /// Writes install-config.yaml for the installer, with the secrets that it reads there. The
@@ -270,19 +341,19 @@ fn destroy_cluster(task: &mut Task) -> Result<JobEnding, Stopped> {
     fs::write(work.join("metadata.json"), metadata.to_string())?;
     let environment = match credentials::installer_environment(task) {
         Ok(environment) => environment,
-        Err(error) => return Ok(JobEnding::failed(error)),
+        Err(error) => return Ok(JobEnding::failed_as(FailureClass::SetupMissing, error)),
     };
     let release_installer = match release::find_installer(task)? {
         Ok(release_installer) => release_installer,
-        Err(error) => return Ok(JobEnding::failed(error)),
+        Err(error) => return Ok(JobEnding::failed_as(FailureClass::SetupMissing, error)),
     };
     let installer = match Installer::prepare(task, release_installer, work, environment) {
         Ok(installer) => installer,
         Err(error) => return Ok(JobEnding::failed(error)),
     };
-    let code = installer.run(task, &["destroy", "cluster"])?;
-    if code != 0 {
-        return Ok(ending_of_failed_step(task, "destroy cluster", code));
+    let end = installer.run_step(task, &["destroy", "cluster"], Counterpart::Platform)?;
+    if end.code != 0 {
+        return Ok(ending_of_failed_step(task, &end));
     }
     Ok(JobEnding::success())
 }
@@ -301,44 +372,52 @@ fn refuse_metadata(task: &Task, why: &str) -> JobEnding {
 }
 
 /// How a job ends if a step fails before anything exists, whatever its exit code.
-pub fn ending_before_creation(task: &Task, step: &str, code: i32) -> JobEnding {
-    JobEnding { verdict: Verdict::NothingMade, ..ending_of_failed_step(task, step, code) }
+pub fn ending_before_creation(task: &Task, end: &StepEnd) -> JobEnding {
+    JobEnding { nothing_made: true, ..ending_of_failed_step(task, end) }
 }
 
-/// How a job ends if a step of openshift-install fails. The codes are those that it documents;
-/// others may come. With 3 it has not begun to make anything, because the install-config is not
-/// valid, or because the platform could not be asked whether it is.
-pub fn ending_of_failed_step(task: &Task, step: &str, code: i32) -> JobEnding {
-    let reason = match code {
-        3 => "the install-config is not valid, or the platform could not be reached",
-        4 => "the infrastructure could not be created",
-        5 => "the bootstrap failed",
-        6 => "the installation failed: operators did not come up",
-        7 => "operators did not become stable",
-        8 => "it was interrupted",
-        _ => "it failed",
-    };
-    let mut message = format!("{step}: {reason} (exit code {code})");
-    if let Some(error) = last_logged_error(task.job_folder.path()) {
+/// How a job ends if a step of openshift-install fails. With the code 3 it has not begun to make
+/// anything.
+pub fn ending_of_failed_step(task: &Task, end: &StepEnd) -> JobEnding {
+    let Cause { class, error } = find_cause_of_step(task, end);
+    let reason = classify::describe(class, end.code);
+    let mut message = format!("{}: {reason} (exit code {})", end.step, end.code);
+    if let Some(error) = error {
         message += ": ";
-        message += &error;
+        message += &shorten(&error);
     }
-    let nothing_made = task.order.verb == Verb::Provision && code == 3;
-    let verdict = if nothing_made { Verdict::NothingMade } else { Verdict::Failed };
-    JobEnding::new(verdict, message)
+    JobEnding {
+        nothing_made: task.order.verb == Verb::Provision && end.code == 3,
+        input: (class == FailureClass::InputWrong).then(|| digest_input(task)),
+        ..JobEnding::failed_as(class, message)
+    }
 }
 
-/// The message of the last line in a job's log that says what went wrong.
-fn last_logged_error(folder: &Path) -> Option<String> {
-    let mut last_line: Option<String> = None;
-    for piece in log::read_pieces(folder, 0) {
-        let mut lines = piece.text.lines().rev();
-        let error = lines.find(|line| line.contains("level=error") || line.contains("level=fatal"));
-        if let Some(line) = error {
-            last_line = Some(line.to_owned());
+fn find_cause_of_step(task: &Task, end: &StepEnd) -> Cause {
+    let order = &task.order;
+    classify::find_cause(&FailedStep {
+        code: end.code,
+        counterpart: end.counterpart,
+        errors: &read_errors(task.job_folder.path(), end.log_start),
+        cluster_api: &format!("api.{}.{}", order.cluster_name, order.base_domain),
+    })
+}
+
+/// The messages of the first errors in a job's log behind a position, in bytes.
+fn read_errors(folder: &Path, log_start: u64) -> Vec<String> {
+    let mut errors = Vec::new();
+    for piece in log::read_pieces(folder, log_start) {
+        for line in piece.text.lines() {
+            let is_error = line.contains("level=error") || line.contains("level=fatal");
+            if is_error && errors.len() < ERRORS {
+                let message = line.split_once("msg=").map_or(line, |(_, message)| message);
+                errors.push(message.trim_matches('"').replace("\\\"", "\""));
+            }
         }
     }
-    let line = last_line?;
-    let message = line.split_once("msg=").map_or(&*line, |(_, message)| message);
-    Some(message.trim_matches('"').chars().take(ERROR_LETTERS).collect())
+    errors
+}
+
+fn shorten(error: &str) -> String {
+    error.chars().take(ERROR_LETTERS).collect()
 }

@@ -14,6 +14,7 @@ mod add_nodes;
 mod agent;
 pub mod cancel;
 mod certificate_requests;
+mod classify;
 mod controller;
 mod credentials;
 pub mod description;
@@ -54,9 +55,7 @@ use std::path::Path;
 
 use crate::model::documents::SecretValue;
 use crate::model::driver::{Driver, JobRunner};
-use crate::model::job::{
-    ClusterHealth, FailureKind, Installation, Job, JobOutcome, JobReport, Verb,
-};
+use crate::model::job::{ClusterHealth, Installation, Job, JobOutcome, JobReport, Verb};
 use crate::model::meta::{Steering, is_go_true};
 use crate::model::order::{JobEnding, Verdict};
 use crate::model::time::{Span, Time};
@@ -112,16 +111,14 @@ fn collect_supervised_reports(work: &LiveJob<'_>) -> Vec<JobReport> {
     let mut host_reports = None;
     // Looked at first: what a job saves before it ends must be found below.
     let final_outcome = match job_folder.read_state() {
-        JobState::NotStarted if work.job.begun => Some(JobOutcome::BrokeOff {
-            message: "the folder of the job is gone; what the job created may still exist".into(),
-            later: false,
-        }),
+        JobState::NotStarted if work.job.begun => Some(JobOutcome::BrokeOff(
+            "the folder of the job is gone; what the job created may still exist".into(),
+        )),
         JobState::NotStarted => return Vec::new(),
         JobState::Running => None,
-        JobState::Interrupted => Some(JobOutcome::BrokeOff {
-            message: "the supervisor of the job is gone".into(),
-            later: false,
-        }),
+        JobState::Interrupted => {
+            Some(JobOutcome::BrokeOff("the supervisor of the job is gone".into()))
+        }
         JobState::Over(ending) => {
             let outcome = outcome_of_ending(&job_folder, work.job.verb, &ending);
             if !ending.hosts.is_empty() {
@@ -190,15 +187,9 @@ fn progress_outcomes(job_folder: &JobFolder, job: &Job) -> Vec<JobOutcome> {
 /// Translates how the driver ended. A success brings what the job was for: the installation, or the
 /// health of the cluster.
 fn outcome_of_ending(job_folder: &JobFolder, verb: Verb, ending: &JobEnding) -> JobOutcome {
-    let message = ending.message.clone();
     match ending.verdict {
-        Verdict::BrokeOff => return JobOutcome::BrokeOff { message, later: false },
-        Verdict::Later => return JobOutcome::BrokeOff { message, later: true },
-        Verdict::Failed => return JobOutcome::Failed { message, how: FailureKind::Usual },
-        Verdict::Hopeless => return JobOutcome::Failed { message, how: FailureKind::Hopeless },
-        Verdict::NothingMade => {
-            return JobOutcome::Failed { message, how: FailureKind::NothingMade };
-        }
+        Verdict::BrokeOff => return JobOutcome::BrokeOff(ending.message.clone()),
+        Verdict::Failed => return JobOutcome::Failed(ending.to_failure()),
         Verdict::Succeeded => {}
     }
     match verb {

@@ -18,6 +18,7 @@ use crate::model::driver::Driver;
 use crate::model::driver_description::CHECK;
 use crate::model::order::JobOrder;
 
+use super::classify::Counterpart;
 use super::driver_program::{read_result, run_verb};
 use super::files::read_regular_file;
 use super::installer::{Installer, ending_before_creation, write_install_config};
@@ -254,11 +255,11 @@ fn probe_release_and_platform(task: &mut Task) -> Result<Vec<Finding>, Stopped> 
             return Ok(findings);
         }
     };
-    let code = installer.run(task, &["create", "manifests"])?;
-    findings.push(if code == 0 {
+    let end = installer.run_step(task, &["create", "manifests"], Counterpart::Platform)?;
+    findings.push(if end.code == 0 {
         Finding::ok(step, "it takes the install-config of the next cluster")
     } else {
-        let message = ending_before_creation(task, "create manifests", code).message;
+        let message = ending_before_creation(task, &end).message;
         let next = "mend the platform or the pool, then poolctl driver check again";
         Finding::failed(step, message, next)
     });

@@ -10,6 +10,7 @@ use super::condition::{self, Condition, ConditionReason, ConditionType, Shortage
 use super::deployment::{ClusterDeployment, ClusterPoolRef, DeploymentStatus};
 use super::driver::{self, Driver};
 use super::facts::facts;
+use super::failure::FailureClass;
 use super::ip_pool::CAPI_PAUSED;
 use super::lease::{ClusterHolder, Holder, Lease, LeasedResource};
 use super::meta::{Key, LocalRef, Meta, is_go_true};
@@ -111,6 +112,9 @@ facts! {
         pub undo_failures: u32,
         /// When it last could not be destroyed.
         pub undo_failed_at: Option<Time>,
+        /// Why it could not be destroyed, and what kind of cause that had.
+        pub undo_failure: Option<String>,
+        pub undo_class: Option<FailureClass>,
         /// Why it cannot be destroyed before a person has done something, if so.
         pub undo_blocked: Option<String>,
         /// How long it runs before it hibernates, once a claim has it.
@@ -127,8 +131,14 @@ facts! {
         pub failed_at: Option<Time>,
         /// Why it failed.
         pub failure: Option<String>,
+        /// What kind of cause that had.
+        pub failure_class: Option<FailureClass>,
         /// Hive's reason for that, if Hive tried to install it.
         pub failure_reason: Option<String>,
+        /// A digest of the input that the last installation refused.
+        pub refused_input: Option<String>,
+        /// How many installations in a row failed without using up an attempt.
+        pub uncounted_failures: u32,
         /// How many jobs it had so far. It makes the ids of its jobs differ.
         pub ordinal: u32,
         /// Whether it was given up, as the condition ProvisionStopped says.
@@ -335,8 +345,12 @@ impl Cluster {
             self.failed_at = Some(condition.last_transition_time.unwrap_or(self.created));
             self.failure = failed.map(|condition| condition.message.clone());
             let reason = failed.map(|condition| condition.reason.clone());
-            self.failure_reason = reason
-                .filter(|reason| !reason.is_empty() && *reason != ConditionReason::InstallFailed);
+            self.failure_class = reason.as_deref().and_then(FailureClass::named);
+            self.failure_reason = reason.filter(|reason| {
+                !reason.is_empty()
+                    && *reason != ConditionReason::InstallFailed
+                    && self.failure_class.is_none()
+            });
             self.stopped_at =
                 stopped.map(|stopped| stopped.last_transition_time.unwrap_or(self.created));
         }

@@ -261,12 +261,20 @@ declared! {
         Supported = "Supported",
         /// The driver cannot stop machines.
         Unsupported = "Unsupported",
-        /// Installations fail because the platform cannot be reached.
-        CloudAway = "CloudAway" => "poolctl why pool/NAME",
-        /// Installations fail because their configuration is refused.
-        InputRefused = "InputRefused" => "poolctl why pool/NAME",
-        /// Installations fail one after another.
-        InstallationsFail = "InstallationsFail" => "poolctl why pool/NAME",
+        /// The platform cannot be reached.
+        CloudAway = "CloudAway",
+        /// The platform has no room for another cluster.
+        Capacity = "Capacity",
+        /// A program, an image, a credential or a certificate is missing or not accepted.
+        SetupMissing = "SetupMissing",
+        /// The installer or the platform refuses the configuration.
+        InputWrong = "InputWrong",
+        /// Machines were made, and the bootstrap did not complete.
+        BootstrapFailed = "BootstrapFailed",
+        /// Machines were made, and operators did not become ready.
+        OperatorsNotReady = "OperatorsNotReady",
+        /// Installations fail for another cause.
+        Unclear = "Unclear",
         /// Installations of the pool begin as usual again.
         InstallationsResumed = "InstallationsResumed",
 

@@ -267,6 +267,16 @@ pub fn read_named<T, R: FactRow>(
     value_of(&name).ok_or_else(|| reader.unreadable(format!("unknown name `{name}`")))
 }
 
+/// Reads a name that may be absent as the value that it stands for.
+pub fn read_optional_named<T, R: FactRow>(
+    reader: &mut FactReader<'_, R>,
+    value_of: impl Fn(&str) -> Option<T>,
+) -> Result<Option<T>, UnreadableFact> {
+    let Some(name) = reader.next_text()? else { return Ok(None) };
+    let value = value_of(&name);
+    value.map(Some).ok_or_else(|| reader.unreadable(format!("unknown name `{name}`")))
+}
+
 /// Declares how a type fills one column: the method of the reader that reads the column, the value
 /// that is made from it, and the value that is written. An empty column stands for `None`.
 macro_rules! scalar {

@@ -38,6 +38,23 @@ pub struct InventoryStatus {
     /// Why the customization cannot be used, or what it waits for.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
+    /// The last configuration with it that was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<InputRefusal>,
+}
+
+/// `status.inventory.<name>.refusal`. It holds until the customization, its pool, or what the pool
+/// names is changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct InputRefusal {
+    /// The version of the pool.
+    pub pool_version: String,
+    /// Versions of the release image, the template and the pull secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recipe: Option<String>,
+    /// The message of the installer.
+    pub cause: String,
 }
 
 /// How many clusters with a customization may be given up before it is broken by cloud.
@@ -50,7 +67,7 @@ pub enum EntryStatus {
     Available,
     /// A cluster of this pool has it.
     Reserved,
-    /// Its patches do not apply to this pool's template.
+    /// Its patches do not apply to this pool's template, or the installer refuses the result.
     #[serde(rename = "Broken by configuration")]
     BrokenByConfiguration,
     /// All its attempts were used up by clusters that did not install.

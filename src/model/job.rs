@@ -6,10 +6,10 @@ use std::rc::Rc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::condition::ConditionReason;
 use super::documents::SecretValue;
 use super::driver::Driver;
 use super::facts::{facts, named};
+use super::failure::{Failure, FailureClass};
 use super::hardware::Hardware;
 use super::host::ErrorReason;
 use super::meta::{Key, Uid};
@@ -37,6 +37,8 @@ facts! {
         pub outcome: Option<String> => status.outcome,
         /// What the driver said when the job failed.
         pub message: Option<String> => status.message,
+        /// What kind of cause the failure had.
+        pub class: Option<FailureClass> as (failure_class) => status.class,
         /// Whether a pass has seen that a supervisor began the job. Such a job is never begun again.
         pub begun: bool,
     }
@@ -98,41 +100,6 @@ pub struct JobReport {
     pub outcome: JobOutcome,
 }
 
-/// What a failure means for the next attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FailureKind {
-    /// Another attempt may succeed. What was made so far is destroyed first.
-    Usual,
-    /// Another attempt would fail as well.
-    Hopeless,
-    /// It failed before anything existed, for example because the platform is down. It does not
-    /// count as an attempt.
-    NothingMade,
-}
-
-/// What kind of cause the failed installations of a pool have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum FailureClass {
-    /// The platform cannot be reached.
-    CloudAway,
-    /// The configuration is refused.
-    InputRefused,
-    /// Any other cause.
-    #[default]
-    InstallationsFail,
-}
-
-impl FailureClass {
-    /// The reason that the condition Degraded of the pool has.
-    pub fn condition_reason(self) -> ConditionReason {
-        match self {
-            Self::CloudAway => ConditionReason::CloudAway,
-            Self::InputRefused => ConditionReason::InputRefused,
-            Self::InstallationsFail => ConditionReason::InstallationsFail,
-        }
-    }
-}
-
 /// What a driver reports. `Saved`, `Hosts`, `Progress` and `Boots` do not end the job.
 #[derive(Clone, Debug)]
 pub enum JobOutcome {
@@ -153,24 +120,16 @@ pub enum JobOutcome {
     /// The health of a cluster that was told to start or stop, be it good or bad.
     Healthy(ClusterHealth),
     /// The driver failed.
-    Failed {
-        message: String,
-        /// What the failure means for the next attempt.
-        how: FailureKind,
-    },
+    Failed(Failure),
     /// The job ended without a verdict, as when the machine was rebooted. What it left is cleaned
-    /// up.
-    BrokeOff {
-        message: String,
-        /// Whether to wait before the next attempt, because it would break off at once.
-        later: bool,
-    },
+    /// up. The text says why, for people.
+    BrokeOff(String),
 }
 
 impl JobOutcome {
-    /// A failure after which another attempt may succeed.
+    /// A failure of which nothing but this message is known.
     pub fn failed(message: impl Into<String>) -> Self {
-        Self::Failed { message: message.into(), how: FailureKind::Usual }
+        Self::Failed(Failure::new(FailureClass::Unclear, message))
     }
 }
 
@@ -294,6 +253,10 @@ pub struct JobStatus {
     /// Files that are kept of a failed installation on this machine. An import takes none of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<String>,
+    /// Class of the failure of a provision or deprovision job: CloudAway, Capacity, SetupMissing,
+    /// InputWrong, BootstrapFailed, OperatorsNotReady or Unclear.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<FailureClass>,
 }
 
 impl Job {

@@ -22,6 +22,7 @@ pub mod due;
 pub mod event;
 pub mod event_reason;
 pub mod facts;
+pub mod failure;
 pub mod foreign_kind;
 pub mod hardware;
 pub mod hash;

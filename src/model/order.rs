@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::customization::ManifestPatch;
 use super::driver::Driver;
+use super::failure::{Failure, FailureClass};
 use super::job::{HostReport, Verb};
 
 /// Everything that a driver needs for a job, except the secrets, which are files beside the order.
@@ -120,6 +121,15 @@ pub struct JobEnding {
     pub verdict: Verdict,
     /// Why it failed; empty if it succeeded.
     pub message: String,
+    /// What kind of cause it failed for.
+    pub class: FailureClass,
+    /// Whether it failed before anything existed.
+    pub nothing_made: bool,
+    /// Whether another attempt would fail as well.
+    pub hopeless: bool,
+    /// A digest of the input that was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<String>,
     #[serde(rename = "infraID", skip_serializing_if = "String::is_empty")]
     pub infra_id: String,
     #[serde(rename = "clusterID", skip_serializing_if = "String::is_empty")]
@@ -137,17 +147,13 @@ pub struct JobEnding {
 #[serde(rename_all = "camelCase")]
 pub enum Verdict {
     Succeeded,
-    /// It failed, and another attempt may succeed.
+    /// It failed. A supervisor of an earlier version may have used the other names.
     #[default]
+    #[serde(alias = "hopeless", alias = "nothingMade")]
     Failed,
-    /// It failed, and another attempt would fail as well.
-    Hopeless,
-    /// It failed before anything existed, for example because the platform is down.
-    NothingMade,
     /// Somebody ended it, so it does not count as a failure.
+    #[serde(alias = "later")]
     BrokeOff,
-    /// It did not begin, because something is missing that a person has to provide.
-    Later,
 }
 
 /// The health of a cluster, as drivers report it.
@@ -165,12 +171,35 @@ impl JobEnding {
         Self { verdict, message: message.into(), ..Self::default() }
     }
 
+    /// A failure of which nothing but this message is known.
     pub fn failed(message: impl Into<String>) -> Self {
         Self::new(Verdict::Failed, message)
     }
 
+    /// A failure after which something may be left.
+    pub fn failed_as(class: FailureClass, message: impl Into<String>) -> Self {
+        Self { class, ..Self::failed(message) }
+    }
+
+    /// A failure before anything existed.
+    pub fn failed_early(class: FailureClass, message: impl Into<String>) -> Self {
+        Self { nothing_made: true, ..Self::failed_as(class, message) }
+    }
+
+    /// A failure that another attempt would repeat.
     pub fn hopeless(message: impl Into<String>) -> Self {
-        Self::new(Verdict::Hopeless, message)
+        Self { hopeless: true, ..Self::failed(message) }
+    }
+
+    /// What the failure means, for a job that failed.
+    pub fn to_failure(&self) -> Failure {
+        Failure {
+            message: self.message.clone(),
+            class: self.class,
+            is_made: !self.nothing_made,
+            is_hopeless: self.hopeless,
+            input: self.input.clone(),
+        }
     }
 
     pub fn success() -> Self {

@@ -10,8 +10,8 @@ use super::annotations::{DRIVER, NODES_FROM, SSH_KEY, VIPS_FROM, WAKE_NEXT_AFTER
 use super::condition::{Condition, ConditionType};
 use super::deployment::EnvVar;
 use super::driver::{Driver, PROGRAM_PREFIX};
+use super::failure::FailureClass;
 use super::inventory::{InventoryEntry, InventoryStatus};
-use super::job::FailureClass;
 use super::meta::{Key, LocalRef, Meta, is_zero};
 use super::platform::Platform;
 use super::time::{Span, Time};

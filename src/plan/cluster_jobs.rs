@@ -86,6 +86,7 @@ pub fn start_planned_job(state: &mut State, cluster_id: ClusterId, plan: JobPlan
         ended: None,
         outcome: None,
         message: None,
+        class: None,
         begun: false,
     });
     // A job that only asks is worth no event: there is one when the answer is news.

@@ -7,6 +7,7 @@ use crate::model::cluster::{Cluster, Phase};
 use crate::model::condition::{Condition, ConditionReason, ConditionText, ConditionType};
 use crate::model::customization::Customization;
 use crate::model::event_reason::EventReason;
+use crate::model::failure::FailureClass;
 use crate::model::kinds::Kind;
 use crate::model::lease::ClusterHolder;
 use crate::model::meta::{Key, LocalRef};
@@ -193,6 +194,13 @@ fn describe_use(cluster: &Cluster) -> Option<ConditionText> {
             ConditionReason::Succeeded,
             "Patches applied and cluster installed successfully",
         ),
+        Phase::Broken if cluster.failure_class == Some(FailureClass::InputWrong) => {
+            ConditionText::new(
+                "False",
+                ConditionReason::BrokenBySyntax,
+                "The configuration with the patches is refused. Check the installation logs.",
+            )
+        }
         Phase::Broken => ConditionText::new(
             "False",
             ConditionReason::BrokenByCloud,

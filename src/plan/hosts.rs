@@ -296,7 +296,7 @@ pub fn finish_host_job(
 ) {
     let Some(host_id) = state.hosts.find(key) else { return };
     match outcome {
-        JobOutcome::BrokeOff { message, .. } => {
+        JobOutcome::BrokeOff(message) => {
             state.hosts.update(host_id, |host| {
                 host.status.error_count += 1;
                 host.status.last_updated = Some(tick.now);
@@ -311,10 +311,10 @@ pub fn finish_host_job(
                 event,
             );
         }
-        JobOutcome::Failed { message, .. } if verb == Verb::Wipe => {
-            wiping::fail_wipe(state, host_id, message, tick);
+        JobOutcome::Failed(failure) if verb == Verb::Wipe => {
+            wiping::fail_wipe(state, host_id, &failure.message, tick);
         }
-        JobOutcome::Failed { message, .. } => note_failure(state, host_id, verb, message, tick),
+        JobOutcome::Failed(failure) => note_failure(state, host_id, verb, &failure.message, tick),
         JobOutcome::Installed(_)
         | JobOutcome::Saved(_)
         | JobOutcome::Hosts(_)

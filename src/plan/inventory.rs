@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 
 use crate::model::condition::{Condition, ConditionReason, ConditionType};
 use crate::model::customization::Customization;
-use crate::model::inventory::{CUSTOMIZATION_ATTEMPTS, EntryStatus, InventoryStatus};
+use crate::model::inventory::{CUSTOMIZATION_ATTEMPTS, EntryStatus, InputRefusal, InventoryStatus};
 use crate::model::lease::ClusterHolder;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::state::State;
 
 use super::recipe::render_next_cluster;
+use super::version::{is_recipe_changed, pool_version};
 
 /// Entries that a new cluster could use, most attempts left first, then in the order of the list.
 pub fn free_entries(pool: &ClusterPool) -> impl Iterator<Item = &str> {
@@ -114,6 +115,7 @@ fn held_entry(
         cluster_deployment: cluster.clone(),
         name_taken: false,
         message,
+        refusal: before.and_then(|before| before.refusal.clone()),
     }
 }
 
@@ -146,11 +148,25 @@ fn judge_entry(
     } else {
         (EntryStatus::Available, String::new())
     };
-    InventoryStatus { version, status, attempts, message, ..InventoryStatus::default() }
+    let refusal = before.and_then(|before| current_refusal(state, pool, before)).cloned();
+    InventoryStatus { version, status, attempts, message, refusal, ..InventoryStatus::default() }
+}
+
+/// The refusal of a customization that still holds: neither the pool nor what it names was changed
+/// since.
+fn current_refusal<'a>(
+    state: &State,
+    pool: &ClusterPool,
+    entry: &'a InventoryStatus,
+) -> Option<&'a InputRefusal> {
+    let refusal = entry.refusal.as_ref()?;
+    let is_outdated = refusal.pool_version != pool_version(pool)
+        || is_recipe_changed(state, pool, refusal.recipe.as_deref());
+    if is_outdated { None } else { Some(refusal) }
 }
 
 /// Why this pool cannot use a customization, whoever else has it meanwhile: too many clusters with
-/// it were given up, or its patches still cannot be applied.
+/// it were given up, the installer refuses what it makes, or its patches still cannot be applied.
 fn pool_verdict(
     state: &State,
     pool: &ClusterPool,
@@ -161,6 +177,9 @@ fn pool_verdict(
     if before.attempts == 0 {
         let message = format!("{CUSTOMIZATION_ATTEMPTS} clusters with it were given up");
         return Some((EntryStatus::BrokenByCloud, message));
+    }
+    if let Some(refusal) = current_refusal(state, pool, before) {
+        return Some((EntryStatus::BrokenByConfiguration, refusal.cause.clone()));
     }
     if before.status != EntryStatus::BrokenByConfiguration {
         return None;

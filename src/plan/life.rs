@@ -7,16 +7,19 @@ use crate::model::cluster::{Cluster, IMAGE_SET_NOT_FOUND, INSUFFICIENT_AGENTS, P
 use crate::model::condition::Shortage;
 use crate::model::driver::Driver;
 use crate::model::event_reason::EventReason;
-use crate::model::job::{CANCELLED, FailureClass, Verb};
+use crate::model::failure::FailureClass;
+use crate::model::inventory::InputRefusal;
+use crate::model::job::{CANCELLED, Verb};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::pool::{ClusterPool, InstallFailure};
-use crate::model::state::{ClusterId, CustomizationId, State};
+use crate::model::state::{ClusterId, CustomizationId, PoolId, State};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 
 use super::cluster_jobs::start_job;
-use super::version::recipe_of;
+use super::pause::PauseEnd;
+use super::version::{pool_version, recipe_of};
 use super::{
     agents, cluster_hosts, customizations, expire, leases, pause, power, record_event,
     record_warning,
@@ -25,6 +28,10 @@ use super::{
 /// How long a cluster waits between installations.
 const INSTALL_BACKOFF: Backoff =
     Backoff { initial_delay: Span::minutes(1), factor: 2, max_delay: Span::hours(24) };
+/// How long a cluster without a pool waits between installations that use up no attempt: its pool
+/// would pause for as long.
+const UNCOUNTED_BACKOFF: Backoff =
+    Backoff { initial_delay: Span::minutes(1), factor: 2, max_delay: Span::hours(1) };
 /// How long a cluster waits that could not be destroyed.
 const DEPROVISION_BACKOFF: Backoff =
     Backoff { initial_delay: Span::minutes(1), factor: 2, max_delay: Span::hours(1) };
@@ -66,13 +73,18 @@ fn needs_driver(state: &State, cluster: &Cluster) -> bool {
 }
 
 /// When a cluster whose last installation failed may be installed again: 1, 2, 4 ... minutes after
-/// the failure, at most a day. One that is to be removed, or waits for something else, is not tried
-/// again by the clock.
+/// the failure, at most a day, or an hour if the site is to blame. One that is to be removed, or
+/// waits for something else, is not tried again by the clock.
 pub fn next_install_at(cluster: &Cluster) -> Option<Time> {
     if cluster.phase() != Phase::Retrying || cluster.marked || cluster.unmet.is_some() {
         return None;
     }
-    Some(cluster.failed_at?.plus(INSTALL_BACKOFF.delay(cluster.restarts)))
+    let delay = if cluster.pool.is_none() && cluster.uncounted_failures > 0 {
+        UNCOUNTED_BACKOFF.delay(cluster.uncounted_failures)
+    } else {
+        INSTALL_BACKOFF.delay(cluster.restarts)
+    };
+    Some(cluster.failed_at?.plus(delay))
 }
 
 /// Whether the pool of a cluster begins no installation for a while.
@@ -125,7 +137,7 @@ fn install(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
         return;
     }
     if has_used_its_attempts(cluster) {
-        return give_up_cluster(state, cluster_id, FailureClass::InstallationsFail, tick);
+        return give_up_cluster(state, cluster_id, tick);
     }
     let is_unmet = note_unmet_requirements(state, cluster_id, tick);
     let Some(cluster) = state.clusters.get(cluster_id) else { return };
@@ -274,20 +286,26 @@ fn is_in_flight(state: &State, cluster: &Cluster) -> bool {
 }
 
 /// Tries a cluster no more: it is broken, its customization has one attempt less, and its pool may
-/// pause. `class` is the kind of cause that its last installation failed for.
-pub fn give_up_cluster(state: &mut State, cluster_id: ClusterId, class: FailureClass, tick: &Tick) {
+/// pause. If its configuration was refused, its customization is broken without losing an attempt.
+pub fn give_up_cluster(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     let Some(cluster) = state.clusters.get(cluster_id) else { return };
-    let tried = cluster.restarts;
+    let class = cluster.failure_class.unwrap_or_default();
+    let cause = cluster.failure.clone().unwrap_or_default();
     let customization = cluster.customization.clone();
     let pool_id = cluster.pool.as_deref().and_then(|key| state.pools.find(key));
-    let installations = if tried == 1 { "installation" } else { "installations" };
-    let failure = format!("Install attempts limit reached after {tried} failed {installations}");
+    let failure = describe_giving_up(cluster, class);
     stop_trying(state, cluster_id, failure, tick);
     let Some(pool_id) = pool_id else { return };
-    let cluster = state.clusters.get(cluster_id);
-    let cause = cluster.and_then(|cluster| cluster.failure.clone()).unwrap_or_default();
+    if class == FailureClass::InputWrong
+        && let Some(customization) = &customization
+    {
+        return blame_customization(state, pool_id, customization, cause, tick);
+    }
     let failure =
         InstallFailure { since: tick.now, customization: customization.clone(), class, cause };
+    if class.concerns_whole_pool() {
+        pause::begin_pause(state, pool_id, class, &failure.cause, tick);
+    }
     pause::count_given_up_cluster(state, pool_id, failure, tick);
     let Some(customization) = customization else { return };
     state.pools.update(pool_id, |pool| {
@@ -295,6 +313,39 @@ pub fn give_up_cluster(state: &mut State, cluster_id: ClusterId, class: FailureC
             entry.attempts = entry.attempts.saturating_sub(1);
         }
     });
+}
+
+/// Why a cluster is given up whose last failure was of a class, for people.
+fn describe_giving_up(cluster: &Cluster, class: FailureClass) -> String {
+    if class == FailureClass::InputWrong {
+        return "Its configuration is refused, and another attempt would not change that".into();
+    }
+    let tried = cluster.restarts;
+    let installations = if tried == 1 { "installation" } else { "installations" };
+    format!("Install attempts limit reached after {tried} failed {installations}")
+}
+
+/// Notes that no cluster of a pool can be installed with a customization. The others need not wait
+/// for that, so a pause for this reason ends.
+fn blame_customization(
+    state: &mut State,
+    pool_id: PoolId,
+    customization: &str,
+    cause: String,
+    tick: &Tick,
+) {
+    let Some(pool) = state.pools.get(pool_id) else { return };
+    let pause_class = pool.status.install_pause.as_ref().map(|pause| pause.class);
+    let refusal =
+        InputRefusal { pool_version: pool_version(pool), recipe: recipe_of(state, pool), cause };
+    state.pools.update(pool_id, |pool| {
+        if let Some(entry) = pool.status.inventory.get_mut(customization) {
+            entry.refusal = Some(refusal);
+        }
+    });
+    if pause_class == Some(FailureClass::InputWrong) {
+        pause::end_pause(state, pool_id, PauseEnd::Blame, tick);
+    }
 }
 
 /// Tries a cluster no more. `failure` is why, unless a failed installation has said that already.

@@ -57,6 +57,7 @@ pub use repair::{free_customization, repair_links};
 pub use reports::{take_healths, take_job_reports};
 pub use schedule::schedule_of;
 pub use size::{BROKEN_CLUSTER, STALE_CLUSTER};
+pub use status::describe_failed_destruction;
 pub use version::pool_version;
 
 use crate::model::event::{Event, EventType};

@@ -5,7 +5,7 @@
 
 use crate::model::backoff::Backoff;
 use crate::model::event_reason::EventReason;
-use crate::model::job::FailureClass;
+use crate::model::failure::FailureClass;
 use crate::model::kinds::Kind;
 use crate::model::pool::{ClusterPool, InstallFailure, InstallPause};
 use crate::model::state::{PoolId, State};
@@ -30,6 +30,8 @@ pub enum PauseEnd {
     Correction,
     /// A person asked for another attempt.
     Request,
+    /// One customization is the cause, so clusters with others may be installed.
+    Blame,
 }
 
 impl PauseEnd {
@@ -39,6 +41,7 @@ impl PauseEnd {
             Self::Success => "An installation succeeded",
             Self::Correction => "The pool was changed",
             Self::Request => "Another attempt was asked for",
+            Self::Blame => "A customization is the cause",
         }
     }
 }
@@ -79,7 +82,8 @@ pub fn describe_install_pause(pool: &ClusterPool) -> Option<String> {
 
 /// Begins a pause after an installation that failed as the next ones would, too. Installations that
 /// were begun together with it and fail, too, belong to the same wave and do not prolong the pause.
-/// The cause of the first failure is kept, because later ones may only follow from it.
+/// The cause of the first failure is kept, because later ones may only follow from it. A cause of
+/// another class is another trouble, but the pauses go on growing.
 pub fn begin_pause(
     state: &mut State,
     pool_id: PoolId,
@@ -102,13 +106,14 @@ pub fn begin_pause(
         generation,
         recipe: recipe_of(state, pool),
     };
+    let first_failure = pool.status.first_failure.as_ref();
     if let Some(last_pause) = last_pause {
-        pause.since = last_pause.since;
-        pause.class = last_pause.class;
-        pause.cause.clone_from(&last_pause.cause);
-    } else if let Some(failure) = &pool.status.first_failure {
+        if last_pause.class == class {
+            pause.since = last_pause.since;
+            pause.cause.clone_from(&last_pause.cause);
+        }
+    } else if let Some(failure) = first_failure.filter(|failure| failure.class == class) {
         pause.since = failure.since;
-        pause.class = failure.class;
         pause.cause.clone_from(&failure.cause);
     }
     state.pools.update(pool_id, |pool| pool.status.install_pause = Some(pause));

@@ -7,9 +7,9 @@ use crate::model::cluster::{Cluster, INSTALLATION_SECRETS, Power};
 use crate::model::deployment::ClusterMetadata;
 use crate::model::documents::{Secret, SecretValue, StoredValue};
 use crate::model::event_reason::EventReason;
+use crate::model::failure::{Failure, FailureClass};
 use crate::model::job::{
-    ClusterHealth, FAILED, FailureClass, FailureKind, INTERRUPTED, Installation, Job, JobOutcome,
-    JobReport, SUCCEEDED, Verb,
+    ClusterHealth, FAILED, INTERRUPTED, Installation, Job, JobOutcome, JobReport, SUCCEEDED, Verb,
 };
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, LocalRef, Meta};
@@ -93,14 +93,15 @@ fn finish_job(state: &mut State, job_id: JobId, job: &Job, outcome: JobOutcome, 
         });
     }
     let (result, message) = match &outcome {
-        JobOutcome::Failed { message, .. } => (FAILED, Some(message.clone())),
-        JobOutcome::BrokeOff { message, .. } => (INTERRUPTED, Some(message.clone())),
+        JobOutcome::Failed(failure) => (FAILED, Some(failure.message.clone())),
+        JobOutcome::BrokeOff(message) => (INTERRUPTED, Some(message.clone())),
         _ => (SUCCEEDED, None),
     };
     state.jobs.update(job_id, |job| {
         job.ended = Some(tick.now);
         job.outcome = Some(result.into());
         job.message = message;
+        job.class = class_of_failure(job.verb, &outcome);
     });
     if let Some(host) = job.host() {
         hosts::finish_host_job(state, &host, job.verb, &outcome, tick);
@@ -113,11 +114,13 @@ fn finish_job(state: &mut State, job_id: JobId, job: &Job, outcome: JobOutcome, 
     }
 }
 
-/// Why a job failed: a sentence for people, and whether another attempt is of use.
-#[derive(Clone, Copy)]
-struct JobFailure<'a> {
-    message: &'a str,
-    kind: FailureKind,
+/// What kind of cause a failure had. Only where clusters are made and destroyed are causes told
+/// apart.
+fn class_of_failure(verb: Verb, outcome: &JobOutcome) -> Option<FailureClass> {
+    match (verb, outcome) {
+        (Verb::Provision | Verb::Deprovision, JobOutcome::Failed(failure)) => Some(failure.class),
+        _ => None,
+    }
 }
 
 /// Makes of a cluster what a job that is over has made of it.
@@ -130,11 +133,10 @@ fn apply_outcome(
 ) {
     let Some(key) = state.clusters.get(cluster_id).map(Cluster::key) else { return };
     match (verb, outcome) {
-        (_, JobOutcome::Failed { message, how: kind }) => {
-            let failure = JobFailure { message: &message, kind };
-            apply_failure(state, cluster_id, verb, failure, tick);
+        (_, JobOutcome::Failed(failure)) => {
+            apply_failure(state, cluster_id, verb, &failure, tick);
         }
-        (_, JobOutcome::BrokeOff { message, later }) => {
+        (_, JobOutcome::BrokeOff(message)) => {
             let event = format!("{} was interrupted: {message}", verb.name());
             record_warning(
                 state,
@@ -145,7 +147,8 @@ fn apply_outcome(
                 event,
             );
             if verb == Verb::Provision {
-                note_interruption(state, cluster_id, later.then_some(message), tick);
+                // What it left is cleaned up.
+                state.clusters.update(cluster_id, |cluster| cluster.interrupted = true);
             }
         }
         (Verb::Health, JobOutcome::Healthy(health)) => {
@@ -209,6 +212,8 @@ fn note_deprovision(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
         cluster.interrupted = false;
         cluster.undo_failures = 0;
         cluster.undo_failed_at = None;
+        cluster.undo_failure = None;
+        cluster.undo_class = None;
         cluster.undo_blocked = None;
     });
     let message = "The remains of an interrupted installation are gone".into();
@@ -221,10 +226,12 @@ fn apply_failure(
     state: &mut State,
     cluster_id: ClusterId,
     verb: Verb,
-    failure: JobFailure<'_>,
+    failure: &Failure,
     tick: &Tick,
 ) {
-    let Some(key) = state.clusters.get(cluster_id).map(Cluster::key) else { return };
+    let Some(cluster) = state.clusters.get(cluster_id) else { return };
+    let key = cluster.key();
+    let is_given_up = verb == Verb::Provision && is_of_no_use(cluster, failure);
     note_failure(state, cluster_id, verb, failure, tick);
     // Whether a cluster is healthy is asked again and again.
     if verb != Verb::Health {
@@ -234,40 +241,28 @@ fn apply_failure(
     if verb != Verb::Provision {
         return;
     }
-    match failure.kind {
-        FailureKind::Usual => {}
-        FailureKind::Hopeless => {
-            // Without a limit it is tried again all the same, later and later.
-            let cluster = state.clusters.get(cluster_id);
-            if cluster.is_some_and(|cluster| cluster.attempts_limit.is_some()) {
-                life::give_up_cluster(state, cluster_id, FailureClass::InputRefused, tick);
-            }
-        }
-        FailureKind::NothingMade => {
-            if let Some(pool_id) = pool_of(state, cluster_id) {
-                let class = FailureClass::CloudAway;
-                pause::begin_pause(state, pool_id, class, failure.message, tick);
-            }
-        }
+    if is_given_up {
+        return life::give_up_cluster(state, cluster_id, tick);
+    }
+    if failure.pauses_pool()
+        && let Some(pool_id) = pool_of(state, cluster_id)
+    {
+        pause::begin_pause(state, pool_id, failure.class, &failure.message, tick);
     }
 }
 
-/// Notes that an installation broke off, so that what it left is cleaned up. With a `failure` it
-/// cannot go better at once, which counts as a failure.
-fn note_interruption(
-    state: &mut State,
-    cluster_id: ClusterId,
-    failure: Option<String>,
-    tick: &Tick,
-) {
-    state.clusters.update(cluster_id, |cluster| {
-        cluster.interrupted = true;
-        if failure.is_some() {
-            cluster.failed_at = Some(tick.now);
-            cluster.failure = failure;
-            cluster.failure_reason = None;
-        }
-    });
+/// Whether it is of no use to try a cluster again after a failure of its installation: the driver
+/// says so, or the same input was refused before, and nothing else has failed since. No cluster is
+/// given up for what its site or platform is to blame for. Where nobody but its owner can change a
+/// cluster, and has set no limit, it is tried again all the same, later and later.
+fn is_of_no_use(cluster: &Cluster, failure: &Failure) -> bool {
+    if failure.class != FailureClass::InputWrong && !failure.uses_up_attempt() {
+        return false;
+    }
+    let is_refused_again = failure.input.is_some() && failure.input == cluster.refused_input;
+    let has_limit = cluster.attempts_limit.is_some() || cluster.once;
+    (failure.is_hopeless && has_limit)
+        || (is_refused_again && (has_limit || cluster.pool.is_some()))
 }
 
 fn pool_of(state: &State, cluster_id: ClusterId) -> Option<PoolId> {
@@ -279,7 +274,7 @@ fn note_failure(
     state: &mut State,
     cluster_id: ClusterId,
     verb: Verb,
-    failure: JobFailure<'_>,
+    failure: &Failure,
     tick: &Tick,
 ) {
     match verb {
@@ -290,21 +285,23 @@ fn note_failure(
             state.clusters.update(cluster_id, |cluster| {
                 cluster.undo_failures += 1;
                 cluster.undo_failed_at = Some(tick.now);
-                if failure.kind == FailureKind::Hopeless {
-                    cluster.undo_blocked = Some(failure.message.to_owned());
+                cluster.undo_failure = Some(failure.message.clone());
+                cluster.undo_class = Some(failure.class);
+                if failure.is_hopeless {
+                    cluster.undo_blocked = Some(failure.message.clone());
                 }
             });
         }
         Verb::Start => {
-            if failure.kind == FailureKind::NothingMade {
+            if failure.class == FailureClass::CloudAway {
                 // The platform itself did not answer.
                 state.clusters.update(cluster_id, |cluster| cluster.platform_answers_since = None);
             }
-            let message = Some(failure.message.into());
+            let message = Some(failure.message.clone());
             set_power(state, cluster_id, Power::FailedToStart, message, tick);
         }
         Verb::Stop => {
-            let message = Some(failure.message.into());
+            let message = Some(failure.message.clone());
             set_power(state, cluster_id, Power::FailedToStop, message, tick);
         }
         // It is noted with each of the hosts that were to join.
@@ -312,29 +309,35 @@ fn note_failure(
         // Why nobody knows how it does is shown where it is shown what it waits for.
         _ => {
             state.clusters.update(cluster_id, |cluster| {
-                cluster.power_message = Some(failure.message.into());
+                cluster.power_message = Some(failure.message.clone());
             });
         }
     }
 }
 
-/// Notes a failed installation with its cluster. The failure counts as an attempt only if something
-/// was made. If nobody has limited the attempts, repeated failures leave a warning.
+/// Notes a failed installation with its cluster. It counts as an attempt only if the cluster may
+/// have had a part in it. If nobody has limited the attempts, repeated failures leave a warning.
 fn note_failed_installation(
     state: &mut State,
     cluster_id: ClusterId,
-    failure: JobFailure<'_>,
+    failure: &Failure,
     tick: &Tick,
 ) {
-    // What failed before anything existed says nothing of this cluster.
-    let is_counted = failure.kind != FailureKind::NothingMade;
+    let is_counted = failure.uses_up_attempt();
     state.clusters.update(cluster_id, |cluster| {
-        cluster.restarts += u32::from(is_counted);
+        if is_counted {
+            cluster.restarts += 1;
+            cluster.uncounted_failures = 0;
+        } else {
+            cluster.uncounted_failures += 1;
+        }
         cluster.failed_at = Some(tick.now);
-        cluster.failure = Some(failure.message.to_owned());
+        cluster.failure = Some(failure.message.clone());
+        cluster.failure_class = Some(failure.class);
         cluster.failure_reason = None;
+        cluster.refused_input.clone_from(&failure.input);
         // Something of it may be there.
-        cluster.interrupted |= cluster.driver.is_supervised();
+        cluster.interrupted |= failure.is_made && cluster.driver.is_supervised();
     });
     let Some(cluster) = state.clusters.get(cluster_id) else { return };
     let times = cluster.restarts;
@@ -433,7 +436,10 @@ fn note_installation(
         cluster.awake_since = Some(now);
         cluster.failed_at = None;
         cluster.failure = None;
+        cluster.failure_class = None;
         cluster.failure_reason = None;
+        cluster.refused_input = None;
+        cluster.uncounted_failures = 0;
         if let Some(body) = &mut cluster.body {
             body.spec.cluster_metadata = Some(metadata);
         }

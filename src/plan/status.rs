@@ -3,6 +3,7 @@
 
 use crate::model::condition::{self, Condition, ConditionReason, ConditionType, Shortage};
 use crate::model::event_reason::EventReason;
+use crate::model::failure::FailureClass;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::pool::{ClusterPool, PoolStatus};
@@ -12,6 +13,7 @@ use crate::model::tick::Tick;
 use super::buckets::{SortedPool, sort_pool};
 use super::dependencies::{driver_program_problem, join_errors, missing_dependencies};
 use super::inventory::{free_entries, sufficient_condition, valid_condition};
+use super::life::next_deprovision_at;
 use super::pause::describe_install_pause;
 use super::power::why_power_is_unsupported;
 use super::{record_event, record_warning};
@@ -133,7 +135,7 @@ fn pool_conditions(state: &State, pool: &ClusterPool, sorted: &SortedPool) -> Ve
     conditions.extend(valid_condition(pool).or_else(|| lost_inventory_condition(pool)));
     conditions.extend(sufficient_condition(pool));
     conditions.extend(hibernation_condition(state, pool));
-    conditions.extend(degraded_condition(pool));
+    conditions.extend(degraded_condition(state, pool));
     conditions
 }
 
@@ -163,16 +165,44 @@ fn hibernation_condition(state: &State, pool: &ClusterPool) -> Option<Condition>
     Some(Condition::new(HIBERNATION, "True", ConditionReason::Supported, "Hibernation capable"))
 }
 
-/// Degraded: since when installations fail, why, and when the next one begins.
-fn degraded_condition(pool: &ClusterPool) -> Option<Condition> {
+/// Degraded: since when installations fail, why, and when the next one begins. What keeps a cluster
+/// from being destroyed would keep others from being made, even if none is to be made now.
+fn degraded_condition(state: &State, pool: &ClusterPool) -> Option<Condition> {
     if let Some(pause) = &pool.status.install_pause
         && let Some(message) = describe_install_pause(pool)
     {
         return Some(Condition::new(DEGRADED, "True", pause.class.condition_reason(), message));
     }
+    if let Some((class, message)) = describe_failed_destruction(state, pool) {
+        return Some(Condition::new(DEGRADED, "True", class.condition_reason(), message));
+    }
     pool.condition(DEGRADED)?;
     let reason = ConditionReason::InstallationsResumed;
     Some(Condition::new(DEGRADED, "False", reason, "Installations begin as usual"))
+}
+
+/// The first cluster of a pool that cannot be destroyed for a cause that concerns the whole pool, and
+/// when that is tried again.
+pub fn describe_failed_destruction(
+    state: &State,
+    pool: &ClusterPool,
+) -> Option<(FailureClass, String)> {
+    let members = state.members(&pool.key()).clusters.into_iter();
+    let clusters = members.filter_map(|cluster_id| state.clusters.get(cluster_id));
+    for cluster in clusters.filter(|cluster| cluster.undo_failed_at.is_some()) {
+        let class = cluster.undo_class.unwrap_or_default();
+        if class.concerns_whole_pool()
+            && let Some(failure) = &cluster.undo_failure
+        {
+            let next = match next_deprovision_at(cluster) {
+                Some(next) => format!("the next attempt is at {next}"),
+                None => "a person has to help".to_owned(),
+            };
+            let name = &cluster.name;
+            return Some((class, format!("cluster {name} cannot be destroyed; {next}: {failure}")));
+        }
+    }
+    None
 }
 
 /// A pool that lost its inventory has nothing to say of it any more.

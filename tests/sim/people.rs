@@ -236,6 +236,7 @@ pub fn retry_cluster(world: &SimWorld, cluster: &Cluster) -> Result<(), Refusal>
             cluster.stopped = false;
             cluster.failed_at = None;
             cluster.failure = None;
+            cluster.failure_class = None;
         });
         if !cluster.is_installed()
             && let Some(pool_id) = cluster.pool.as_deref().and_then(|key| state.pools.find(key))

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use poolctl::model::job::{FailureKind, Job, JobOutcome, JobReport, Verb};
+use poolctl::model::failure::{Failure, FailureClass};
+use poolctl::model::job::{Job, JobOutcome, JobReport, Verb};
 use poolctl::model::state::State;
 use poolctl::model::time::Time;
 
@@ -105,16 +106,18 @@ impl Trouble {
     fn outcome(self, verb: Verb) -> JobOutcome {
         let message = format!("{}: simulated trouble", self.word());
         match self {
-            Self::CloudAway if verb == Verb::Provision => {
-                JobOutcome::Failed { message, how: FailureKind::NothingMade }
+            Self::CloudAway => JobOutcome::Failed(Failure {
+                is_made: verb != Verb::Provision,
+                ..Failure::new(FailureClass::CloudAway, message)
+            }),
+            Self::InstallsAreHopeless => JobOutcome::Failed(Failure {
+                is_hopeless: true,
+                ..Failure::new(FailureClass::Unclear, message)
+            }),
+            Self::InstallsBreakOff => JobOutcome::BrokeOff(message),
+            Self::InstallsFail | Self::DestroyingFails | Self::StartsFail | Self::StopsFail => {
+                JobOutcome::failed(message)
             }
-            Self::InstallsAreHopeless => JobOutcome::Failed { message, how: FailureKind::Hopeless },
-            Self::InstallsBreakOff => JobOutcome::BrokeOff { message, later: false },
-            Self::CloudAway
-            | Self::InstallsFail
-            | Self::DestroyingFails
-            | Self::StartsFail
-            | Self::StopsFail => JobOutcome::failed(message),
         }
     }
 }

@@ -4,6 +4,7 @@
 use super::{Cluster, Phase, Power};
 use crate::model::condition::{Condition, ConditionReason, ConditionText, ConditionType, Shortage};
 use crate::model::driver::Driver;
+use crate::model::failure::FailureClass;
 use crate::model::pool::RECONCILE_PAUSE;
 use crate::model::power::{conditions_before_installation, conditions_of_deleted_cluster};
 use crate::model::time::Time;
@@ -153,12 +154,16 @@ impl Cluster {
         ConditionText::new("False", reason, message)
     }
 
-    /// With Hive's own reason, if the attempt that failed was one of Hive.
+    /// The class of the cause is the reason, if it is known. An attempt of Hive keeps Hive's reason.
     fn provision_failed(&self) -> Condition {
         let kind = ConditionType::ProvisionFailed;
         let Some(failed) = self.failed_at else { return self.undecided(kind) };
         let message = self.failure.clone().unwrap_or_default();
-        let mut condition = Condition::new(kind, "True", ConditionReason::InstallFailed, message);
+        let reason = match self.failure_class.unwrap_or_default() {
+            FailureClass::Unclear => ConditionReason::InstallFailed,
+            class => class.condition_reason(),
+        };
+        let mut condition = Condition::new(kind, "True", reason, message);
         if let Some(reason) = &self.failure_reason {
             condition.reason.clone_from(reason);
         }
@@ -171,6 +176,8 @@ impl Cluster {
             let (reason, message) = if self.once {
                 let message = "Deployment is set to try install only once";
                 (ConditionReason::InstallOnlyOnceSet, message)
+            } else if self.failure_class == Some(FailureClass::InputWrong) {
+                (ConditionReason::InputWrong, "The configuration of the cluster was refused")
             } else {
                 let message = "Install attempts limit reached";
                 (ConditionReason::InstallAttemptsLimitReached, message)

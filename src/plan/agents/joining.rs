@@ -6,9 +6,10 @@ use crate::model::backoff::Backoff;
 use crate::model::cluster::{Cluster, Power};
 use crate::model::driver::Driver;
 use crate::model::event_reason::EventReason;
+use crate::model::failure::{Failure, FailureClass};
 use crate::model::host::Image;
 use crate::model::ip_lease::IpLease;
-use crate::model::job::{CANCELLED, FailureKind, JobOutcome, Verb};
+use crate::model::job::{CANCELLED, JobOutcome, Verb};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
@@ -283,17 +284,19 @@ fn plan_job(state: &State, cluster: &Cluster) -> JobPlan {
 /// Updates the hosts of a cluster when the job ends that lets them join it.
 pub fn finish_join(state: &mut State, cluster_id: ClusterId, outcome: &JobOutcome, tick: &Tick) {
     match outcome {
-        JobOutcome::Failed { message, how } => {
+        JobOutcome::Failed(failure) => {
             let unheard_hosts = find_unheard_hosts(state, cluster_id, tick);
-            fail_join(state, cluster_id, message, *how, tick);
-            mark_drives_unknown(state, &unheard_hosts);
-        }
-        JobOutcome::BrokeOff { message, later } => {
-            let unheard_hosts = find_unheard_hosts(state, cluster_id, tick);
-            fail_join(state, cluster_id, message, FailureKind::Usual, tick);
-            if !later {
+            fail_join(state, cluster_id, failure, tick);
+            // Before anything was made no host was booted.
+            if failure.is_made {
                 mark_drives_unknown(state, &unheard_hosts);
             }
+        }
+        JobOutcome::BrokeOff(message) => {
+            let unheard_hosts = find_unheard_hosts(state, cluster_id, tick);
+            let failure = Failure::new(FailureClass::Unclear, message);
+            fail_join(state, cluster_id, &failure, tick);
+            mark_drives_unknown(state, &unheard_hosts);
         }
         _ => complete_join(state, cluster_id, tick),
     }
@@ -313,14 +316,8 @@ fn complete_join(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
 
 /// Marks the hosts that were joining a cluster as failed. They are tried again later and later,
 /// unless another attempt would fail as well.
-fn fail_join(
-    state: &mut State,
-    cluster_id: ClusterId,
-    message: &str,
-    failure: FailureKind,
-    tick: &Tick,
-) {
-    let can_retry = failure != FailureKind::Hopeless;
+fn fail_join(state: &mut State, cluster_id: ClusterId, failure: &Failure, tick: &Tick) {
+    let can_retry = !failure.is_hopeless;
     let Some(cluster) = state.clusters.get(cluster_id) else { return };
     for agent_id in find_joining(state, cluster) {
         state.agents.update(agent_id, |agent| {
@@ -329,7 +326,7 @@ fn fail_join(
             let delay = BACKOFF.delay(status.join_failures);
             status.join_again_at = can_retry.then(|| tick.now.plus(delay));
         });
-        enter_state(state, agent_id, HostState::Error, message, tick);
+        enter_state(state, agent_id, HostState::Error, &failure.message, tick);
     }
 }
 
