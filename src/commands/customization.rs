@@ -21,6 +21,7 @@ use crate::model::tick::Tick;
 use crate::output::{self, Answer};
 use crate::render::patch::PatchRules;
 use crate::render::{manifests, redact};
+use crate::store::{Filter, Store};
 use crate::{plan, rules, yaml};
 
 use crate::commands::pool::render::TrialRender;
@@ -232,8 +233,11 @@ fn refuse_unreadable(path: &Path, error: &std::io::Error) -> Refusal {
 #[derive(Args)]
 pub struct Reset {
     /// Customizations to reset
-    #[arg(required = true, value_name = "CUSTOMIZATION")]
+    #[arg(value_name = "CUSTOMIZATION", required_unless_present = "all")]
     names: Vec<String>,
+    /// Reset all customizations in the namespace that no cluster left running has
+    #[arg(long, conflicts_with = "names")]
+    all: bool,
 }
 
 impl RunCommand for Reset {
@@ -244,10 +248,10 @@ impl RunCommand for Reset {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
-        let mut edited = Vec::new();
-        for name in &self.names {
-            let key = context.find::<Customization>(&store, name)?.key();
-            edited.push(EditedObject::new(Kind::Customization, key));
+        let edited = self.find_customizations(context, &store)?;
+        if edited.is_empty() {
+            context.hint("there is no customization to reset");
+            return Ok(());
         }
         let scope = scope::scope_of(&store, &edited)?;
         let needs = scope::needs_of(&edited);
@@ -259,6 +263,31 @@ impl RunCommand for Reset {
             context.report_change(object.kind, &object.key, result)?;
         }
         Ok(context.report_pass(&passed)?)
+    }
+}
+
+impl Reset {
+    /// The customizations to reset. Whoever resets all of them does not mean to free those of
+    /// clusters that were left running.
+    fn find_customizations(
+        &self,
+        context: &Context,
+        store: &Store,
+    ) -> Result<Vec<EditedObject>, Refusal> {
+        let mut keys = Vec::new();
+        for name in &self.names {
+            keys.push(context.find::<Customization>(store, name)?.key());
+        }
+        if self.all {
+            let filter = Filter { namespace: context.namespace_filter()?, ..Filter::default() };
+            for customization in store.list::<Customization>(&filter)? {
+                let holder = customization.holder.as_ref();
+                if holder.is_none_or(|holder| !holder.preserved) {
+                    keys.push(customization.key());
+                }
+            }
+        }
+        Ok(keys.into_iter().map(|key| EditedObject::new(Kind::Customization, key)).collect())
     }
 }
 
@@ -309,6 +338,7 @@ fn reset_customization(state: &mut State, key: &Key, tick: &Tick) -> &'static st
 /// forgotten, because the person has probably mended it.
 fn reset_entry(entry: &mut InventoryStatus) {
     entry.attempts = CUSTOMIZATION_ATTEMPTS;
+    entry.refusal = None;
     if entry.status.is_broken() || entry.status == EntryStatus::Unavailable {
         entry.status = EntryStatus::Available;
         entry.message = String::new();
