@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::model::claim::Claim;
+use crate::model::condition::ConditionType;
 use crate::model::meta::Key;
 use crate::model::pool::{CLAIM_DELAY_BOUNDS, ClusterPool, PoolStatus};
 use crate::model::refusal::Refusal;
@@ -61,6 +62,8 @@ enum Values {
     AssignmentDelays,
     /// The history of a pool's clusters.
     StaleDeleted,
+    /// The condition Degraded.
+    Degraded,
 }
 
 const fn gauge(name: &'static str, help: &'static str, count: fn(&PoolStatus) -> u32) -> Metric {
@@ -68,7 +71,7 @@ const fn gauge(name: &'static str, help: &'static str, count: fn(&PoolStatus) ->
 }
 
 /// All of them, in the order in which they are written. The first are Hive's.
-const METRICS: [Metric; 14] = [
+const METRICS: [Metric; 15] = [
     gauge(
         "hive_clusterpool_clusterdeployments_assignable",
         "Unclaimed clusters that run",
@@ -132,6 +135,13 @@ const METRICS: [Metric; 14] = [
         help: "Clusters of an older version that were replaced",
         values: Values::StaleDeleted,
     },
+    Metric {
+        name: "poolctl_clusterpool_degraded",
+        kind: "gauge",
+        help: "1 for each pool whose clusters cannot be installed or destroyed, by the class of \
+               the cause",
+        values: Values::Degraded,
+    },
 ];
 
 /// All metrics of all pools as OpenMetrics text.
@@ -151,6 +161,7 @@ fn write_metrics(store: &Store, now: Time) -> Result<String, Refusal> {
             Values::OldestClaim => write_oldest_claims(&mut out, name, &pools, &claims, now),
             Values::AssignmentDelays => write_assignment_delays(&mut out, name, &pools),
             Values::StaleDeleted => write_stale_deleted(&mut out, name, &pools),
+            Values::Degraded => write_degraded_pools(&mut out, name, &pools),
         }
     }
     Ok(out + "# EOF\n")
@@ -204,5 +215,16 @@ fn write_stale_deleted(out: &mut String, name: &str, pools: &[ClusterPool]) {
     for pool in pools {
         let total = pool.status.history.stale_deleted;
         let _ = writeln!(out, "{name}_total{{{}}} {total}", pool_labels(pool));
+    }
+}
+
+/// The pools that are degraded, and why. There is no line for any other.
+fn write_degraded_pools(out: &mut String, name: &str, pools: &[ClusterPool]) {
+    for pool in pools {
+        let condition = pool.condition(ConditionType::Degraded);
+        if let Some(condition) = condition.filter(|condition| condition.status == "True") {
+            let labels = pool_labels(pool);
+            let _ = writeln!(out, "{name}{{{labels},reason=\"{}\"}} 1", condition.reason);
+        }
     }
 }
