@@ -84,8 +84,9 @@ pub fn add_hive_config(manifests: &mut Manifests, file: &str, document: &Node) -
     }
     if spec.failed_provision_config.retry_reasons.is_some() {
         manifests.warnings.push(format!(
-            "{file}: spec.failedProvisionConfig.retryReasons of HiveConfig is stored, but poolctl \
-             does not use it"
+            "{file}: spec.failedProvisionConfig.retryReasons of HiveConfig has no effect here, \
+             but is stored: poolctl tries again by the class of a failure; limit the attempts of a \
+             pool by installAttemptsLimit"
         ));
     }
     let namespace = match spec.target_namespace.as_str() {

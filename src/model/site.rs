@@ -43,7 +43,11 @@ pub struct Site {
     /// Secrets with CA certificates that programs trust, too, but clusters do not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub additional_certificate_authorities: Vec<SecretReference>,
-    /// Reasons of failed installations that Hive tries again. Stored but not used by poolctl.
+    /// Reasons of failed installations that Hive tries again.
+    #[schemars(extend(
+        "x-no-effect" = "poolctl tries again by the class of a failure; limit the attempts of a \
+                         pool by installAttemptsLimit"
+    ))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_reasons: Option<Vec<String>>,
 }
