@@ -21,8 +21,7 @@ use crate::yaml;
 use super::classify::{Cause, Counterpart, FailedStep};
 use super::release::ReleaseInstaller;
 use super::task::{Stopped, Task};
-use super::{classify, credentials, kube, log, power, release};
-use super::{credentials, evidence, kube, log, power, release};
+use super::{classify, credentials, evidence, kube, log, power, release};
 
 /// What openshift-install leaves in `auth/` for those who use the cluster.
 const AUTH_FILES: [&str; 2] = ["kubeconfig", "kubeadmin-password"];

@@ -66,8 +66,9 @@ facts! {
         pub customization: Option<String>,
         /// Version of the pool that the cluster was made from.
         pub version: Option<Rc<str>>,
-        /// Versions of what the spec of its pool only names: the release image, the template and the
-        /// pull secret. Unlike `version` it tells whether one was corrected in place.
+        /// Versions of what the spec of its pool only names: the release image, the template, the
+        /// pull secret and the Secrets of the platform. Unlike `version` it tells whether one was
+        /// corrected in place.
         pub recipe: Option<String>,
         /// Name in DNS, below `base_domain`.
         pub cluster_name: String => spec.cluster_name,

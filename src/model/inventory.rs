@@ -50,7 +50,7 @@ pub struct InventoryStatus {
 pub struct InputRefusal {
     /// The version of the pool.
     pub pool_version: String,
-    /// Versions of the release image, the template and the pull secret.
+    /// Versions of the release image, the template, the pull secret and the platform's Secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipe: Option<String>,
     /// The message of the installer.

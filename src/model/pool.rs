@@ -260,8 +260,8 @@ pub struct InstallPause {
     /// The generation of the pool at that time. A change of the pool ends the pause at once, unless
     /// only its size or runningCount was changed.
     pub generation: i64,
-    /// Versions of the release image, the template and the pull secret at that time. A change of one
-    /// ends the pause at once.
+    /// Versions of the release image, the template, the pull secret and the platform's Secrets at that
+    /// time. A change of one ends the pause at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipe: Option<String>,
 }

@@ -30,17 +30,20 @@ pub fn pool_version(pool: &ClusterPool) -> String {
 const INSTALLATION_ANNOTATIONS: [&str; 3] = [DRIVER, PARAMETERS, INSTALL_TIMEOUT];
 
 /// Versions of what a cluster is installed from and the version of its pool does not count: the
-/// release image, the Secrets with the template and the pull secret, the variables of the installer
-/// and the choice of the driver. None while any of what the pool only names is not there. A healthy
-/// cluster is not stale because this has changed, but one that could not be installed is worth
-/// another try with what is there now.
+/// release image, the Secrets with the template, the pull secret, and the credentials and
+/// certificates of the platform, the variables of the installer and the choice of the driver. None
+/// while any of what the pool only names is not there. A healthy cluster is not stale because this
+/// has changed, but one that could not be installed is worth another try with what is there now.
 pub fn recipe_of(state: &State, pool: &ClusterPool) -> Option<String> {
     let spec = &pool.spec;
     let image_set = state.image_sets.by_key(&Key::new("", &*spec.image_set_ref.name))?;
     let mut versions = vec![image_set.spec.release_image.clone()];
-    let secrets = [&spec.install_config_secret_template_ref, &spec.pull_secret_ref];
-    for reference in secrets.into_iter().flatten().filter(|reference| !reference.name.is_empty()) {
-        let key = Key::new(&*pool.metadata.namespace, &*reference.name);
+    let references = [&spec.install_config_secret_template_ref, &spec.pull_secret_ref];
+    let named = references.into_iter().flatten().map(|reference| reference.name.as_str());
+    let of_platform = [spec.platform.credentials(), spec.platform.certificates()];
+    let names = named.chain(of_platform.into_iter().flatten());
+    for name in names.filter(|name| !name.is_empty()) {
+        let key = Key::new(&*pool.metadata.namespace, name);
         versions.push(secret_version(&state.secrets.by_key(&key)?.metadata));
     }
     for name in INSTALLATION_ANNOTATIONS {
