@@ -64,9 +64,8 @@ pub fn keep(task: &mut Task, ending: &JobEnding) {
     let folder = task.job_folder.file_path(EVIDENCE);
     // Nobody else may put anything there, because it would stay.
     drop(fs::remove_dir_all(&folder).or_else(|_| fs::remove_file(&folder)));
-    // A job that broke off did not fail, and one for later has not begun anything.
-    let has_failed =
-        !ending.is_success() && !matches!(ending.verdict, Verdict::BrokeOff | Verdict::Later);
+    // A job that broke off did not fail.
+    let has_failed = !ending.is_success() && ending.verdict != Verdict::BrokeOff;
     if task.order.verb != Verb::Provision || !has_failed {
         return;
     }
