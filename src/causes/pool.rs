@@ -20,6 +20,8 @@ enum Obstacle<'a> {
     FailingInstallations(String),
     /// `maxConcurrent` is used up.
     Concurrency(u32),
+    /// `maxConcurrent` is used up by clusters that are to be destroyed and are kept.
+    KeptClusters(u32),
     /// A cluster that is broken, or that failed to install or to start, or that is waking up.
     Cluster(&'a Cluster),
     /// `maxSize` is used up by claims that never expire.
@@ -65,7 +67,9 @@ pub fn describe_installing(installing: u64, retrying: u64) -> String {
 /// The cluster that the explanation of a pool may lead to, if any.
 pub fn explained_cluster<'a>(state: &'a State, pool: &'a ClusterPool) -> Option<&'a Cluster> {
     match find_obstacle(state, pool) {
-        Some(Obstacle::Deletion) => find_kept_cluster(state, pool),
+        Some(Obstacle::Deletion | Obstacle::KeptClusters(_)) => {
+            kept_clusters(state, pool).next()
+        }
         Some(Obstacle::Cluster(cluster)) => Some(cluster),
         Some(_) => None,
         None => find_next_cluster(state, pool),
@@ -97,8 +101,12 @@ pub fn describe_dead_end(state: &State, pool: &ClusterPool) -> Option<String> {
     if let Some(cause) = describe_stuck_standby(state, pool) {
         return Some(cause);
     }
-    match find_general_obstacle(pool).or_else(|| find_lasting_shortage(state, pool))? {
+    let obstacle = find_general_obstacle(pool)
+        .or_else(|| find_kept_places(state, pool))
+        .or_else(|| find_lasting_shortage(state, pool));
+    match obstacle? {
         Obstacle::MissingDependencies(condition) => Some(condition.message.clone()),
+        Obstacle::KeptClusters(limit) => Some(describe_kept_places(state, pool, limit)),
         Obstacle::Concurrency(limit) => Some(describe_used_places(limit, &[])),
         Obstacle::EndlessClaims(max_size) => Some(describe_endless_claims(max_size)),
         Obstacle::Inventory(cause) if is_inventory_lost(state, pool) => Some(cause),
@@ -138,6 +146,7 @@ fn find_obstacle<'a>(state: &'a State, pool: &'a ClusterPool) -> Option<Obstacle
         return Some(Obstacle::Pause);
     }
     find_general_obstacle(pool)
+        .or_else(|| find_kept_places(state, pool))
         .or_else(|| plan::describe_install_pause(pool).map(Obstacle::FailingInstallations))
         .or_else(|| describe_failed_destruction(state, pool).map(Obstacle::FailingInstallations))
         .or_else(|| find_failed_cluster(state, pool).map(Obstacle::Cluster))
@@ -162,6 +171,19 @@ fn find_general_obstacle(pool: &ClusterPool) -> Option<Obstacle<'_>> {
         return describe_inventory(pool).map(Obstacle::Inventory);
     }
     None
+}
+
+/// Whether clusters that are to be destroyed and are kept use all places that maxConcurrent allows:
+/// their pool makes and destroys no other until a person lets them go.
+fn find_kept_places<'a>(state: &State, pool: &'a ClusterPool) -> Option<Obstacle<'a>> {
+    let limit = pool.max_concurrent().filter(|limit| *limit > 0)?;
+    let is_used_up = kept_clusters(state, pool).count() >= limit;
+    is_used_up.then_some(Obstacle::KeptClusters(pool.spec.max_concurrent?))
+}
+
+fn describe_kept_places(state: &State, pool: &ClusterPool, limit: u32) -> String {
+    let kept: Vec<&Cluster> = kept_clusters(state, pool).collect();
+    describe_used_places(limit, &kept)
 }
 
 /// What a pool has too little of, if that does not come back by itself.
@@ -288,6 +310,13 @@ fn explain_obstacle(evidence: &Evidence, pool: &ClusterPool, obstacle: Obstacle<
             users.retain(|user| matches!(user.phase(), Phase::Installing | Phase::Deprovisioning));
             Chain::new(describe_used_places(limit, &users), next)
         }
+        Obstacle::KeptClusters(limit) => {
+            let cause = describe_kept_places(&evidence.state, pool, limit);
+            match kept_clusters(&evidence.state, pool).next() {
+                Some(cluster) => explain_cluster(evidence, cluster).preceded_by(cause),
+                None => Chain::new(cause, format!("poolctl get cluster{option}")),
+            }
+        }
         Obstacle::EndlessClaims(max_size) => {
             Chain::new(describe_endless_claims(max_size), format!("poolctl get claim{option}"))
         }
@@ -318,7 +347,7 @@ fn explain_deletion(evidence: &Evidence, pool: &ClusterPool) -> Chain {
         let next = command_to_raise_limit(&pool.metadata.name, "maxConcurrent", 1, option);
         return Chain::new(format!("{cause}; maxConcurrent is 0, so none can be destroyed"), next);
     }
-    match find_kept_cluster(&evidence.state, pool) {
+    match kept_clusters(&evidence.state, pool).next() {
         Some(cluster) => explain_cluster(evidence, cluster).preceded_by(cause),
         None => Chain::new(cause, format!("poolctl get claim,cluster{option}")),
     }
@@ -366,9 +395,12 @@ fn clusters_of<'a>(state: &'a State, pool: &ClusterPool) -> impl Iterator<Item =
     members.filter_map(move |cluster_id| state.clusters.get(cluster_id))
 }
 
-/// A cluster that is being deleted, while its protection, a finalizer or a pause keeps it.
-fn find_kept_cluster<'a>(state: &'a State, pool: &ClusterPool) -> Option<&'a Cluster> {
-    clusters_of(state, pool).find(|cluster| {
+/// Clusters that are being deleted, while their protection, a finalizer or a pause keeps them.
+fn kept_clusters<'a>(
+    state: &'a State,
+    pool: &ClusterPool,
+) -> impl Iterator<Item = &'a Cluster> {
+    clusters_of(state, pool).filter(|cluster| {
         cluster.deleting.is_some() && (cluster.protected || cluster.held || cluster.paused)
     })
 }
