@@ -19,7 +19,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
 
 use crate::model::clock::{ClockNews, JudgedClocks, PassExtent};
-use crate::model::due::DueChanges;
+use crate::model::due::{DueChanges, DueObject};
 use crate::model::event::{Event, EventType};
 use crate::model::event_reason::EventReason;
 use crate::model::job::Job;
@@ -306,12 +306,17 @@ impl Door<'_> {
     /// only if there is something to write. If another command has committed in between, it plans
     /// again, and in the end pool by pool under the lock.
     pub fn run_pass(&self, scope: &Scope) -> Result<PassOutcome, Refusal> {
+        self.run_pass_with(scope, &[])
+    }
+
+    /// As `run_pass`, over some objects and what belongs to them besides.
+    fn run_pass_with(&self, scope: &Scope, needs: &[NeededObject]) -> Result<PassOutcome, Refusal> {
         for _ in 0..TRIES {
-            let planned = match self.plan_without_lock(scope) {
+            let planned = match self.plan_without_lock(scope, needs) {
                 Ok(planned) => planned,
                 Err(refusal) if refusal.exit == Exit::State => return Err(refusal),
                 // What is wrong with one pool must not keep the others from their pass.
-                Err(_) => return self.pass_pool_by_pool(scope),
+                Err(_) => return self.pass_pool_by_pool(scope, needs),
             };
             let is_settled =
                 planned.state.is_unchanged() && !self.store.is_due_changed(&planned.due)?;
@@ -320,7 +325,7 @@ impl Door<'_> {
             } else {
                 match self.commit_at_revision(&planned) {
                     Err(refusal) if refusal.exit == Exit::Conflict => {
-                        return self.pass_pool_by_pool(scope);
+                        return self.pass_pool_by_pool(scope, needs);
                     }
                     written => written?,
                 }
@@ -330,7 +335,7 @@ impl Door<'_> {
                 return Ok(PassOutcome { state: planned.state, refused, warnings });
             }
         }
-        self.pass_pool_by_pool(scope)
+        self.pass_pool_by_pool(scope, needs)
     }
 
     /// Removes records of the past that are too old to be kept, when the store says it is time.
@@ -375,18 +380,30 @@ impl Door<'_> {
 
     /// The state as a pass would leave it, and what the pass would know of the world.
     pub fn preview_pass(&self, scope: &Scope) -> Result<(State, Tick), Refusal> {
-        self.plan_without_lock(scope).map(|planned| (planned.state, planned.tick))
+        self.plan_without_lock(scope, &[]).map(|planned| (planned.state, planned.tick))
     }
 
-    fn plan_without_lock(&self, scope: &Scope) -> Result<PlannedPass, Refusal> {
+    fn plan_without_lock(
+        &self,
+        scope: &Scope,
+        needs: &[NeededObject],
+    ) -> Result<PlannedPass, Refusal> {
         self.store.read_snapshot(|| {
             let judged = self.judge_clock(extent_of(scope))?;
             let news = judged.news;
             let PassStart { tick, mark, revision } = self.begin_pass(judged)?;
-            let mut state = self.store.load(scope, &[])?;
+            let mut state = self.store.load(scope, needs)?;
             state.events.extend(news.map(|news| (clock_jumped_event(news, &tick), None)));
+            if !needs.is_empty() {
+                self.store.load_references(scope, &mut state)?;
+            }
             self.plan_to_fixed_point(scope, &mut state, &tick)?;
-            let due = self.due_changes(&state, &BTreeSet::new(), true, &tick)?;
+            let mut due = self.due_changes(&state, &BTreeSet::new(), true, &tick)?;
+            for NeededObject { kind, key } in needs {
+                // What does not exist any more has nothing to do.
+                let object = DueObject { kind: *kind, key: key.clone() };
+                due.settled.objects.entry(object).or_default();
+            }
             Ok(PlannedPass { state, revision, mark, due, tick })
         })
     }
@@ -424,7 +441,11 @@ impl Door<'_> {
 
     /// Plans and commits each pool on its own under the write lock, and then what belongs to no
     /// pool. A pool that is refused does not keep the others from being committed.
-    fn pass_pool_by_pool(&self, scope: &Scope) -> Result<PassOutcome, Refusal> {
+    fn pass_pool_by_pool(
+        &self,
+        scope: &Scope,
+        needs: &[NeededObject],
+    ) -> Result<PassOutcome, Refusal> {
         let extent = extent_of(scope);
         let pool_keys = match scope {
             Scope::Whole => self.store.list_named_pools()?,
@@ -437,7 +458,7 @@ impl Door<'_> {
         let clocks = self.world.read_clocks();
         for pool_key in pool_keys {
             let judged = last_mark.clocks.judge(last_mark.now, clocks.clone(), extent);
-            match self.commit_pass(&Scope::pool(pool_key.clone()), judged) {
+            match self.commit_pass(&Scope::pool(pool_key.clone()), &[], judged) {
                 Ok(passed) => warnings.extend(passed.warnings),
                 Err(refusal) if refusal.exit == Exit::State => return Err(refusal),
                 Err(refusal) => {
@@ -447,9 +468,11 @@ impl Door<'_> {
                 }
             }
         }
-        if extent == PassExtent::Everything {
+        if extent == PassExtent::Everything || !needs.is_empty() {
             let judged = last_mark.clocks.judge(last_mark.now, clocks, extent);
-            match self.commit_pass(scope, judged) {
+            let no_pool = Scope::Pools(Vec::new());
+            let last_scope = if extent == PassExtent::Everything { scope } else { &no_pool };
+            match self.commit_pass(last_scope, needs, judged) {
                 Ok(passed) => warnings.extend(passed.warnings),
                 Err(refusal) if refused.is_empty() => return Err(refusal),
                 // This pass includes the refused pool and is refused with it. What belongs to no
@@ -460,10 +483,15 @@ impl Door<'_> {
         Ok(PassOutcome { state: self.store.load(scope, &[])?, refused, warnings })
     }
 
-    /// One pass over a scope under the write lock.
-    fn commit_pass(&self, scope: &Scope, judged: JudgedClocks) -> Result<PassOutcome, Refusal> {
+    /// One pass over a scope and the objects that are needed besides, under the write lock.
+    fn commit_pass(
+        &self,
+        scope: &Scope,
+        needs: &[NeededObject],
+        judged: JudgedClocks,
+    ) -> Result<PassOutcome, Refusal> {
         let ((), passed) = self.change_and_act(scope, || {
-            self.commit_checked_edit(scope, &[], judged, |_, _| Ok(()), |_, ()| Ok(()))
+            self.commit_checked_edit(scope, needs, judged, |_, _| Ok(()), |_, ()| Ok(()))
         })?;
         Ok(passed)
     }

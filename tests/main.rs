@@ -57,6 +57,7 @@ mod concurrency;
 mod constraints;
 mod discovery;
 mod drivers;
+mod due_agents;
 mod durability;
 mod everywhere;
 mod evidence;

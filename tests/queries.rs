@@ -30,7 +30,7 @@ const SMALL_TABLES: [&str; 10] = [
 
 /// Parts of the statements that are meant to read everything, or that run only where that does no
 /// harm, and where that is.
-const READ_EVERYTHING: [(&str, &str); 13] = [
+const READ_EVERYTHING: [(&str, &str); 14] = [
     ("SELECT EXISTS (SELECT 1 FROM infra_env_token)", "export"),
     ("FROM event ORDER BY id", "export"),
     ("SELECT rowid FROM job ORDER BY started, rowid", "export"),
@@ -41,6 +41,7 @@ const READ_EVERYTHING: [(&str, &str); 13] = [
     ("DELETE FROM {table} WHERE id = ?1", "removal of a pool: SQLite looks for its leases"),
     ("INSERT OR REPLACE INTO {table} (id, body)", "bodies alone are written so, never pools"),
     ("SELECT due, dirty, polled, waits, namespace, pool FROM due_scope", "a pass over everything"),
+    ("SELECT due, dirty, kind, namespace, name FROM due_object", "a pass over everything"),
     ("SELECT namespace, name FROM pool UNION", "a pass pool by pool, after a refusal"),
     ("SELECT namespace, name FROM {table} ORDER BY id", "names, after a look-up has failed"),
     ("SELECT namespace, name, mac, bmc FROM host", "a host is edited: identities have no index"),

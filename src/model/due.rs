@@ -1,8 +1,10 @@
-//! When a pass has to look at a pool again, or at what belongs to no pool. A plan computes it, and
-//! the store keeps it, so that a pass looks at what is due and not at all that is kept.
+//! When a pass has to look again at a pool, at an Agent, or at what belongs to neither. A plan
+//! computes it, and the store keeps it, so that a pass looks at what is due and not at all that is
+//! kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::kinds::Kind;
 use super::meta::Key;
 use super::time::Time;
 
@@ -33,24 +35,45 @@ impl Due {
     }
 }
 
+/// An object that a pass looks at without a pool, together with what the object belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DueObject {
+    pub kind: Kind,
+    pub key: Key,
+}
+
+impl DueObject {
+    pub fn agent(key: Key) -> Self {
+        Self { kind: Kind::Agent, key }
+    }
+}
+
 /// What the scopes of a state wait for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DueScopes {
     pub pools: BTreeMap<Key, Due>,
-    /// What belongs to no pool: hosts, Agents, addresses, clusters that were applied by hand.
+    /// The Agents, each with what its own silence and its own limits are due for.
+    pub objects: BTreeMap<DueObject, Due>,
+    /// What else belongs to no pool: hosts, addresses, clusters that were applied by hand.
     pub rest: Due,
 }
 
 /// What a commit says of scopes, beside the objects that it writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DueChanges {
-    /// What was planned to the end. Without `is_whole` this is everything about the pools, and only
-    /// a part of the rest.
+    /// When the commit is made.
+    pub now: Time,
+    /// What was planned to the end. Without `is_whole` this is everything about the pools and the
+    /// objects, and only a part of the rest.
     pub settled: DueScopes,
     /// Whether everything was planned to the end, so that nothing else is due.
     pub is_whole: bool,
     /// The pools that were changed and not planned.
     pub dirty_pools: BTreeSet<Key>,
+    /// The objects that were changed and not planned.
+    pub dirty_objects: BTreeSet<DueObject>,
+    /// The objects of which nothing has changed but when they are due.
+    pub postponed: BTreeMap<DueObject, Due>,
     /// Whether something that belongs to no pool was changed and not planned.
     pub is_rest_dirty: bool,
     /// Whether something was changed for which other scopes may wait.
@@ -61,6 +84,10 @@ pub struct DueChanges {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DueNow {
     Nothing,
-    Pools(Vec<Key>),
+    /// These pools, and these objects with all that they belong to.
+    Part {
+        pools: Vec<Key>,
+        objects: Vec<DueObject>,
+    },
     Everything,
 }

@@ -1,10 +1,11 @@
 //! When something is next to be done by itself, and what scopes wait for. It never does anything.
 
+use crate::model::agent::Agent;
 use crate::model::claim::Claim;
 use crate::model::cluster::Cluster;
 use crate::model::condition::ConditionReason;
 use crate::model::driver::Driver;
-use crate::model::due::{Due, DueScopes};
+use crate::model::due::{Due, DueObject, DueScopes};
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::power::SETTLE_TIME;
@@ -18,11 +19,12 @@ use super::{agents, buckets, hosts, life, may_act, power, schedule};
 /// done then is done, or waits for something else.
 pub fn next_due_at(state: &State, now: Time) -> Option<Time> {
     let scopes = due_scopes(state, now);
-    scopes.pools.values().chain([&scopes.rest]).filter_map(|due| due.at).min()
+    let parts = scopes.pools.values().chain(scopes.objects.values()).chain([&scopes.rest]);
+    parts.filter_map(|due| due.at).min()
 }
 
-/// What each pool in the state waits for, and what belongs to no pool. Only after a plan that has
-/// settled this is true until somebody changes something.
+/// What each pool and each Agent in the state waits for, and what belongs to neither. Only after a
+/// plan that has settled this is true until somebody changes something.
 pub fn due_scopes(state: &State, now: Time) -> DueScopes {
     let mut scopes = DueScopes::default();
     for pool in state.pools.rows() {
@@ -38,8 +40,10 @@ pub fn due_scopes(state: &State, now: Time) -> DueScopes {
         scope_of(&mut scopes, job.pool.as_deref()).is_polled = true;
         scopes.rest.is_polled |= job.host().is_some();
     }
+    for agent in state.agents.rows() {
+        scopes.objects.insert(DueObject::agent(agent.key()), due_of_agent(state, agent, now));
+    }
     add_later_instants(&mut scopes.rest, hosts::due_instants(state), now);
-    add_later_instants(&mut scopes.rest, agents::due_instants(state), now);
     add_later_instants(&mut scopes.rest, state.resting_until.values().copied(), now);
     let mut leases = state.ip_leases.rows();
     scopes.rest.waits |= leases.any(|lease| lease.address.is_none());
@@ -60,6 +64,13 @@ fn add_later_instants(due: &mut Due, instants: impl IntoIterator<Item = Time>, n
             due.add_instant(instant);
         }
     }
+}
+
+/// What an Agent waits for. What is around it is in the state.
+pub fn due_of_agent(state: &State, agent: &Agent, now: Time) -> Due {
+    let mut due = Due::default();
+    add_later_instants(&mut due, agents::due_instants(state, agent), now);
+    due
 }
 
 fn due_of_pool(state: &State, pool: &ClusterPool, now: Time) -> Due {

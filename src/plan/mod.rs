@@ -41,7 +41,7 @@ pub use buckets::is_failed_stale;
 pub use cluster_addresses::node_claim_name;
 pub use deadline::{deadline, overdue_report};
 pub use dependencies::{driver_program_problem, missing_dependencies};
-pub use due::{due_scopes, next_due_at};
+pub use due::{due_of_agent, due_scopes, next_due_at};
 pub use expire::effective_lifetime;
 pub use history::restore_inventory_history;
 pub use hosts::secret_version;

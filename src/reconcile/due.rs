@@ -3,23 +3,24 @@
 
 use std::collections::BTreeSet;
 
+use crate::model::agent::Agent;
 use crate::model::claim::Claim;
 use crate::model::clock::PassExtent;
-use crate::model::due::{Due, DueChanges, DueNow};
+use crate::model::due::{Due, DueChanges, DueNow, DueObject};
 use crate::model::kinds::Kind;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
+use crate::model::table::Change;
 use crate::model::tick::Tick;
+use crate::model::time::Time;
 use crate::plan;
-use crate::store::DueFilter;
+use crate::store::{DueFilter, NeededObject};
 
 use super::{Door, PassOutcome, PlannedPass};
 
 /// The kinds whose objects belong to a pool. What is changed of others may concern any scope.
 const KINDS_OF_POOLS: [Kind; 3] = [Kind::ClusterPool, Kind::ClusterDeployment, Kind::ClusterClaim];
-/// The kinds that pools share and that a plan changes for one of them.
-const SHARED_MACHINES: [Kind; 3] = [Kind::BareMetalHost, Kind::Agent, Kind::InfraEnv];
 /// How often a pass goes on with what its own changes have made possible elsewhere.
 const MAX_ROUNDS: usize = 20;
 
@@ -38,12 +39,12 @@ impl Door<'_> {
         let mut filter = DueFilter::DirtyOrPolled;
         let mut has_passed_everything = false;
         for _ in 0..MAX_ROUNDS {
-            let scope = match self.find_due_now(filter)? {
+            let (scope, objects) = match self.find_due_now(filter)? {
                 DueNow::Nothing => break,
-                DueNow::Pools(keys) => Scope::Pools(keys),
-                DueNow::Everything => Scope::Whole,
+                DueNow::Part { pools, objects } => (Scope::Pools(pools), objects),
+                DueNow::Everything => (Scope::Whole, Vec::new()),
             };
-            let round = self.run_pass(&scope)?;
+            let round = self.run_pass_with(&scope, &needed_objects(objects))?;
             passed.refused.extend(round.refused);
             passed.warnings.extend(round.warnings);
             // A pool that was refused stays to be done, but not in this pass.
@@ -82,15 +83,18 @@ impl Door<'_> {
         tick: &Tick,
     ) -> Result<DueChanges, Refusal> {
         let mut changes = DueChanges {
+            now: tick.now,
             is_whole: is_planned && state.is_whole,
-            may_help_waiting: may_help_waiting(state),
+            may_help_waiting: may_help_waiting(state, tick.now),
             // What expired while the clock was not believed is still to be done.
             is_rest_dirty: tick.clock_jumped,
             ..DueChanges::default()
         };
-        let is_edit_shared = edited.iter().any(|kind| !KINDS_OF_POOLS.contains(kind));
+        let mut shared_kinds = edited.iter().filter(|kind| !KINDS_OF_POOLS.contains(kind));
         if !is_planned {
             mark_changed_pools(state, &mut changes);
+            mark_changed_agents(state, &mut changes);
+            let is_edit_shared = shared_kinds.any(|kind| *kind != Kind::Agent);
             changes.is_rest_dirty |= is_edit_shared || !state.ip_leases.is_unchanged();
             return Ok(changes);
         }
@@ -101,11 +105,11 @@ impl Door<'_> {
             changes.settled.pools.extend(removed);
         }
         if !changes.is_whole {
-            let changed_kinds = state.changed_kinds();
-            let are_machines_changed =
-                SHARED_MACHINES.iter().any(|kind| changed_kinds.contains(kind));
-            changes.is_rest_dirty |=
-                is_edit_shared || are_machines_changed || are_clusters_without_pool_changed(state);
+            changes.is_rest_dirty |= shared_kinds.next().is_some()
+                || !state.hosts.is_unchanged()
+                || !state.infra_envs.is_unchanged()
+                || are_clusters_without_pool_changed(state);
+            mark_moved_agents(state, &mut changes);
             changes.dirty_pools = self.find_pools_sharing_customizations(state)?;
         }
         Ok(changes)
@@ -115,7 +119,7 @@ impl Door<'_> {
     /// such thing. Returns a sentence for each scope; none while others change the state.
     pub fn find_missed_changes(&self) -> Result<Vec<String>, Refusal> {
         // What is wrong with a state is not about what is due.
-        let Ok(planned) = self.plan_without_lock(&Scope::Whole) else { return Ok(Vec::new()) };
+        let Ok(planned) = self.plan_without_lock(&Scope::Whole, &[]) else { return Ok(Vec::new()) };
         let PlannedPass { state, revision, tick, .. } = planned;
         // What follows from what is due is done in the same pass.
         if self.store.find_due(tick.now, DueFilter::DirtyOrPolled)? != DueNow::Nothing {
@@ -153,6 +157,85 @@ fn mark_changed_pools(state: &State, changes: &mut DueChanges) {
     changes.is_rest_dirty |= are_clusters_without_pool_changed(state);
 }
 
+/// Marks the Agents that were changed and not planned. What a machine reports concerns the Agents
+/// around it: those of the same machine and of its cluster, which were loaded with it. What a person
+/// changes may concern anything.
+fn mark_changed_agents(state: &State, changes: &mut DueChanges) {
+    let mut has_report = false;
+    for change in state.agents.difference() {
+        match change.after {
+            Some(after) if is_sign_of_life(&change, changes.now) => {
+                let due = plan::due_of_agent(state, after, changes.now);
+                changes.postponed.insert(DueObject::agent(after.key()), due);
+            }
+            Some(after) if change.before.is_none_or(|before| is_report(before, after)) => {
+                has_report = true;
+            }
+            _ => changes.is_rest_dirty = true,
+        }
+    }
+    if has_report {
+        let agents = state.agents.rows();
+        changes.dirty_objects.extend(agents.map(|agent| DueObject::agent(agent.key())));
+    }
+}
+
+/// Marks the Agents that a plan of a part has moved to other surroundings, of which it may not have
+/// seen all.
+fn mark_moved_agents(state: &State, changes: &mut DueChanges) {
+    for change in state.agents.difference() {
+        let Some(after) = change.after else {
+            let removed =
+                change.before.map(|agent| (DueObject::agent(agent.key()), Due::default()));
+            changes.settled.objects.extend(removed);
+            changes.is_rest_dirty = true;
+            continue;
+        };
+        if !change.before.is_some_and(|before| has_same_surroundings(before, after)) {
+            changes.dirty_objects.insert(DueObject::agent(after.key()));
+        }
+    }
+}
+
+/// Whether a machine was heard of, and nothing follows from that: no pass has found it silent, nor
+/// will one before it is late again.
+fn is_sign_of_life(change: &Change<'_, Agent>, now: Time) -> bool {
+    let (Some(before), Some(after)) = (change.before, change.after) else { return false };
+    if before.is_silent(now) {
+        return false;
+    }
+    let mut heard_of = before.clone();
+    heard_of.status.last_contact_time = after.status.last_contact_time;
+    heard_of == *after
+}
+
+/// Whether nothing has changed but what a machine says of itself. It may turn out to be the same
+/// machine as another one, but it belongs to the same objects.
+fn is_report(before: &Agent, after: &Agent) -> bool {
+    before.metadata == after.metadata && before.spec == after.spec && has_same_ties(before, after)
+}
+
+/// Whether an Agent is the same machine as before, and belongs to the same objects.
+fn has_same_surroundings(before: &Agent, after: &Agent) -> bool {
+    before.identities().eq(after.identities())
+        && before.status.found_by_controller == after.status.found_by_controller
+        && has_same_ties(before, after)
+}
+
+/// Whether an Agent belongs to the same objects as before.
+fn has_same_ties(before: &Agent, after: &Agent) -> bool {
+    before.infra_env_key() == after.infra_env_key()
+        && before.host_key() == after.host_key()
+        && before.bound_cluster() == after.bound_cluster()
+        && before.requested_cluster() == after.requested_cluster()
+        && before.status.deprovision_info == after.status.deprovision_info
+}
+
+fn needed_objects(objects: Vec<DueObject>) -> Vec<NeededObject> {
+    let objects = objects.into_iter();
+    objects.map(|DueObject { kind, key }| NeededObject { kind, key }).collect()
+}
+
 fn are_clusters_without_pool_changed(state: &State) -> bool {
     state
         .clusters
@@ -161,12 +244,12 @@ fn are_clusters_without_pool_changed(state: &State) -> bool {
 }
 
 /// Whether names, addresses, hosts or customizations may have become free.
-fn may_help_waiting(state: &State) -> bool {
+fn may_help_waiting(state: &State, now: Time) -> bool {
     let is_cluster_removed =
         state.clusters.difference().any(|change| change.before.is_some() && change.after.is_none());
     is_cluster_removed
         || !state.customizations.is_unchanged()
         || !state.ip_leases.is_unchanged()
         || !state.hosts.is_unchanged()
-        || !state.agents.is_unchanged()
+        || state.agents.difference().any(|change| !is_sign_of_life(&change, now))
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::model::due::{Due, DueChanges, DueNow};
+use crate::model::due::{Due, DueChanges, DueNow, DueObject};
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 use crate::model::time::Time;
@@ -21,12 +22,22 @@ pub enum DueFilter {
     Dirty,
 }
 
+/// What a row is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum DueScope {
+    /// A pool. Without names, all that is neither of a pool nor an object with a row of its own.
+    Pool(Key),
+    Object(DueObject),
+}
+
 /// A row: what a scope waits for, and whether it was changed since a pass looked at it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct DueRow {
     due: Due,
     is_dirty: bool,
 }
+
+type DueRows = BTreeMap<DueScope, DueRow>;
 
 impl Store {
     /// What a pass has to look at now. A row of a pool that does not exist any more says that
@@ -47,17 +58,39 @@ impl Store {
             }
             pools.push(Key::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?));
         }
-        Ok(if pools.is_empty() { DueNow::Nothing } else { DueNow::Pools(pools) })
+        let Some(objects) = self.find_due_objects(now)? else { return Ok(DueNow::Everything) };
+        if pools.is_empty() && objects.is_empty() {
+            return Ok(DueNow::Nothing);
+        }
+        Ok(DueNow::Part { pools, objects })
+    }
+
+    /// The objects that a pass has to look at now. None if one of them is of a kind that only a
+    /// pass over everything looks at.
+    fn find_due_objects(&self, now: Time) -> Result<Option<Vec<DueObject>>, Refusal> {
+        let sql = "SELECT kind, namespace, name FROM due_object WHERE dirty = 1 UNION \
+                   SELECT kind, namespace, name FROM due_object \
+                   WHERE due IS NOT NULL AND due <= ?1";
+        let mut statement = self.conn().prepare_cached(sql)?;
+        let mut rows = statement.query([now.0])?;
+        let mut objects = Vec::new();
+        while let Some(row) = rows.next()? {
+            let Some(object) = read_object(row, 0)? else { return Ok(None) };
+            objects.push(object);
+        }
+        Ok(Some(objects))
     }
 
     /// The first instant after `now` at which something is to be done: in a pool, or anywhere.
     pub fn next_due_at(&self, pool: Option<&Key>, now: Time) -> Result<Option<Time>, Refusal> {
-        let sql = "SELECT min(due) FROM due_scope WHERE due > ?1 \
-                   AND (?2 IS NULL OR (namespace = ?2 AND pool = ?3))";
+        let Some(pool) = pool else {
+            let sql = "SELECT min(due) FROM (SELECT min(due) AS due FROM due_scope WHERE due > ?1 \
+                       UNION ALL SELECT min(due) FROM due_object WHERE due > ?1)";
+            return Ok(self.conn().prepare_cached(sql)?.query_row([now.0], |row| row.get(0))?);
+        };
+        let sql = "SELECT min(due) FROM due_scope WHERE due > ?1 AND namespace = ?2 AND pool = ?3";
         let mut statement = self.conn().prepare_cached(sql)?;
-        let namespace = pool.map(|pool| pool.namespace.as_str());
-        let name = pool.map(|pool| pool.name.as_str());
-        Ok(statement.query_row(params![now.0, namespace, name], |row| row.get(0))?)
+        Ok(statement.query_row(params![now.0, pool.namespace, pool.name], |row| row.get(0))?)
     }
 
     /// Whether the rows say anything else than a commit would.
@@ -67,7 +100,7 @@ impl Store {
 
     /// Has the next pass look at everything.
     pub fn mark_everything_due(&self) -> Result<(), Refusal> {
-        self.mark_pool_due(&rest_scope())
+        self.mark_pool_due(&Key::default())
     }
 
     /// Has the next pass look at a pool.
@@ -87,16 +120,25 @@ pub fn write_due(conn: &Connection, changes: &DueChanges) -> Result<(), Refusal>
         conn.prepare_cached(sql)?.execute([])?;
     }
     for (scope, row) in changed_rows(conn, changes)? {
-        write_row(conn, &scope, row)?;
+        match scope {
+            DueScope::Pool(pool) => write_pool_row(conn, &pool, row)?,
+            DueScope::Object(object) => write_object_row(conn, &object, row)?,
+        }
     }
     Ok(())
 }
 
 /// The rows that are to be written, and what is to be in them.
-fn changed_rows(conn: &Connection, changes: &DueChanges) -> Result<Vec<(Key, DueRow)>, Refusal> {
-    let mut rows: BTreeMap<Key, DueRow> = BTreeMap::new();
+fn changed_rows(
+    conn: &Connection,
+    changes: &DueChanges,
+) -> Result<Vec<(DueScope, DueRow)>, Refusal> {
+    let mut rows = DueRows::new();
     for (pool, due) in &changes.settled.pools {
-        rows.insert(pool.clone(), DueRow { due: *due, is_dirty: false });
+        rows.insert(DueScope::Pool(pool.clone()), DueRow { due: *due, is_dirty: false });
+    }
+    for (object, due) in &changes.settled.objects {
+        rows.insert(DueScope::Object(object.clone()), DueRow { due: *due, is_dirty: false });
     }
     let stored = if changes.is_whole { select_rows(conn)? } else { select_rows_of(conn, changes)? };
     let mut rest = DueRow::default();
@@ -106,65 +148,112 @@ fn changed_rows(conn: &Connection, changes: &DueChanges) -> Result<Vec<(Key, Due
             rows.entry(scope.clone()).or_default();
         }
     } else {
-        rest = stored.get(&rest_scope()).copied().unwrap_or_default();
+        rest = row_of(&stored, &rest_scope());
     }
     rest.due.add(changes.settled.rest);
     rest.is_dirty |= changes.is_rest_dirty;
     rows.insert(rest_scope(), rest);
-    for pool in &changes.dirty_pools {
-        let row = rows.entry(pool.clone());
-        row.or_insert_with(|| stored.get(pool).copied().unwrap_or_default()).is_dirty = true;
+    postpone_objects(&mut rows, &stored, changes);
+    let dirty_pools = changes.dirty_pools.iter().cloned().map(DueScope::Pool);
+    let dirty_objects = changes.dirty_objects.iter().cloned().map(DueScope::Object);
+    for scope in dirty_pools.chain(dirty_objects) {
+        let stored_row = row_of(&stored, &scope);
+        rows.entry(scope).or_insert(stored_row).is_dirty = true;
     }
     let mut changed = Vec::new();
     for (scope, row) in rows {
-        if stored.get(&scope).copied().unwrap_or_default() != row {
+        if row_of(&stored, &scope) != row {
             changed.push((scope, row));
         }
     }
     Ok(changed)
 }
 
-/// The key of the row for all that belongs to no pool.
-fn rest_scope() -> Key {
-    Key::default()
+/// Takes the new instants of objects that were only heard of. What was due before that is still to
+/// be done.
+fn postpone_objects(rows: &mut DueRows, stored: &DueRows, changes: &DueChanges) {
+    for (object, due) in &changes.postponed {
+        let scope = DueScope::Object(object.clone());
+        let mut row = row_of(stored, &scope);
+        row.is_dirty |= row.due.at.is_some_and(|at| at <= changes.now);
+        row.due = *due;
+        rows.insert(scope, row);
+    }
 }
 
-fn select_rows(conn: &Connection) -> Result<BTreeMap<Key, DueRow>, Refusal> {
+/// The row for all that belongs to no pool and has no row of its own.
+fn rest_scope() -> DueScope {
+    DueScope::Pool(Key::default())
+}
+
+/// The row of a scope, which has nothing to do if it has no row.
+fn row_of(rows: &DueRows, scope: &DueScope) -> DueRow {
+    rows.get(scope).copied().unwrap_or_default()
+}
+
+fn select_rows(conn: &Connection) -> Result<DueRows, Refusal> {
+    let mut stored = DueRows::new();
     let sql = "SELECT due, dirty, polled, waits, namespace, pool FROM due_scope";
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query([])?;
-    let mut stored = BTreeMap::new();
     while let Some(row) = rows.next()? {
-        let scope = Key::new(row.get::<_, String>(4)?, row.get::<_, String>(5)?);
-        stored.insert(scope, read_row(row)?);
+        let pool = Key::new(row.get::<_, String>(4)?, row.get::<_, String>(5)?);
+        stored.insert(DueScope::Pool(pool), read_pool_row(row)?);
+    }
+    let sql = "SELECT due, dirty, kind, namespace, name FROM due_object";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        if let Some(object) = read_object(row, 2)? {
+            stored.insert(DueScope::Object(object), read_object_row(row)?);
+        }
     }
     Ok(stored)
 }
 
 /// The rows of the scopes that the changes are about.
-fn select_rows_of(
-    conn: &Connection,
-    changes: &DueChanges,
-) -> Result<BTreeMap<Key, DueRow>, Refusal> {
+fn select_rows_of(conn: &Connection, changes: &DueChanges) -> Result<DueRows, Refusal> {
+    let mut stored = DueRows::new();
     let sql = "SELECT due, dirty, polled, waits FROM due_scope WHERE namespace = ?1 AND pool = ?2";
     let mut statement = conn.prepare_cached(sql)?;
-    let mut stored = BTreeMap::new();
     let pools = changes.settled.pools.keys().chain(&changes.dirty_pools);
-    for scope in pools.chain([&rest_scope()]) {
-        let row = statement.query_row([&scope.namespace, &scope.name], read_row).optional()?;
-        stored.extend(row.map(|row| (scope.clone(), row)));
+    for pool in pools.chain([&Key::default()]) {
+        let row = statement.query_row([&pool.namespace, &pool.name], read_pool_row).optional()?;
+        stored.extend(row.map(|row| (DueScope::Pool(pool.clone()), row)));
+    }
+    let sql = "SELECT due, dirty FROM due_object WHERE kind = ?1 AND namespace = ?2 AND name = ?3";
+    let mut statement = conn.prepare_cached(sql)?;
+    let objects = changes.settled.objects.keys().chain(&changes.dirty_objects);
+    for object in objects.chain(changes.postponed.keys()) {
+        let values = params![object.kind.name(), object.key.namespace, object.key.name];
+        let row = statement.query_row(values, read_object_row).optional()?;
+        stored.extend(row.map(|row| (DueScope::Object(object.clone()), row)));
     }
     Ok(stored)
 }
 
-fn read_row(row: &Row<'_>) -> rusqlite::Result<DueRow> {
+fn read_pool_row(row: &Row<'_>) -> rusqlite::Result<DueRow> {
     let due = Due { at: row.get(0)?, is_polled: row.get(2)?, waits: row.get(3)? };
     Ok(DueRow { due, is_dirty: row.get(1)? })
 }
 
-/// Writes a row, or removes one that has nothing to say.
-fn write_row(conn: &Connection, scope: &Key, row: DueRow) -> Result<(), Refusal> {
-    let Key { namespace, name } = scope;
+fn read_object_row(row: &Row<'_>) -> rusqlite::Result<DueRow> {
+    let due = Due { at: row.get(0)?, ..Due::default() };
+    Ok(DueRow { due, is_dirty: row.get(1)? })
+}
+
+/// The object that a row is about, by its kind, its namespace and its name, which are read from a
+/// column on. None if there is no such kind.
+fn read_object(row: &Row<'_>, first_column: usize) -> rusqlite::Result<Option<DueObject>> {
+    let kind: String = row.get(first_column)?;
+    let namespace: String = row.get(first_column + 1)?;
+    let name: String = row.get(first_column + 2)?;
+    Ok(Kind::from_name(&kind).map(|kind| DueObject { kind, key: Key::new(namespace, name) }))
+}
+
+/// Writes the row of a pool, or removes one that has nothing to say.
+fn write_pool_row(conn: &Connection, pool: &Key, row: DueRow) -> Result<(), Refusal> {
+    let Key { namespace, name } = pool;
     if row == DueRow::default() {
         let sql = "DELETE FROM due_scope WHERE namespace = ?1 AND pool = ?2";
         conn.prepare_cached(sql)?.execute([namespace, name])?;
@@ -174,6 +263,22 @@ fn write_row(conn: &Connection, scope: &Key, row: DueRow) -> Result<(), Refusal>
                VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     let DueRow { due, is_dirty } = row;
     let values = params![namespace, name, due.at, is_dirty, due.is_polled, due.waits];
+    conn.prepare_cached(sql)?.execute(values)?;
+    Ok(())
+}
+
+/// Writes the row of an object, or removes one that has nothing to say.
+fn write_object_row(conn: &Connection, object: &DueObject, row: DueRow) -> Result<(), Refusal> {
+    let kind = object.kind.name();
+    let Key { namespace, name } = &object.key;
+    if row == DueRow::default() {
+        let sql = "DELETE FROM due_object WHERE kind = ?1 AND namespace = ?2 AND name = ?3";
+        conn.prepare_cached(sql)?.execute(params![kind, namespace, name])?;
+        return Ok(());
+    }
+    let sql = "INSERT OR REPLACE INTO due_object (kind, namespace, name, due, dirty) \
+               VALUES (?1, ?2, ?3, ?4, ?5)";
+    let values = params![kind, namespace, name, row.due.at, row.is_dirty];
     conn.prepare_cached(sql)?.execute(values)?;
     Ok(())
 }

@@ -14,15 +14,13 @@ use super::stages::stage_limits;
 const INSTANT: Span = Span(1);
 
 /// The instants at which a host is silent, late in its state or its stage, or joins again.
-pub fn due_instants(state: &State) -> Vec<Time> {
-    let mut instants = joining::join_retries(state);
-    for agent in state.agents.rows() {
-        let mut ends = limits_of_agent(agent);
-        let host = agent.host_key().and_then(|key| state.hosts.by_key(&key));
-        let wipe = host.and_then(|host| host.status.wipe.as_ref());
-        ends.extend(wipe.map(|wipe| wipe.since.plus(RETURN_TIMEOUT)));
-        instants.extend(ends.into_iter().map(|end| end.plus(INSTANT)));
-    }
+pub fn due_instants(state: &State, agent: &Agent) -> Vec<Time> {
+    let mut ends = limits_of_agent(agent);
+    let host = agent.host_key().and_then(|key| state.hosts.by_key(&key));
+    let wipe = host.and_then(|host| host.status.wipe.as_ref());
+    ends.extend(wipe.map(|wipe| wipe.since.plus(RETURN_TIMEOUT)));
+    let mut instants: Vec<Time> = ends.into_iter().map(|end| end.plus(INSTANT)).collect();
+    instants.extend(joining::next_join_at(state, agent));
     instants
 }
 

@@ -159,18 +159,15 @@ fn join_retry_at(agent: &Agent) -> Option<Time> {
     agent.status.join_again_at
 }
 
-/// When hosts that failed to join their clusters are tried again.
-pub fn join_retries(state: &State) -> Vec<Time> {
-    let mut retries = Vec::new();
-    for agent in state.agents.rows() {
-        let Some(retry_at) = join_retry_at(agent) else { continue };
-        let Some(cluster_key) = agent.bound_cluster() else { continue };
-        let Some(cluster) = clusters::find_cluster(state, &cluster_key) else { continue };
-        if can_be_joined(cluster) && state.live_job(&cluster.name).is_none() {
-            retries.push(retry_at);
-        }
+/// When a host that failed to join its cluster is tried again, if the cluster can be joined now.
+pub fn next_join_at(state: &State, agent: &Agent) -> Option<Time> {
+    let retry_at = join_retry_at(agent)?;
+    let cluster = clusters::find_cluster(state, &agent.bound_cluster()?)?;
+    if can_be_joined(cluster) && state.live_job(&cluster.name).is_none() {
+        Some(retry_at)
+    } else {
+        None
     }
-    retries
 }
 
 /// Claims the addresses that the pool of a cluster gives to hosts, for some hosts of the cluster.

@@ -1,0 +1,91 @@
+//! What the next pass looks at after a host has said something: its Agent, and not all that is kept.
+
+use rusqlite::Connection;
+
+use crate::sandbox::{NOON, Sandbox};
+
+/// Noon as the state keeps time, in microseconds since 1970.
+const NOON_MICROSECONDS: i64 = 1_772_452_800_000_000;
+
+/// An InfraEnv with two hosts that have said no more than that they are there; settled.
+fn sandbox_with_hosts() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.ok("apply -qf examples/agents/rack.yaml");
+    for host in ["node-a", "node-b"] {
+        sandbox.ok(&format!("agent register --infraenv rack --id {host} -q"));
+    }
+    sandbox.ok("reconcile -q");
+    assert_eq!(due_now(&sandbox, 0), [""; 0]);
+    sandbox
+}
+
+/// Sets the clock to so many seconds after noon.
+fn set_clock(sandbox: &mut Sandbox, seconds: i64) {
+    let minutes = seconds / 60;
+    let time = format!("12:{minutes:02}:{:02}", seconds % 60);
+    sandbox.set_variable("POOLCTL_NOW", &NOON.replace("12:00:00", &time));
+}
+
+/// What a pass would look at, so many seconds after noon: Agents by their names, `rest` for all
+/// that is neither an Agent nor of a pool.
+fn due_now(sandbox: &Sandbox, seconds: i64) -> Vec<String> {
+    let connection = Connection::open(sandbox.state()).unwrap();
+    let sql = "SELECT name FROM due_object WHERE dirty OR due <= ?1 UNION ALL \
+               SELECT iif(pool = '', 'rest', pool) FROM due_scope \
+               WHERE dirty OR polled OR due <= ?1 ORDER BY 1";
+    let mut statement = connection.prepare(sql).unwrap();
+    let now = NOON_MICROSECONDS + seconds * 1_000_000;
+    let names = statement.query_map([now], |row| row.get(0)).unwrap();
+    names.map(Result::unwrap).collect()
+}
+
+fn state_of(sandbox: &Sandbox, agent: &str) -> String {
+    sandbox.ok(&format!("get agent {agent} -o 'jsonpath={{.status.debugInfo.state}}'"))
+}
+
+#[test]
+fn a_check_in_leaves_nothing_to_do_and_puts_off_when_the_host_is_silent() {
+    let mut sandbox = sandbox_with_hosts();
+    set_clock(&mut sandbox, 120);
+    sandbox.ok("agent check-in node-a");
+    assert_eq!(due_now(&sandbox, 120), [""; 0]);
+    assert_eq!(due_now(&sandbox, 181), ["node-b"]);
+    set_clock(&mut sandbox, 181);
+    sandbox.ok("reconcile -q");
+    assert_eq!(state_of(&sandbox, "node-a"), "discovering-unbound");
+    assert_eq!(state_of(&sandbox, "node-b"), "disconnected-unbound");
+    assert_eq!(due_now(&sandbox, 181), [""; 0]);
+    assert_eq!(due_now(&sandbox, 301), ["node-a"]);
+}
+
+#[test]
+fn a_host_that_was_silent_or_reports_is_looked_at_alone() {
+    let mut sandbox = sandbox_with_hosts();
+    set_clock(&mut sandbox, 240);
+    // No pass has found them silent yet: what was due is still to be done.
+    sandbox.ok("agent check-in node-a");
+    assert_eq!(due_now(&sandbox, 240), ["node-a", "node-b"]);
+    sandbox.ok("reconcile -q");
+    assert_eq!(state_of(&sandbox, "node-a"), "discovering-unbound");
+    assert_eq!(state_of(&sandbox, "node-b"), "disconnected-unbound");
+    sandbox.ok("agent check-in node-b");
+    assert_eq!(due_now(&sandbox, 240), ["node-b"]);
+    sandbox.ok("reconcile -q");
+    assert_eq!(state_of(&sandbox, "node-b"), "discovering-unbound");
+    sandbox.ok("agent report node-b --inventory examples/agents/inventory.json -q");
+    sandbox.ok("agent register --infraenv rack --id node-c -q");
+    assert_eq!(due_now(&sandbox, 240), ["node-b", "node-c"]);
+    sandbox.ok("reconcile -q");
+    assert_eq!(due_now(&sandbox, 240), [""; 0]);
+}
+
+#[test]
+fn a_person_who_changes_a_host_has_everything_looked_at() {
+    let sandbox = sandbox_with_hosts();
+    sandbox.ok("agent approve node-a --no-reconcile -q");
+    assert_eq!(due_now(&sandbox, 0), ["rest"]);
+    sandbox.ok("reconcile -q");
+    sandbox.ok("delete agent/node-b -y -q");
+    sandbox.ok("reconcile -q");
+    assert_eq!(due_now(&sandbox, 3600), ["node-a"]);
+}
