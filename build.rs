@@ -9,6 +9,8 @@ use std::process::Command;
 
 /// SQL files called 1.sql, 2.sql and so on.
 const MIGRATIONS: &str = "src/store/migrations";
+/// What all migrations make, as one script. A test writes it.
+const NEWEST_SCHEMA: &str = "src/store/newest_schema.sql";
 
 fn main() -> std::io::Result<()> {
     println!("cargo:rerun-if-changed=build.rs");
@@ -30,14 +32,47 @@ fn write_migrations() -> std::io::Result<()> {
          file.\n\
          pub const MIGRATIONS: [&str; {schema}] = ["
     );
+    let mut hash = FNV_OFFSET;
     for number in 1..=schema {
         // A file that is missing or called otherwise fails the build here.
         let path = folder.join(format!("{number}.sql")).canonicalize()?;
+        hash = add_to_hash(hash, &std::fs::read(&path)?);
         let _ = write!(code, "include_str!({:?}),", path.to_string_lossy());
     }
     code.push_str("];\n");
+    write_newest_schema(&mut code, hash);
     let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
     std::fs::write(out.join("migrations.rs"), code)
+}
+
+/// Writes the script of the newest schema, if it was made of these migrations. Otherwise new states
+/// run all of them, until the script is written anew.
+fn write_newest_schema(code: &mut String, hash: u64) {
+    println!("cargo:rerun-if-changed={NEWEST_SCHEMA}");
+    let digest = format!("{hash:016x}");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(NEWEST_SCHEMA);
+    let script = std::fs::read_to_string(&path).unwrap_or_default();
+    let is_current = script.contains(&format!("Digest of the migrations: {digest}\n"));
+    let value = if is_current {
+        format!("Some(include_str!({:?}))", path.to_string_lossy())
+    } else {
+        "None".to_owned()
+    };
+    let _ = write!(
+        code,
+        "/// The FNV-1a hash of all migrations, in hexadecimal digits.\n\
+         pub const MIGRATIONS_DIGEST: &str = \"{digest}\";\n\
+         /// What all migrations make out of an empty file, as one script.\n\
+         pub const NEWEST_SCHEMA: Option<&str> = {value};\n"
+    );
+}
+
+/// The FNV-1a hash of no bytes.
+const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// The FNV-1a hash of what was hashed before and of these bytes.
+fn add_to_hash(hash: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// The commit that is checked out, if this folder is the top of a repository. A source archive that

@@ -80,6 +80,7 @@ mod machines;
 mod metal;
 mod migrations;
 mod moving;
+mod newest_schema;
 mod once;
 mod outage;
 mod output;

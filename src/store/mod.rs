@@ -58,7 +58,7 @@ pub use load::NeededObject;
 pub use lock::{Lock, try_pass_lock};
 pub use mark::CommitMark;
 pub use prune::SweepProgress;
-pub use schema::SCHEMA;
+pub use schema::{MIGRATIONS_DIGEST, SCHEMA};
 pub use stored::Stored;
 pub use write::{RefusedPools, invariant_violated_event, write, write_pool_by_pool};
 

@@ -14,7 +14,7 @@ use crate::model::refusal::{Exit, Refusal};
 
 use super::connection::{BUSY_TIMEOUT, Store, keep_plans, log_size};
 use super::copies::{parent_folder, path_beside, temporary_prefix};
-use super::migrate::{migrate_copy_in_memory, run_migrations};
+use super::migrate::{create_schema, migrate_copy_in_memory};
 use super::schema::{SCHEMA, check_not_newer, read_schema};
 
 /// The application id of a state file: "pool" in ASCII.
@@ -285,7 +285,7 @@ fn rename_without_replacing(from: &Path, to: &Path) -> io::Result<()> {
 fn build_state(path: &Path) -> Result<(), Refusal> {
     let conn = Connection::open(path)?;
     conn.execute_batch("BEGIN IMMEDIATE")?;
-    run_migrations(&conn)?;
+    create_schema(&conn)?;
     conn.pragma_update(None, "application_id", APPLICATION_ID)?;
     conn.execute_batch("COMMIT")?;
     let mode: String = conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
