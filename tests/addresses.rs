@@ -409,3 +409,37 @@ fn a_pool_whose_addresses_rest_goes_on_when_the_first_of_them_has_rested() {
     sandbox.ok("reconcile -q");
     assert_eq!(sandbox.ok("get cluster -qo name").lines().count(), 1);
 }
+
+/// The ranges of a pool, as programs see them.
+fn map_ranges(sandbox: &Sandbox, pool: &str) -> Vec<Value> {
+    let map: Value =
+        serde_json::from_str(&sandbox.ok(&format!("ippool map {pool} -o json"))).unwrap();
+    map["items"].as_array().unwrap().clone()
+}
+
+/// Leases are read 1,024 at a time.
+#[test]
+fn a_map_of_many_leases_has_each_range_once_and_whole() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("ippool create lan --range 10.0.0.0/16 --allocation sequential -q");
+    sandbox.ok("ip claim lan c --count 1100 -q");
+    let ranges = map_ranges(&sandbox, "lan");
+    // The one after the end of the first portion, and one within it.
+    for index in [5, 1024] {
+        let claim = ranges[index]["claim"].as_str().unwrap();
+        sandbox.ok(&format!("ip release {claim} -q"));
+    }
+    let mut next_address = u32::from(std::net::Ipv4Addr::new(10, 0, 0, 1));
+    let mut states = Vec::new();
+    for range in map_ranges(&sandbox, "lan") {
+        let [start, end] = ["start", "end"].map(|field| {
+            let address: std::net::Ipv4Addr = range[field].as_str().unwrap().parse().unwrap();
+            u32::from(address)
+        });
+        assert_eq!(start, next_address, "{range}");
+        next_address = end + 1;
+        states.push(range["state"].as_str().unwrap().to_owned());
+    }
+    let count = |state: &str| states.iter().filter(|other_state| *other_state == state).count();
+    assert_eq!((count("leased"), count("free"), count("never")), (1098, 3, 1));
+}

@@ -133,9 +133,13 @@ impl Get {
     /// Whether whole documents of all objects of some kinds are wanted, in the order in which they
     /// are kept. There may be more of them than fit into memory.
     fn is_long_list(&self, context: &Context, wanted: &[(Kind, Vec<String>)]) -> bool {
+        // Records have no labels: that is refused elsewhere.
+        let asks_for_labels = self.selector.is_some() || self.show_labels;
         ListPrinter::fits(&context.globals.output)
             && self.sort_by.is_none()
-            && wanted.iter().all(|(kind, names)| names.is_empty() && !kind.is_record())
+            && wanted
+                .iter()
+                .all(|(kind, names)| names.is_empty() && !(kind.is_record() && asks_for_labels))
     }
 
     /// Prints the documents of all objects of some kinds as a List, in portions.
@@ -148,19 +152,34 @@ impl Get {
         let mut printer = ListPrinter::new(context);
         store.begin_read()?;
         for (kind, _) in wanted {
-            let namespace = context.namespace_filter_of(*kind)?;
-            store.visit_objects(*kind, namespace.as_deref(), &mut |object| {
-                for visible in context.filter_visible(store, vec![object])? {
-                    let selector = self.selector.as_ref();
-                    if selector.is_none_or(|selector| selector.matches(&visible.labels())) {
-                        printer.add(visible.to_wire())?;
-                    }
-                }
-                Ok(())
-            })?;
+            match kind {
+                Kind::Job => store.visit_jobs(&mut |job| printer.add(job::document(&job)))?,
+                Kind::Event => print_events(context, store, &mut printer)?,
+                _ => self.print_objects(context, store, *kind, &mut printer)?,
+            }
         }
         store.rollback();
         printer.finish()
+    }
+
+    /// Prints the documents of the objects of a kind that the person may see.
+    fn print_objects(
+        &self,
+        context: &Context,
+        store: &Store,
+        kind: Kind,
+        printer: &mut ListPrinter<'_>,
+    ) -> Result<(), Refusal> {
+        let namespace = context.namespace_filter_of(kind)?;
+        store.visit_objects(kind, namespace.as_deref(), &mut |object| {
+            for visible in context.filter_visible(store, vec![object])? {
+                let selector = self.selector.as_ref();
+                if selector.is_none_or(|selector| selector.matches(&visible.labels())) {
+                    printer.add(visible.to_wire())?;
+                }
+            }
+            Ok(())
+        })
     }
 
     /// The kinds that are asked for, each with the names of its objects; no names mean all.
@@ -328,6 +347,21 @@ impl Get {
         }
         row
     }
+}
+
+/// Prints the documents of all events, the oldest first. Only `-n` leaves out other namespaces.
+fn print_events(
+    context: &Context,
+    store: &Store,
+    printer: &mut ListPrinter<'_>,
+) -> Result<(), Refusal> {
+    let namespace = context.globals.namespace.as_ref();
+    store.visit_events(&mut |event| {
+        if namespace.is_none_or(|name| event.object.namespace == *name) {
+            printer.add(events::event_document(&event))?;
+        }
+        Ok(())
+    })
 }
 
 /// Whether a name is among those that are asked for; no names ask for everything.

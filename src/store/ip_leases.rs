@@ -1,7 +1,7 @@
 //! Reads the rows of leases of addresses: by claim, by address, by pool and by cluster. Never
 //! grants or removes a lease.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use serde::{Deserialize, Serialize};
@@ -223,19 +223,23 @@ impl Store {
         Ok(())
     }
 
-    /// The leased addresses of a range in the namespace of a pool, each with the name of its claim
-    /// and whether it is leased from this pool.
+    /// The first leased addresses of a range in the namespace of a pool, `limit` at most, each with
+    /// the name of its claim and whether it is leased from this pool.
     pub fn find_leases_in_range(
         &self,
         pool: &IpPool,
         range: IpRange,
-    ) -> Result<HashMap<Addr, (String, bool)>, Refusal> {
-        let sql = "SELECT l.address, l.claim, l.pool FROM ip_lease l JOIN ip_scope s ON s.id = l.scope \
-                   WHERE s.namespace = ?1 AND l.address BETWEEN ?2 AND ?3";
+        limit: usize,
+    ) -> Result<BTreeMap<Addr, (String, bool)>, Refusal> {
+        let sql = "SELECT l.address, l.claim, l.pool FROM ip_lease l \
+                   WHERE l.scope = (SELECT id FROM ip_scope WHERE namespace = ?1) \
+                   AND l.address BETWEEN ?2 AND ?3 ORDER BY l.address LIMIT ?4";
         let mut statement = self.conn().prepare_cached(sql)?;
-        let values = params![pool.metadata.namespace, range.start.to_key(), range.end.to_key()];
-        let mut rows = statement.query(values)?;
-        let mut claims = HashMap::new();
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let namespace = &pool.metadata.namespace;
+        let mut rows =
+            statement.query(params![namespace, range.start.to_key(), range.end.to_key(), limit])?;
+        let mut claims = BTreeMap::new();
         while let Some(row) = rows.next()? {
             let key: Vec<u8> = row.get(0)?;
             let is_of_pool = row.get::<_, i64>(2)? == pool.metadata.id;

@@ -1,7 +1,7 @@
 //! `ippool create`: makes pools of addresses. `ippool map`: draws the addresses of a pool, a letter
 //! each, or lists its ranges for programs.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use clap::Args;
@@ -124,6 +124,8 @@ const LINE_WIDTH: u128 = 64;
 const MAX_LINES: u128 = 32;
 /// Addresses out of the ranges that are drawn.
 const MAX_OUTSIDE: usize = 64;
+/// How many leases are read at once for programs.
+const LEASES_OF_PORTION: usize = 1024;
 /// The states of an address: the letter that is drawn, and the word for programs.
 const LETTERS: [(char, &str); 7] = [
     ('.', "free"),
@@ -145,14 +147,16 @@ impl RunCommand for Map {
         let pool = context.find::<IpPool>(&store, &self.name)?;
         if ListPrinter::fits(&context.globals.output) {
             let mut printer = ListPrinter::new(context);
-            visit_ranges(&pool, &store, &mut |range| printer.add(range))?;
+            store.read_snapshot(|| visit_ranges(&pool, &store, &mut |range| printer.add(range)))?;
             return Ok(printer.finish()?);
         }
         let answer = if context.wants_documents() {
             let mut ranges = Vec::new();
-            visit_ranges(&pool, &store, &mut |range| {
-                ranges.push(range);
-                Ok(())
+            store.read_snapshot(|| {
+                visit_ranges(&pool, &store, &mut |range| {
+                    ranges.push(range);
+                    Ok(())
+                })
             })?;
             Answer::default().with_list(ranges)
         } else {
@@ -202,7 +206,7 @@ fn count_of(counts: &Value, name: &str) -> String {
 /// What determines the states of the addresses in a range of a pool.
 struct AddressStates<'a> {
     /// The claim of each leased address, and whether its lease is of this pool.
-    leases: HashMap<Addr, (String, bool)>,
+    leases: BTreeMap<Addr, (String, bool)>,
     never_leased: Vec<Addr>,
     gateways: Vec<Addr>,
     pre_allocated: Vec<(&'a str, Addr)>,
@@ -210,13 +214,18 @@ struct AddressStates<'a> {
 }
 
 impl<'a> AddressStates<'a> {
-    /// Reads the leases in a range of a pool, also those of other pools, and what the pool's spec
-    /// says about its addresses.
-    fn load(pool: &'a IpPool, range: IpRange, store: &Store) -> Result<Self, Refusal> {
+    /// Reads the first leases in a range of a pool, `limit` at most, also those of other pools, and
+    /// what the pool's spec says about its addresses.
+    fn load(
+        pool: &'a IpPool,
+        range: IpRange,
+        limit: usize,
+        store: &Store,
+    ) -> Result<Self, Refusal> {
         let gateways =
             pool.spec.pools.iter().map(|range| &range.gateway).chain([&pool.spec.gateway]);
         Ok(Self {
-            leases: store.find_leases_in_range(pool, range)?,
+            leases: store.find_leases_in_range(pool, range, limit)?,
             never_leased: pool.unusable_addresses(),
             gateways: gateways.filter_map(|gateway| gateway.as_ref()?.parse().ok()).collect(),
             pre_allocated: pool.pre_allocated_addresses().collect(),
@@ -260,16 +269,30 @@ impl<'a> AddressStates<'a> {
 }
 
 /// Hands on a pool as programs see it: ranges of one state in order, a range of its own for each
-/// lease.
+/// lease. Leases are read in portions: there may be more than fit into memory.
 fn visit_ranges(
     pool: &IpPool,
     store: &Store,
     visit: &mut dyn FnMut(Value) -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
     for (_, pool_range) in pool.ranges() {
-        let states = AddressStates::load(pool, pool_range, store)?;
-        for (range, letter) in split_by_state(&states, pool_range) {
-            visit(range_document(range, letter, states.claim(range.start)))?;
+        let mut remaining = Some(pool_range);
+        while let Some(IpRange { start, end }) = remaining {
+            let states =
+                AddressStates::load(pool, IpRange { start, end }, LEASES_OF_PORTION, store)?;
+            // A portion ends at a lease, so that no other range is cut in two.
+            let portion_end = match states.leases.last_key_value() {
+                Some((last, _)) if states.leases.len() == LEASES_OF_PORTION => *last,
+                _ => end,
+            };
+            for (range, letter) in split_by_state(&states, IpRange { start, end: portion_end }) {
+                visit(range_document(range, letter, states.claim(range.start)))?;
+            }
+            remaining = if portion_end < end {
+                Some(IpRange { start: Addr(portion_end.0 + 1), end })
+            } else {
+                None
+            };
         }
     }
     for OutsideAddress { address, letter, claim } in find_outside_addresses(pool, store)? {
@@ -357,7 +380,8 @@ fn draw_range(
     let line_count = range.address_count().div_ceil(LINE_WIDTH);
     let drawn_lines = line_count.min(MAX_LINES);
     let end = Addr(range.start.0.saturating_add(drawn_lines * LINE_WIDTH - 1).min(range.end.0));
-    let states = AddressStates::load(pool, IpRange { start: range.start, end }, store)?;
+    let drawn_range = IpRange { start: range.start, end };
+    let states = AddressStates::load(pool, drawn_range, usize::MAX, store)?;
     let width = range.start.to_string().len().max(end.to_string().len());
     for line in 0..drawn_lines {
         let first = range.start.0 + line * LINE_WIDTH;
