@@ -18,6 +18,7 @@ use crate::model::job::Job;
 use crate::model::kinds::Kind;
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
+use crate::model::typed::read_value;
 use crate::rules;
 use crate::yaml::{self, Node, Tree};
 
@@ -336,7 +337,7 @@ fn add_object(
     }
     let object = match Object::from_wire(kind, document.to_value()) {
         Ok(object) => object,
-        Err(error) => return vec![refuse_node(file, &document, &error.to_string())],
+        Err(message) => return vec![refuse_node(file, &document, &message)],
     };
     if let Err(refusal) = rules::check_object(&object) {
         return vec![refusal.in_place(file)];
@@ -387,8 +388,7 @@ fn add_record(
 }
 
 fn parse_record<T: DeserializeOwned>(kind_name: &str, document: &Node) -> Result<T, Refusal> {
-    serde_json::from_value(document.to_value())
-        .map_err(|error| refuse_node(kind_name, document, &error.to_string()))
+    read_value(&document.to_value()).map_err(|message| refuse_node(kind_name, document, &message))
 }
 
 /// Takes out what servers write, and replaces older spellings of fields by those of today.
@@ -508,8 +508,7 @@ pub fn check_edited_document(kind: Kind, document: &Value) -> Result<Object, Ref
     if let Some(problem) = schema::check(kind, &mut node).into_iter().next() {
         return Err(Refusal::invalid(problem.message()));
     }
-    let object = Object::from_wire(kind, node.to_value())
-        .map_err(|error| Refusal::invalid(error.to_string()))?;
+    let object = Object::from_wire(kind, node.to_value()).map_err(Refusal::invalid)?;
     rules::check_object(&object)?;
     match rules::find_hive_problem(&object) {
         Some(problem) => Err(Refusal::invalid(problem)),

@@ -8,6 +8,7 @@ use crate::model::documents::SettingsSpec;
 use crate::model::meta::LocalRef;
 use crate::model::refusal::Refusal;
 use crate::model::site::SecretReference;
+use crate::model::typed::read_value;
 use crate::yaml::Node;
 
 use crate::manifest::{Manifests, refuse_node};
@@ -71,9 +72,9 @@ pub fn add_hive_config(manifests: &mut Manifests, file: &str, document: &Node) -
     let fields = wire.get_mut("spec").map(Value::take).unwrap_or_default();
     let spec: Spec = match fields {
         Value::Null => Spec::default(),
-        fields => match serde_json::from_value(fields) {
+        fields => match read_value(&fields) {
             Ok(spec) => spec,
-            Err(error) => return vec![refuse_node(file, document, &format!("spec: {error}"))],
+            Err(message) => return vec![refuse_node(file, document, &format!("spec: {message}"))],
         },
     };
     let unused_of_provisions = spec.failed_provision_config.unused.keys();

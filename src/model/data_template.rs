@@ -18,6 +18,7 @@ pub use self::network::{AnyNetwork, NetworkList};
 pub use self::pools::PoolSource;
 use super::meta::{Key, Meta, is_zero};
 use super::time::Time;
+use super::typed::read_value;
 
 /// The objects that a value may be read from: a name, a label or an annotation of one of them. A
 /// template may write them in any letter case.
@@ -135,7 +136,7 @@ fn deserialize_indexes<'de, D: Deserializer<'de>>(
             }
         }
         value => {
-            let entries: Vec<Entry> = serde_json::from_value(value).map_err(D::Error::custom)?;
+            let entries: Vec<Entry> = read_value(&value).map_err(D::Error::custom)?;
             indexes.extend(entries.into_iter().map(|entry| (entry.index.to_string(), entry.name)));
         }
     }

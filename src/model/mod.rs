@@ -53,4 +53,5 @@ pub mod template;
 pub mod text;
 pub mod tick;
 pub mod time;
+pub mod typed;
 pub mod wire;

@@ -12,6 +12,7 @@ use super::kinds::{Kind, every_kind};
 use super::meta::{Key, Meta};
 use super::site;
 use super::time::Time;
+use super::typed::read_value;
 use super::wire::Wire;
 
 macro_rules! declare_objects {
@@ -93,16 +94,16 @@ pub trait Resource: Wire + PartialEq {
 
 impl Object {
     /// Reads a document that was checked against the schema of its kind.
-    pub fn from_wire(kind: Kind, mut document: Value) -> Result<Self, serde_json::Error> {
-        fn read<R: Resource>(fields: Value) -> Result<Object, serde_json::Error> {
-            serde_json::from_value(fields).map(|document| R::from_document(document).into_object())
+    pub fn from_wire(kind: Kind, mut document: Value) -> Result<Self, String> {
+        fn read<R: Resource>(fields: &Value) -> Result<Object, String> {
+            read_value(fields).map(|document| R::from_document(document).into_object())
         }
         if let Some(fields) = document.as_object_mut() {
             fields.remove("apiVersion");
             fields.remove("kind");
         }
-        let record = Err(serde::de::Error::custom("is made by poolctl, not applied"));
-        match_kind!(kind, R => read::<R>(document), record)
+        let record = Err("is made by poolctl, not applied".to_owned());
+        match_kind!(kind, R => read::<R>(&document), record)
     }
 
     /// The whole document, as people see it. Clusters and claims need their bodies.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::meta::LocalRef;
+use super::typed::read_value;
 
 /// Declares the platforms: the field of each with its type, its name in manifests, whether its
 /// clusters are made of hosts that are bound to them or made by the installer, and whether they
@@ -385,7 +386,7 @@ pub struct NoPlatform {}
 impl Platform {
     /// The platform with this name, without any settings; none if there is no such platform.
     pub fn named(name: &str) -> Option<Self> {
-        serde_json::from_value(serde_json::json!({ name: {} })).ok()
+        read_value(&serde_json::json!({ name: {} })).ok()
     }
 
     /// The name of the platform that is set; `none` if there is none.

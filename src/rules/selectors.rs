@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::model::infra_env::{LabelRequirement, LabelSelector};
 use crate::model::platform::Platform;
+use crate::model::typed::read_value;
 
 use super::names::{is_label_key, is_label_value};
 
@@ -55,8 +56,8 @@ pub fn check_agent_selector(platform: &Platform) -> Vec<String> {
     else {
         return Vec::new();
     };
-    match serde_json::from_value::<LabelSelector>(Value::Object(written.clone())) {
+    match read_value::<LabelSelector>(&Value::Object(written.clone())) {
         Ok(selector) => check(path, &selector),
-        Err(why) => vec![format!("{path}: {why}")],
+        Err(message) => vec![format!("{path}: {message}")],
     }
 }

@@ -9,6 +9,7 @@ use super::inventory::{Disk, Interface, Inventory};
 use super::{ImageReport, NtpSource, PeerReport};
 use crate::model::address::Subnet;
 use crate::model::hardware::check_mac_address;
+use crate::model::typed::read_value;
 
 type Object = Map<String, Value>;
 
@@ -201,13 +202,13 @@ fn clean_list(entries: Vec<Value>, path: &str, key: &str) -> Result<Value, Strin
     Ok(Value::Array(cleaned))
 }
 
-fn deserialize_part<T: DeserializeOwned>(path: &str, value: Value) -> Result<T, String> {
-    serde_json::from_value(value).map_err(|error| format!("{path}: {error}"))
+fn deserialize_part<T: DeserializeOwned>(path: &str, value: &Value) -> Result<T, String> {
+    read_value(value).map_err(|message| format!("{path}: {message}"))
 }
 
 /// Takes a field out of an object; the default of its type if there is no such field.
 fn take_field<T: DeserializeOwned + Default>(fields: &mut Object, key: &str) -> Result<T, String> {
-    fields.remove(key).map_or_else(|| Ok(T::default()), |value| deserialize_part(key, value))
+    fields.remove(key).map_or_else(|| Ok(T::default()), |value| deserialize_part(key, &value))
 }
 
 /// Takes a list out of an object; an empty one if there is no such field.
@@ -217,11 +218,11 @@ fn take_list<T: DeserializeOwned>(fields: &mut Object, key: &str) -> Result<Vec<
         Some(Value::Array(entries)) => {
             let entries = entries.into_iter().enumerate();
             entries
-                .map(|(index, entry)| deserialize_part(&format!("{key}[{index}]"), entry))
+                .map(|(index, entry)| deserialize_part(&format!("{key}[{index}]"), &entry))
                 .collect()
         }
         // This fails, and serde's message says what is there instead of a list.
-        Some(value) => deserialize_part(key, value),
+        Some(value) => deserialize_part(key, &value),
     }
 }
 

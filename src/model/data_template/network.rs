@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::model::address::IpFamily;
 use crate::model::meta::is_zero;
+use crate::model::typed::read_value;
 
 const DEFAULT_MTU: u32 = 1500;
 /// Options of a bond that have fields of their own, so they may not be among its parameters.
@@ -309,9 +310,9 @@ fn deserialize_services<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Se
     }
     let value = Value::deserialize(deserializer)?;
     if !value.is_array() {
-        return serde_json::from_value(value).map_err(D::Error::custom);
+        return read_value(&value).map_err(D::Error::custom);
     }
-    let services: Vec<Service> = serde_json::from_value(value).map_err(D::Error::custom)?;
+    let services: Vec<Service> = read_value(&value).map_err(D::Error::custom)?;
     if let Some(service) = services.iter().find(|service| service.kind != "dns") {
         let message =
             format!("services: there is no type `{}`; the only type is dns", service.kind);
@@ -334,9 +335,9 @@ fn deserialize_parameters<'de, D: Deserializer<'de>>(
     }
     let value = Value::deserialize(deserializer)?;
     if !value.is_array() {
-        return serde_json::from_value(value).map_err(D::Error::custom);
+        return read_value(&value).map_err(D::Error::custom);
     }
-    let parameters: Vec<Parameter> = serde_json::from_value(value).map_err(D::Error::custom)?;
+    let parameters: Vec<Parameter> = read_value(&value).map_err(D::Error::custom)?;
     Ok(parameters.into_iter().map(|parameter| (parameter.name, parameter.value)).collect())
 }
 

@@ -11,6 +11,7 @@ use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
+use crate::model::typed::read_value;
 use crate::rules::validations::{
     ClusterContext, blocks_installation, ignored_validations, missing_requirements, validate_agent,
 };
@@ -31,8 +32,8 @@ pub fn pick_agents(
 ) -> Result<Vec<AgentId>, String> {
     let Some(platform) = &pool.spec.platform.agent_bare_metal else { return Ok(Vec::new()) };
     let selector = platform.agent_selector.clone().unwrap_or_default();
-    let selector: LabelSelector = serde_json::from_value(Value::Object(selector))
-        .map_err(|error| format!("agentSelector: {error}"))?;
+    let selector: LabelSelector = read_value(&Value::Object(selector))
+        .map_err(|message| format!("agentSelector: {message}"))?;
     let mut needs = needs_of_install_config(base);
     needs.ignored = ignored_validations(&pool.spec.annotations);
     let architecture = architecture_of_install_config(base);
