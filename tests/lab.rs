@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::sandbox::{Sandbox, apply, jsonpath};
+use crate::sandbox::{Sandbox, apply, jsonpath, pause};
 
 /// A part of every secret that goes in. It must never come out.
 pub const CANARY: &str = "CANARY";
@@ -193,7 +193,7 @@ impl Lab {
             if is_met(self) {
                 return;
             }
-            self.sandbox.shell("sleep 0.25");
+            pause(250);
         }
         let objects = self.sandbox.ok("get cluster,job");
         let logs = self.sandbox.shell("tail -n 20 $HOME/jobs/*/log").out;

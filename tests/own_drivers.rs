@@ -97,7 +97,7 @@ fn the_parameters_of_a_pool_reach_its_driver_and_unknown_ones_are_refused() {
 #[test]
 fn the_progress_of_a_driver_is_that_of_its_cluster() {
     let lab = lab_with_driver(&format!(
-        "case $1 in provision) echo 'disks are copied' >progress; sleep 3\n{MAKE_A_CLUSTER};; esac\n"
+        "case $1 in provision) echo 'disks are copied' >progress; sleep 2\n{MAKE_A_CLUSTER};; esac\n"
     ));
     apply_pool(&lab, "");
     lab.wait_until("shown", |lab| {

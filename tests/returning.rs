@@ -195,7 +195,7 @@ fn hosts_without_a_controller_wait_for_somebody_who_boots_them() {
     let lab = Lab::new();
     let sandbox = &lab.sandbox;
     apply_infra_env(sandbox, &json!({}));
-    lab.set_behaviour("agent-bootstrap: sleep 15000\nagent-install: sleep 5000\n");
+    lab.set_behaviour("agent-bootstrap: sleep 9000\nagent-install: sleep 3000\n");
     for (host, name, mac) in [("h1", "c", "52:54:00:bb:00:01"), ("h2", "d", "52:54:00:bb:00:02")] {
         apply(sandbox, &installed_cluster(name));
         report_booted_host(sandbox, host, mac);

@@ -16,7 +16,9 @@ use crate::model::order::Machine;
 
 use super::process::{self, Stopwatch};
 
-/// How often a machine is looked at after it was told something.
+/// How soon a machine is looked at after it was told something. Each time it is waited twice as
+/// long, until it is looked at in this interval.
+const FIRST_LOOK: Duration = Duration::from_millis(125);
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a machine may take to be switched on, or off by force.
 const FORCE_TIMEOUT: Duration = Duration::from_secs(120);
@@ -272,13 +274,15 @@ fn request_and_await(
     controller.request_power(action)?;
     let is_to_be_on = action == PowerAction::On;
     let mut last_error = None;
+    let mut next_look = FIRST_LOOK;
     while since_begin.elapsed() < timeout {
         match controller.is_powered_on() {
             Ok(is_on) if is_on == is_to_be_on => return Ok(()),
             Ok(_) => last_error = None,
             Err(error) => last_error = Some(error),
         }
-        job.wait(LOOK_INTERVAL.min(timeout))?;
+        job.wait(next_look.min(timeout))?;
+        next_look = (next_look * 2).min(LOOK_INTERVAL);
         if since_request.elapsed() > REPEAT_INTERVAL && action != PowerAction::SoftOff {
             last_error = controller.request_power(action).err().or(last_error);
             since_request = Stopwatch::start();

@@ -11,8 +11,12 @@ use super::service::{Service, check_status, error_text, sleep};
 
 /// How long inserting may take: a controller may fetch the whole image before it answers.
 const INSERT_TIMEOUT: Duration = Duration::from_secs(600);
-/// How often a drive is looked at, once a second, until it is as it was told to be.
-const LOOKS: usize = 10;
+/// How soon a drive is looked at after it was told something. Each time it is waited twice as long,
+/// until it is looked at once a second.
+const FIRST_LOOK: Duration = Duration::from_millis(125);
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// How often a drive is looked at until it is as it was told to be: in ten seconds.
+const LOOKS: usize = 13;
 /// How often inserting is tried, each time with the fields that the controller has asked for.
 const TRIES: usize = 4;
 
@@ -161,11 +165,13 @@ fn await_drive(
     path: &str,
     content: DriveContent,
 ) -> Result<bool, ControllerError> {
+    let mut next_look = FIRST_LOOK;
     for _ in 0..LOOKS {
         if read_drive(service, path)?.is_empty() == (content == DriveContent::Empty) {
             return Ok(true);
         }
-        sleep(Duration::from_secs(1));
+        sleep(next_look);
+        next_look = (next_look * 2).min(LOOK_INTERVAL);
     }
     Ok(false)
 }
