@@ -8,8 +8,7 @@ use std::collections::HashSet;
 use clap::Args;
 use serde_json::json;
 
-use crate::model::claim::{Claim, ClusterRunning};
-use crate::model::cluster::Cluster;
+use crate::model::claim::ClusterRunning;
 use crate::model::driver::Driver;
 use crate::model::host::BareMetalHost;
 use crate::model::meta::Key;
@@ -135,7 +134,7 @@ fn checks_of_state<'a>(context: &'a Context, door: &'a Door<'a>) -> Vec<Check<'a
             .fixed_by(move || store.fix_addresses()),
         Check::new("links", move || find_broken_links(door)).fixed_by(move || mend_links(door)),
         Check::new("claims", move || find_orphaned_claims(store)),
-        Check::new("agents", move || agents::find_problems(context, door)),
+        Check::new("agents", move || agents::find_problems(context, store)),
         Check::new("drivers", move || find_missing_drivers(store)),
         Check::new("passes", move || find_overdue_work(context, door)),
         Check::new("due", move || door.find_missed_changes())
@@ -240,19 +239,20 @@ fn mend_links(door: &Door<'_>) -> Result<(), Refusal> {
 /// Claims whose cluster does not exist, which get no other one; and clusters whose claim does not
 /// exist, which nobody will release.
 pub fn find_orphaned_claims(store: &Store) -> Problems {
-    let claims = store.list_all::<Claim>()?;
+    let mut claim_keys: HashSet<Key> = HashSet::new();
     let mut problems = Vec::new();
-    for claim in &claims {
+    store.visit_claims(&mut |claim| {
+        let key = claim.key();
         if claim.running == ClusterRunning::Deleted && claim.deleting.is_none() {
-            let Claim { name, namespace, .. } = claim;
+            let Key { namespace, name } = &key;
             problems.push(format!(
-                "the cluster of claim `{}` is gone: poolctl release {name} -n {namespace}",
-                claim.key()
+                "the cluster of claim `{key}` is gone: poolctl release {name} -n {namespace}"
             ));
         }
-    }
-    let claim_keys: HashSet<Key> = claims.iter().map(Claim::key).collect();
-    for cluster in store.list_all::<Cluster>()? {
+        claim_keys.insert(key);
+        Ok(())
+    })?;
+    store.visit_clusters(&mut |cluster| {
         if let Some(claim) = cluster.claim_key()
             && !claim_keys.contains(&claim)
         {
@@ -262,7 +262,8 @@ pub fn find_orphaned_claims(store: &Store) -> Problems {
                 cluster.name
             ));
         }
-    }
+        Ok(())
+    })?;
     Ok(problems)
 }
 
@@ -314,14 +315,18 @@ fn report_findings(context: &Context, findings: &[Finding]) -> anyhow::Result<()
 /// Clusters and pools that no driver serves.
 fn find_missing_drivers(store: &Store) -> Problems {
     let mut problems = Vec::new();
-    let hosts = store.list_all::<BareMetalHost>()?;
-    for cluster in store.list_all::<Cluster>()? {
-        let name = &*cluster.name;
-        let is_missing = cluster.driver == Driver::Missing;
-        if is_missing && !hosts.iter().any(|host| host.cluster() == Some(name)) {
+    let mut clusters_with_hosts: HashSet<String> = HashSet::new();
+    store.visit_resources::<BareMetalHost>(None, &mut |host| {
+        clusters_with_hosts.extend(host.cluster().map(str::to_owned));
+        Ok(())
+    })?;
+    store.visit_clusters(&mut |cluster| {
+        let name = &cluster.name;
+        if cluster.driver == Driver::Missing && !clusters_with_hosts.contains(name) {
             problems.push(format!("cluster `{name}`: no driver of this build serves it"));
         }
-    }
+        Ok(())
+    })?;
     for pool in store.list_all::<ClusterPool>()? {
         if pool.driver() == Driver::Missing {
             let name = &pool.metadata.name;

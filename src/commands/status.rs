@@ -23,6 +23,7 @@ use crate::plan;
 use crate::store::{Filter, Store};
 
 use crate::commands::doctor::find_orphaned_claims;
+use crate::commands::status::agents::WaitingAgents;
 use crate::commands::{Audience, Context, RunCommand, count_of};
 
 #[derive(Args)]
@@ -71,8 +72,8 @@ fn show_to_owner(
     filter: &Filter,
     pools: &[ClusterPool],
 ) -> anyhow::Result<()> {
-    let agents = store.list::<Agent>(filter)?;
-    if pools.is_empty() && agents.is_empty() {
+    let agents = AgentSummary::read(store, filter)?;
+    if pools.is_empty() && agents.count == 0 {
         context.hint("no pools; next: poolctl pool create demo --fake");
     }
     let mut lines = String::new();
@@ -82,20 +83,24 @@ fn show_to_owner(
             let _ = writeln!(lines, "  ! {}", clean_line(&problem));
         }
     }
-    let hosts = store.list::<BareMetalHost>(filter)?;
     let mut problems = find_orphaned_claims(store)?;
-    problems.extend(cluster_problems(store, &agents)?);
-    problems.extend(hosts.iter().filter_map(|host| host_problem(context, host)));
-    problems.extend(agents::waiting_lines(context, store, &agents)?);
+    problems.extend(cluster_problems(store, &agents.clusters_with_lost_hosts)?);
+    let mut host_count = 0;
+    store.visit_resources::<BareMetalHost>(filter.namespace.as_deref(), &mut |host| {
+        host_count += 1;
+        problems.extend(host_problem(context, &host));
+        Ok(())
+    })?;
+    problems.extend(agents.waiting.lines(context, store)?);
     for problem in problems {
         let _ = writeln!(lines, "! {}", clean_line(&problem));
     }
     let _ = write!(lines, "{}, ", count_of(pools.len(), "pool"));
-    if !hosts.is_empty() {
-        let _ = write!(lines, "{}, ", count_of(hosts.len(), "host"));
+    if host_count > 0 {
+        let _ = write!(lines, "{}, ", count_of(host_count, "host"));
     }
-    if !agents.is_empty() {
-        let _ = write!(lines, "{}, ", count_of(agents.len(), "agent"));
+    if agents.count > 0 {
+        let _ = write!(lines, "{}, ", count_of(agents.count, "agent"));
     }
     let _ = writeln!(lines, "{} running", count_of(store.live_jobs()?.len(), "job"));
     context.answer(Answer::text(lines))
@@ -146,17 +151,38 @@ fn host_problem(context: &Context, host: &BareMetalHost) -> Option<String> {
     Some(format!("host `{name}` is held: {reason}; poolctl host unhold {name}{namespace_option}"))
 }
 
+/// What is shown of agents. Their documents are large, and are read one by one.
+#[derive(Default)]
+struct AgentSummary {
+    count: usize,
+    waiting: WaitingAgents,
+    clusters_with_lost_hosts: HashSet<String>,
+}
+
+impl AgentSummary {
+    fn read(store: &Store, filter: &Filter) -> Result<Self, Refusal> {
+        let mut summary = Self::default();
+        store.visit_resources::<Agent>(filter.namespace.as_deref(), &mut |agent| {
+            summary.count += 1;
+            summary.waiting.add(&agent);
+            if agent.state().has_become_unfit() {
+                let cluster = agent.bound_cluster().map(|cluster| cluster.name);
+                summary.clusters_with_lost_hosts.extend(cluster);
+            }
+            Ok(())
+        })?;
+        Ok(summary)
+    }
+}
+
 /// Clusters whose installation fails again and again, or waits for hosts that were lost, those that
 /// do not wake, and those that only a person can destroy.
-fn cluster_problems(store: &Store, agents: &[Agent]) -> Result<Vec<String>, Refusal> {
-    let mut clusters_with_lost_hosts: HashSet<String> = HashSet::new();
-    for agent in agents {
-        if agent.state().has_become_unfit() {
-            clusters_with_lost_hosts.extend(agent.bound_cluster().map(|cluster| cluster.name));
-        }
-    }
+fn cluster_problems(
+    store: &Store,
+    clusters_with_lost_hosts: &HashSet<String>,
+) -> Result<Vec<String>, Refusal> {
     let mut problems = Vec::new();
-    for cluster in store.list_all::<Cluster>()? {
+    store.visit_clusters(&mut |cluster| {
         let name = &cluster.name;
         let failures = cluster.restarts;
         // Also while another attempt runs: it has not succeeded yet.
@@ -180,7 +206,8 @@ fn cluster_problems(store: &Store, agents: &[Agent]) -> Result<Vec<String>, Refu
                  poolctl delete cluster {name}"
             ));
         }
-    }
+        Ok(())
+    })?;
     Ok(problems)
 }
 

@@ -54,6 +54,14 @@ fn load_whole_claim(conn: &Connection, state: &mut State, key: &Key) -> Result<(
 }
 
 impl Store {
+    /// Hands on all claims without their documents, one by one, in the order of insertion.
+    pub fn visit_claims(
+        &self,
+        visit: &mut dyn FnMut(Claim) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        visit_facts(self.conn(), "ORDER BY id", [], visit)
+    }
+
     /// Reads the claims of a pool without their documents, in the order of insertion.
     pub fn claims_of_pool(&self, pool: &Key) -> Result<Vec<Claim>, Refusal> {
         let clauses = "WHERE namespace = ?1 AND pool = ?2 ORDER BY id";

@@ -61,6 +61,14 @@ pub fn load_whole_cluster(conn: &Connection, state: &mut State, name: &str) -> R
 }
 
 impl Store {
+    /// Hands on all clusters without their documents, one by one, in the order of insertion.
+    pub fn visit_clusters(
+        &self,
+        visit: &mut dyn FnMut(Cluster) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        visit_facts(self.conn(), "ORDER BY id", [], visit)
+    }
+
     /// Reads the clusters of a pool without their documents, in the order of insertion.
     pub fn clusters_of_pool(&self, pool: &Key) -> Result<Vec<Cluster>, Refusal> {
         let clauses = "WHERE pool_namespace = ?1 AND pool = ?2 ORDER BY id";

@@ -171,6 +171,15 @@ impl Store {
         )
     }
 
+    /// Hands on all resources of a kind, or those of a namespace, as `visit_objects` does.
+    pub fn visit_resources<R: Stored>(
+        &self,
+        namespace: Option<&str>,
+        visit: &mut Visitor<'_, R>,
+    ) -> Result<(), Refusal> {
+        R::visit_all(self, namespace, visit)
+    }
+
     /// The names of all objects of a kind, for hints such as "did you mean".
     pub fn list_names(&self, kind: Kind) -> Result<Vec<Key>, Refusal> {
         match_kind!(kind, R => <R as Stored>::list_names(self), Ok(Vec::new()))

@@ -1,42 +1,57 @@
 //! Checks agents: what they belong to does not exist, or a machine is bound twice. Repairs nothing:
 //! each problem names the command that helps.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::commands::Context;
 use crate::commands::doctor::Problems;
 use crate::model::agent::{Agent, HOST_LABEL};
 use crate::model::cluster::Cluster;
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
-use crate::model::state::{Scope, State};
-use crate::plan::agents::clusters;
-use crate::reconcile::Door;
-use crate::store::{Filter, Store};
+use crate::model::refusal::Refusal;
+use crate::store::Store;
+
+/// What agents may belong to. There may be many clusters: they are looked up one by one.
+struct Owners<'a> {
+    store: &'a Store,
+    infra_envs: HashSet<Key>,
+    hosts: HashSet<Key>,
+}
 
 /// Everything that is wrong with agents.
-pub fn find_problems(context: &Context, door: &Door<'_>) -> Problems {
-    let (state, _) = door.load_for_dry_run(&Scope::Whole, &[])?;
+pub fn find_problems(context: &Context, store: &Store) -> Problems {
+    let infra_envs = store.list_names(Kind::InfraEnv)?.into_iter().collect();
+    let hosts = store.list_names(Kind::BareMetalHost)?.into_iter().collect();
+    let owners = Owners { store, infra_envs, hosts };
     let mut problems = Vec::new();
-    for agent in state.agents.rows() {
-        find_missing_owners(context, &state, agent, &mut problems);
-    }
-    problems.extend(find_machines_bound_twice(context, &state));
-    problems.extend(find_wrong_platforms(door.store)?);
+    let mut machines_bound_twice = Vec::new();
+    let mut agents_by_identity: HashMap<String, Key> = HashMap::new();
+    store.visit_resources::<Agent>(None, &mut |agent| {
+        find_missing_owners(context, &owners, &agent, &mut problems)?;
+        if agent.bound_cluster().is_some() {
+            let problem = find_machine_bound_twice(context, &agent, &mut agents_by_identity);
+            machines_bound_twice.extend(problem);
+        }
+        Ok(())
+    })?;
+    problems.extend(machines_bound_twice);
+    problems.extend(find_wrong_platforms(store)?);
     Ok(problems)
 }
 
 /// Cluster, InfraEnv and host that an agent names and that do not exist.
 fn find_missing_owners(
     context: &Context,
-    state: &State,
+    owners: &Owners<'_>,
     agent: &Agent,
     problems: &mut Vec<String>,
-) {
+) -> Result<(), Refusal> {
     let key = agent.key();
     let name = &key.name;
     let namespace_option = context.namespace_option(&key.namespace);
     if let Some(cluster) = agent.bound_cluster()
-        && clusters::find_cluster(state, &cluster).is_none()
+        && owners.store.find::<Cluster>(&cluster)?.is_none()
     {
         // In the middle of an installation only a pass unbinds it.
         let next = if agent.state().is_installing() {
@@ -53,7 +68,7 @@ fn find_missing_owners(
         None => problems.push(format!(
             "agent `{key}` belongs to no InfraEnv: poolctl delete agent {name}{namespace_option}"
         )),
-        Some(infra_env) if state.infra_envs.by_key(&infra_env).is_none() => problems.push(format!(
+        Some(infra_env) if !owners.infra_envs.contains(&infra_env) => problems.push(format!(
             "agent `{key}` belongs to InfraEnv `{0}`, which does not exist: \
              poolctl infraenv create {0} --pull-secret SECRET{namespace_option}",
             infra_env.name
@@ -61,7 +76,7 @@ fn find_missing_owners(
         Some(_) => {}
     }
     if let Some(host) = agent.host_key()
-        && state.hosts.by_key(&host).is_none()
+        && !owners.hosts.contains(&host)
     {
         let next = if agent.status.found_by_controller {
             format!("poolctl delete agent {name}{namespace_option}")
@@ -73,37 +88,36 @@ fn find_missing_owners(
             host.name
         ));
     }
+    Ok(())
 }
 
-/// Machines that are several bound agents.
-fn find_machines_bound_twice(context: &Context, state: &State) -> Vec<String> {
-    let mut agents_by_identity: HashMap<String, Key> = HashMap::new();
-    let mut problems = Vec::new();
-    for agent in state.agents.rows().filter(|agent| agent.bound_cluster().is_some()) {
-        let key = agent.key();
-        let mut same_machine = None;
-        for identity in agent.identities() {
-            let earlier = agents_by_identity.insert(identity, key.clone());
-            same_machine = same_machine.or(earlier.filter(|earlier| *earlier != key));
-        }
-        if let Some(earlier) = same_machine {
-            let name = &key.name;
-            let namespace_option = context.namespace_option(&key.namespace);
-            problems.push(format!(
-                "agents `{earlier}` and `{key}` are the same machine, and both are bound: \
-                 poolctl agent unbind {name}{namespace_option}"
-            ));
-        }
+/// Whether a bound agent is the same machine as one that was looked at before.
+fn find_machine_bound_twice(
+    context: &Context,
+    agent: &Agent,
+    agents_by_identity: &mut HashMap<String, Key>,
+) -> Option<String> {
+    let key = agent.key();
+    let mut same_machine = None;
+    for identity in agent.identities() {
+        let earlier = agents_by_identity.insert(identity, key.clone());
+        same_machine = same_machine.or(earlier.filter(|earlier| *earlier != key));
     }
-    problems
+    let earlier = same_machine?;
+    let name = &key.name;
+    let namespace_option = context.namespace_option(&key.namespace);
+    Some(format!(
+        "agents `{earlier}` and `{key}` are the same machine, and both are bound: \
+         poolctl agent unbind {name}{namespace_option}"
+    ))
 }
 
 /// Clusters that are marked as installed on hosts, or as not, against their platform. The mark is a
 /// fact that follows from the document; a pass trusts it and does not read the document.
 fn find_wrong_platforms(store: &Store) -> Problems {
     let mut problems = Vec::new();
-    for mut cluster in store.list::<Cluster>(&Filter { whole: true, ..Filter::default() })? {
-        let Some(body) = cluster.body.take() else { continue };
+    store.visit_resources::<Cluster>(None, &mut |mut cluster| {
+        let Some(body) = cluster.body.take() else { return Ok(()) };
         let stored = cluster.by_agents;
         let platform = body.spec.platform.name();
         cluster.take_steering(&body.metadata, platform);
@@ -116,6 +130,7 @@ fn find_wrong_platforms(store: &Store) -> Problems {
                  | poolctl apply -f -"
             ));
         }
-    }
+        Ok(())
+    })?;
     Ok(problems)
 }

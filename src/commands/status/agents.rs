@@ -37,18 +37,19 @@ enum Wait {
 
 /// What agents on one line have in common: what they wait for, their namespace, and the InfraEnv
 /// whose image boots them or the agent that is the same machine.
-type Group<'a> = (Wait, &'a str, Option<Key>);
+type Group = (Wait, String, Option<Key>);
 
-/// The lines about agents that wait for a person. Agents that wait for the same share a line.
-pub fn waiting_lines(
-    context: &Context,
-    store: &Store,
-    agents: &[Agent],
-) -> Result<Vec<String>, Refusal> {
-    let mut groups: BTreeMap<Group<'_>, Vec<&str>> = BTreeMap::new();
-    for agent in agents {
+/// Agents that wait for a person. Agents that wait for the same share a line.
+#[derive(Default)]
+pub struct WaitingAgents {
+    names_by_group: BTreeMap<Group, Vec<String>>,
+}
+
+impl WaitingAgents {
+    /// Adds an agent to all that it waits for.
+    pub fn add(&mut self, agent: &Agent) {
         if agent.metadata.deletion_timestamp.is_some() {
-            continue;
+            return;
         }
         for wait in waits_of(agent) {
             let subject = match wait {
@@ -56,15 +57,18 @@ pub fn waiting_lines(
                 Wait::Duplicate => Some(Key::new("", &*agent.status.duplicate_of)),
                 _ => None,
             };
-            let group = (wait, agent.metadata.namespace.as_str(), subject);
-            groups.entry(group).or_default().push(&agent.metadata.name);
+            let group = (wait, agent.metadata.namespace.clone(), subject);
+            self.names_by_group.entry(group).or_default().push(agent.metadata.name.clone());
         }
     }
-    let mut lines = Vec::new();
-    for (group, names) in groups {
-        lines.push(waiting_line(context, store, group, &names)?);
+
+    pub fn lines(self, context: &Context, store: &Store) -> Result<Vec<String>, Refusal> {
+        let mut lines = Vec::new();
+        for (group, names) in self.names_by_group {
+            lines.push(waiting_line(context, store, group, &names)?);
+        }
+        Ok(lines)
     }
-    Ok(lines)
 }
 
 /// What an agent waits for that a person can do, none if nothing. An agent may wait for approval
@@ -86,11 +90,11 @@ fn waits_of(agent: &Agent) -> Vec<Wait> {
 fn waiting_line(
     context: &Context,
     store: &Store,
-    (wait, namespace, subject): Group<'_>,
-    names: &[&str],
+    (wait, namespace, subject): Group,
+    names: &[String],
 ) -> Result<String, Refusal> {
-    let namespace_option = context.namespace_option(namespace);
-    let first_name = names.first().copied().unwrap_or_default();
+    let namespace_option = context.namespace_option(&namespace);
+    let first_name = names.first().map(String::as_str).unwrap_or_default();
     let mut description = describe_wait(wait).to_owned();
     let mut next = format!("poolctl why agent/{first_name}{namespace_option}");
     match (wait, subject) {
@@ -144,7 +148,7 @@ fn describe_wait(wait: Wait) -> &'static str {
 }
 
 /// `4 agents (node-1, node-2, node-3, ...)`
-fn count_and_names(names: &[&str]) -> String {
+fn count_and_names(names: &[String]) -> String {
     let count = names.len();
     let ellipsis = if count > MOST_NAMED { ", ..." } else { "" };
     let noun = if count == 1 { "agent" } else { "agents" };
