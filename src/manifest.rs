@@ -20,7 +20,7 @@ use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::typed::read_value;
 use crate::rules;
-use crate::yaml::{self, Node, Tree};
+use crate::yaml::{self, JsonPart, Node, Tree};
 
 pub use crate::manifest::hive_config::HiveConfig;
 pub use crate::manifest::unmodelled::ForeignLease;
@@ -129,11 +129,13 @@ pub fn read(paths: &[PathBuf], reading: &ReadOptions<'_>) -> Result<Manifests, R
 /// a large state is read in a small part of the time.
 fn read_json(file: &str, content: &str, reading: &ReadOptions<'_>) -> Option<Manifests> {
     let mut manifests = Manifests::default();
-    for document in yaml::parse_json_within(content, reading.limit())? {
-        if !add_document(&mut manifests, file, document, reading).is_empty() {
-            return None;
+    yaml::visit_json_within(content, reading.limit(), &mut |part| match part {
+        JsonPart::Item(document) | JsonPart::Document(document) => {
+            add_document(&mut manifests, file, document, reading).is_empty()
         }
-    }
+        // Of another document its items are no documents.
+        JsonPart::RestOfList(list) => string_field(&list, "kind") == "List",
+    })?;
     let needs_places = !manifests.warnings.is_empty() || !manifests.foreign_leases.is_empty();
     if needs_places { None } else { Some(manifests) }
 }

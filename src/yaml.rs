@@ -92,22 +92,35 @@ fn split_json_documents(content: &str, limit: usize) -> Option<Vec<&str>> {
     if parts.len() > 1 { Some(parts) } else { None }
 }
 
-/// The documents of a text that is JSON and nothing else, without their places; empty ones are left
-/// out. None if it is no such text, or has more than `limit` bytes: `parse_documents_within` says
-/// what is wrong with it, and where. Reading JSON as JSON takes a hundredth of the time.
-pub fn parse_json_within(content: &str, limit: usize) -> Option<Vec<Node>> {
-    if !content.trim_start().starts_with(['{', '[']) || content.len() > limit {
+/// A part of a JSON text, as it is handed on. Its places are not known.
+pub enum JsonPart {
+    /// An item of the list `items` of a document.
+    Item(Node),
+    /// A document whose items were handed on before, without them.
+    RestOfList(Node),
+    /// A document without such a list.
+    Document(Node),
+}
+
+/// Hands on the documents of a text that consists of JSON objects and nothing else, and the items of
+/// a list one by one: a whole one as nodes would take many times the memory of its text. None if it
+/// is no such text, if it has more than `limit` bytes, or if a part is not taken, which `take` says
+/// by false: `parse_documents_within` says what is wrong with it, and where. Reading JSON as JSON
+/// takes a hundredth of the time.
+pub fn visit_json_within(
+    content: &str,
+    limit: usize,
+    take: &mut dyn FnMut(JsonPart) -> bool,
+) -> Option<()> {
+    if !content.trim_start().starts_with('{') || content.len() > limit {
         return None;
     }
-    let documents = serde_json::Deserializer::from_str(content).into_iter::<Placeless>();
-    let mut nodes = Vec::new();
-    for document in documents {
-        let Placeless(node) = document.ok()?;
-        if !node.is_null() {
-            nodes.push(node);
-        }
+    let mut deserializer = serde_json::Deserializer::from_str(content);
+    while deserializer.end().is_err() {
+        let visitor = DocumentVisitor { take: &mut *take };
+        Deserializer::deserialize_map(&mut deserializer, visitor).ok()?;
     }
-    Some(nodes)
+    Some(())
 }
 
 /// Parses all documents of a text of at most `limit` bytes; empty documents are left out. The error
@@ -386,6 +399,73 @@ impl<'de> de::Visitor<'de> for PlacelessVisitor {
     }
 }
 
+/// Hands on a document of JSON.
+struct DocumentVisitor<'a> {
+    take: &'a mut dyn FnMut(JsonPart) -> bool,
+}
+
+impl<'de> de::Visitor<'de> for DocumentVisitor<'_> {
+    type Value = ();
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a JSON object")
+    }
+
+    fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut entries = Vec::new();
+        let mut is_list = false;
+        while let Some(Placeless(key)) = map.next_key()? {
+            if key.as_str() != Some("items") {
+                let Placeless(value) = map.next_value()?;
+                entries.push((key, value));
+            } else if is_list {
+                return Err(de::Error::custom("duplicate mapping key"));
+            } else {
+                map.next_value_seed(ItemsVisitor { take: &mut *self.take })?;
+                is_list = true;
+            }
+        }
+        if has_duplicate_key(&entries) {
+            return Err(de::Error::custom("duplicate mapping key"));
+        }
+        let Placeless(node) = Placeless::new(Tree::Map(entries));
+        let part = if is_list { JsonPart::RestOfList(node) } else { JsonPart::Document(node) };
+        hand_on(self.take, part)
+    }
+}
+
+/// Hands on the items of a list.
+struct ItemsVisitor<'a> {
+    take: &'a mut dyn FnMut(JsonPart) -> bool,
+}
+
+impl<'de> de::DeserializeSeed<'de> for ItemsVisitor<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> de::Visitor<'de> for ItemsVisitor<'_> {
+    type Value = ();
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a list")
+    }
+
+    fn visit_seq<A: de::SeqAccess<'de>>(self, mut sequence: A) -> Result<(), A::Error> {
+        while let Some(Placeless(item)) = sequence.next_element()? {
+            hand_on(&mut *self.take, JsonPart::Item(item))?;
+        }
+        Ok(())
+    }
+}
+
+fn hand_on<E: de::Error>(take: &mut dyn FnMut(JsonPart) -> bool, part: JsonPart) -> Result<(), E> {
+    if take(part) { Ok(()) } else { Err(E::custom("a part is not taken")) }
+}
+
 /// Whether a mapping has a key twice. Keys of JSON are strings.
 fn has_duplicate_key(entries: &[(Node, Node)]) -> bool {
     let mut names: Vec<Option<&str>> = entries.iter().map(|(key, _)| key.as_str()).collect();
@@ -403,23 +483,60 @@ impl<'de> Deserialize<'de> for Placeless {
 mod tests {
     use super::*;
 
+    /// The values of the parts of a JSON text, each with what it is.
+    fn parts_of(content: &str, limit: usize) -> Option<Vec<(&'static str, Value)>> {
+        let mut parts = Vec::new();
+        visit_json_within(content, limit, &mut |part| {
+            parts.push(match part {
+                JsonPart::Item(node) => ("item", node.to_value()),
+                JsonPart::RestOfList(node) => ("rest", node.to_value()),
+                JsonPart::Document(node) => ("document", node.to_value()),
+            });
+            true
+        })?;
+        Some(parts)
+    }
+
     #[test]
     fn json_is_read_alike_with_and_without_places() {
         let content =
             "{\"a\": [1, -2, 2.5, true, null, \"x\\n\"], \"b\": {\"c\": \"no\"}}\n{\"d\": 1}";
-        let with_places = parse_documents(content).unwrap();
-        let without_places = parse_json_within(content, MAX_BYTES).unwrap();
-        let values: Vec<Value> = without_places.iter().map(Node::to_value).collect();
-        assert_eq!(values, with_places.iter().map(Node::to_value).collect::<Vec<_>>());
-        assert_eq!(values.len(), 2);
+        let documents = parse_documents(content).unwrap();
+        let expected: Vec<_> =
+            documents.iter().map(|document| ("document", document.to_value())).collect();
+        assert_eq!(parts_of(content, MAX_BYTES), Some(expected));
+        assert_eq!(documents.len(), 2);
+    }
+
+    #[test]
+    fn the_items_of_a_list_are_handed_on_one_by_one() {
+        let content = "{\"a\": 1, \"items\": [{\"b\": 2}, 3], \"kind\": \"List\"} {\"d\": 4}";
+        let expected = vec![
+            ("item", serde_json::json!({"b": 2})),
+            ("item", serde_json::json!(3)),
+            ("rest", serde_json::json!({"a": 1, "kind": "List"})),
+            ("document", serde_json::json!({"d": 4})),
+        ];
+        assert_eq!(parts_of(content, MAX_BYTES), Some(expected));
+        assert_eq!(visit_json_within(content, MAX_BYTES, &mut |_| false), None);
     }
 
     #[test]
     fn what_is_not_quite_json_is_left_to_the_reader_of_yaml() {
-        for content in ["{a: 1}", "{\"a\": 1, \"a\": 2}", "a: 1", "", "{\"a\": 1} # a", "{"] {
-            assert_eq!(parse_json_within(content, MAX_BYTES), None, "{content}");
+        for content in [
+            "{a: 1}",
+            "{\"a\": 1, \"a\": 2}",
+            "{\"items\": [], \"items\": []}",
+            "{\"items\": 1}",
+            "[1]",
+            "a: 1",
+            "",
+            "{\"a\": 1} # a",
+            "{",
+        ] {
+            assert_eq!(parts_of(content, MAX_BYTES), None, "{content}");
         }
-        assert_eq!(parse_json_within("{\"a\": 1}", 5), None);
+        assert_eq!(parts_of("{\"a\": 1}", 5), None);
     }
 
     #[test]
