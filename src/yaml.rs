@@ -240,25 +240,16 @@ impl Node {
     }
 }
 
-/// A value as the parser gives it.
-enum Raw {
-    Scalar(Value),
-    List(Vec<Spanned<Raw>>),
-    Map(Vec<(Spanned<String>, Spanned<Raw>)>),
-}
+/// A value whose parts are placed, and whose own place the parser gives beside it. The parser's
+/// places are large: no more of them are kept at once than values are nested.
+struct Raw(Tree);
 
 /// The node of a value that the parser has read. What stands behind an alias has the place of the
 /// alias.
 fn place_node(raw: Spanned<Raw>) -> Node {
     let line = raw.referenced.line();
     let column = raw.referenced.column();
-    let tree = match raw.value {
-        Raw::Scalar(value) => Tree::Scalar(value),
-        Raw::List(items) => Tree::List(items.into_iter().map(place_node).collect()),
-        Raw::Map(entries) => Tree::Map(
-            entries.into_iter().map(|(key, value)| (place_key(key), place_node(value))).collect(),
-        ),
-    };
+    let Raw(tree) = raw.value;
     Node { tree, line, column }
 }
 
@@ -282,11 +273,11 @@ impl<'de> de::Visitor<'de> for RawVisitor {
     }
 
     fn visit_unit<E>(self) -> Result<Raw, E> {
-        Ok(Raw::Scalar(Value::Null))
+        Ok(Raw(Tree::Scalar(Value::Null)))
     }
 
     fn visit_none<E>(self) -> Result<Raw, E> {
-        Ok(Raw::Scalar(Value::Null))
+        Ok(Raw(Tree::Scalar(Value::Null)))
     }
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Raw, D::Error> {
@@ -294,39 +285,39 @@ impl<'de> de::Visitor<'de> for RawVisitor {
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<Raw, E> {
-        Ok(Raw::Scalar(value.into()))
+        Ok(Raw(Tree::Scalar(value.into())))
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<Raw, E> {
-        Ok(Raw::Scalar(value.into()))
+        Ok(Raw(Tree::Scalar(value.into())))
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<Raw, E> {
-        Ok(Raw::Scalar(value.into()))
+        Ok(Raw(Tree::Scalar(value.into())))
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Raw, E> {
-        Ok(Raw::Scalar(value.into()))
+        Ok(Raw(Tree::Scalar(value.into())))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Raw, E> {
-        Ok(Raw::Scalar(value.into()))
+        Ok(Raw(Tree::Scalar(value.into())))
     }
 
     fn visit_seq<A: de::SeqAccess<'de>>(self, mut sequence: A) -> Result<Raw, A::Error> {
         let mut items = Vec::new();
         while let Some(item) = sequence.next_element()? {
-            items.push(item);
+            items.push(place_node(item));
         }
-        Ok(Raw::List(items))
+        Ok(Raw(Tree::List(items)))
     }
 
     fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Raw, A::Error> {
         let mut entries = Vec::new();
-        while let Some(entry) = map.next_entry()? {
-            entries.push(entry);
+        while let Some((key, value)) = map.next_entry()? {
+            entries.push((place_key(key), place_node(value)));
         }
-        Ok(Raw::Map(entries))
+        Ok(Raw(Tree::Map(entries)))
     }
 }
 
