@@ -58,6 +58,18 @@ pub struct DueScopes {
     pub rest: Due,
 }
 
+/// Which of the scopes that wait may have what they wait for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HelpedScopes {
+    #[default]
+    Nobody,
+    /// Pools, because Agents have changed. A cluster without a pool waits for its own Agents alone,
+    /// and is looked at with them.
+    Pools,
+    /// All, because names, addresses, machines or customizations may have become free.
+    Everybody,
+}
+
 /// What a commit says of scopes, beside the objects that it writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DueChanges {
@@ -76,8 +88,8 @@ pub struct DueChanges {
     pub postponed: BTreeMap<DueObject, Due>,
     /// Whether something that belongs to no pool was changed and not planned.
     pub is_rest_dirty: bool,
-    /// Whether something was changed for which other scopes may wait.
-    pub may_help_waiting: bool,
+    /// Which scopes may have waited for what was changed.
+    pub helped: HelpedScopes,
 }
 
 /// What the next pass has to look at.

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::model::agent::Agent;
 use crate::model::claim::Claim;
 use crate::model::clock::PassExtent;
-use crate::model::due::{Due, DueChanges, DueNow, DueObject};
+use crate::model::due::{Due, DueChanges, DueNow, DueObject, HelpedScopes};
 use crate::model::kinds::Kind;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
@@ -85,7 +85,7 @@ impl Door<'_> {
         let mut changes = DueChanges {
             now: tick.now,
             is_whole: is_planned && state.is_whole,
-            may_help_waiting: may_help_waiting(state, tick.now),
+            helped: find_helped_scopes(state, tick.now),
             // What expired while the clock was not believed is still to be done.
             is_rest_dirty: tick.clock_jumped,
             ..DueChanges::default()
@@ -243,13 +243,20 @@ fn are_clusters_without_pool_changed(state: &State) -> bool {
         .any(|change| change.before.or(change.after).is_some_and(|cluster| cluster.pool.is_none()))
 }
 
-/// Whether names, addresses, hosts or customizations may have become free.
-fn may_help_waiting(state: &State, now: Time) -> bool {
+/// Which scopes may wait for names, addresses, machines or customizations that may have become free,
+/// or for Agents that have changed.
+fn find_helped_scopes(state: &State, now: Time) -> HelpedScopes {
     let is_cluster_removed =
         state.clusters.difference().any(|change| change.before.is_some() && change.after.is_none());
-    is_cluster_removed
+    if is_cluster_removed
         || !state.customizations.is_unchanged()
         || !state.ip_leases.is_unchanged()
         || !state.hosts.is_unchanged()
-        || state.agents.difference().any(|change| !is_sign_of_life(&change, now))
+    {
+        return HelpedScopes::Everybody;
+    }
+    if state.agents.difference().any(|change| !is_sign_of_life(&change, now)) {
+        return HelpedScopes::Pools;
+    }
+    HelpedScopes::Nobody
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::model::due::{Due, DueChanges, DueNow, DueObject};
+use crate::model::due::{Due, DueChanges, DueNow, DueObject, HelpedScopes};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
@@ -115,9 +115,8 @@ impl Store {
 
 /// Writes what a commit says of scopes. Needs an open write transaction.
 pub fn write_due(conn: &Connection, changes: &DueChanges) -> Result<(), Refusal> {
-    if changes.may_help_waiting && !changes.is_whole {
-        let sql = "UPDATE due_scope SET dirty = 1 WHERE waits AND NOT dirty";
-        conn.prepare_cached(sql)?.execute([])?;
+    if !changes.is_whole {
+        mark_waiting_scopes(conn, changes.helped)?;
     }
     for (scope, row) in changed_rows(conn, changes)? {
         match scope {
@@ -125,6 +124,19 @@ pub fn write_due(conn: &Connection, changes: &DueChanges) -> Result<(), Refusal>
             DueScope::Object(object) => write_object_row(conn, &object, row)?,
         }
     }
+    Ok(())
+}
+
+/// Has the next pass look at scopes that may have what they wait for.
+fn mark_waiting_scopes(conn: &Connection, helped: HelpedScopes) -> Result<(), Refusal> {
+    let sql = match helped {
+        HelpedScopes::Nobody => return Ok(()),
+        HelpedScopes::Pools => {
+            "UPDATE due_scope SET dirty = 1 WHERE waits AND NOT dirty AND pool <> ''"
+        }
+        HelpedScopes::Everybody => "UPDATE due_scope SET dirty = 1 WHERE waits AND NOT dirty",
+    };
+    conn.prepare_cached(sql)?.execute([])?;
     Ok(())
 }
 

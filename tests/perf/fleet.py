@@ -355,6 +355,13 @@ def build_agents(lab, size):
     (lab.folder / "report.json").write_text(report.replace("1.2.254.1", "1.2.0.1"))
 
 
+def build_reported(lab, size):
+    """Agents, of which one has reported itself since the last pass."""
+    build_agents(lab, size)
+    report = str(lab.folder / "report.json")
+    lab.run("agent", "report", "h-0-0", "--inventory", report, "-q")
+
+
 def build_hosts(lab, size):
     """Machines without a management controller that poolctl could reach."""
     hosts = []
@@ -450,6 +457,7 @@ BUILDERS = {
     "inventory-wish": build_inventory_wish,
     "inventory": build_inventory,
     "agents": build_agents,
+    "reported": build_reported,
     "hosts": build_hosts,
     "leases": build_leases,
     "history": build_history,
