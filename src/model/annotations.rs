@@ -254,6 +254,36 @@ annotations! {
         value: AnnotationValue::Bool,
         default: Some("false"),
     }
+    WARN_BELOW = "poolctl.dev/warn-below" {
+        about: "With fewer free addresses than this number, or part such as 10%, the pool is low.",
+        kinds: [IpPool],
+        value: AnnotationValue::CountOrPercent,
+        default: None,
+    }
+    DNS_NAME = "poolctl.dev/dns-name" {
+        about: "Names of the machine in DNS, separated by commas; by default the claim's name.",
+        kinds: [IpClaim],
+        value: AnnotationValue::DnsNames,
+        default: None,
+    }
+    MAC = "poolctl.dev/mac" {
+        about: "The MAC of the machine that the address is for, for lists of DHCP servers.",
+        kinds: [IpClaim],
+        value: AnnotationValue::Mac,
+        default: None,
+    }
+    COMMENT = "poolctl.dev/comment" {
+        about: "What the address is for; lists for the network have it.",
+        kinds: [IpClaim],
+        value: AnnotationValue::Text,
+        default: None,
+    }
+    UNTIL = "poolctl.dev/until" {
+        about: "When the lease ends by itself; a warning event comes before.",
+        kinds: [IpClaim],
+        value: AnnotationValue::Instant,
+        default: None,
+    }
 }
 
 /// The declaration of an annotation.
@@ -315,6 +345,14 @@ pub enum AnnotationValue {
     Ranges,
     /// A JSON object.
     JsonObject,
+    /// Names in DNS, separated by commas.
+    DnsNames,
+    /// A MAC, with colons or dashes.
+    Mac,
+    /// An instant, such as 2026-01-31T18:00:00Z.
+    Instant,
+    /// A number, or a percentage.
+    CountOrPercent,
 }
 
 impl Annotation {
@@ -353,6 +391,10 @@ impl AnnotationValue {
             Self::IpPools => "names of IPPools".into(),
             Self::Ranges => "ranges".into(),
             Self::JsonObject => "JSON object".into(),
+            Self::DnsNames => "names in DNS".into(),
+            Self::Mac => "MAC".into(),
+            Self::Instant => "instant".into(),
+            Self::CountOrPercent => "number or percentage".into(),
         }
     }
 }

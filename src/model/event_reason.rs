@@ -228,6 +228,10 @@ declared! {
         Leased = "Leased",
         /// A claim has no address yet.
         AllocationFailed = "AllocationFailed" => "poolctl describe ipclaim NAME",
+        /// The lease of an address ends soon.
+        AddressExpiresSoon = "AddressExpiresSoon" => "poolctl ip claim POOL NAME --for 8h",
+        /// The lease of an address has ended.
+        AddressExpired = "AddressExpired",
 
         // The state.
         /// A restore kept what was leased after the backup.

@@ -40,6 +40,8 @@ pub struct IpLease {
     pub deleting: Option<Time>,
     /// Why the claim waits.
     pub error: String,
+    /// The end of the lease that a warning event was about.
+    pub warned_until: Option<Time>,
     /// The rest of the metadata of its IPClaim and its IPAddress.
     pub notes: Option<Box<LeaseMetadata>>,
     /// Order of insertion of a claim that waits.

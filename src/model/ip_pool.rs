@@ -2,13 +2,14 @@
 //! addresses may be leased at all; it never knows which of them are leased now.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::address::{Addr, IpRange, Subnet};
-use super::annotations::{ALLOCATION, EXCLUDE, RESERVED, REUSE_DELAY};
+use super::annotations::{ALLOCATION, EXCLUDE, RESERVED, REUSE_DELAY, WARN_BELOW};
 use super::meta::Meta;
 use super::time::{Span, Time};
 
@@ -163,6 +164,41 @@ pub enum AllocationStrategy {
     LeastRecent,
 }
 
+/// How few free addresses are too few.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SupplyLimit {
+    /// So many addresses.
+    Count(u128),
+    /// So many of a hundred addresses.
+    Percent(u8),
+}
+
+impl SupplyLimit {
+    /// The limit in addresses, for a pool with so many of them.
+    pub fn in_addresses(self, total: u128) -> u128 {
+        match self {
+            Self::Count(count) => count,
+            // Divided first where the product would not fit.
+            Self::Percent(percent) => match total.checked_mul(u128::from(percent)) {
+                Some(product) => product.div_ceil(100),
+                None => (total / 100).saturating_mul(u128::from(percent)),
+            },
+        }
+    }
+}
+
+impl FromStr for SupplyLimit {
+    type Err = String;
+
+    fn from_str(limit: &str) -> Result<Self, String> {
+        let parsed = match limit.strip_suffix('%') {
+            Some(number) => number.parse().ok().filter(|part| *part <= 100).map(Self::Percent),
+            None => limit.parse().ok().map(Self::Count),
+        };
+        parsed.ok_or_else(|| format!("`{limit}` is neither a number nor a percentage like 10%"))
+    }
+}
+
 impl AllocationStrategy {
     /// The strategy of a name, as the pool's annotation and its spec spell it.
     pub fn named(name: &str) -> Option<Self> {
@@ -241,6 +277,11 @@ impl IpPool {
     /// Whether the time at which an address was released matters for who gets it next.
     pub fn remembers_releases(&self) -> bool {
         self.reuse_delay().0 > 0 || self.strategy() == AllocationStrategy::LeastRecent
+    }
+
+    /// The limit below which the pool's free addresses are too few; none without the annotation.
+    pub fn supply_limit(&self) -> Option<SupplyLimit> {
+        self.metadata.annotation(WARN_BELOW)?.parse().ok()
     }
 
     pub fn is_paused(&self) -> bool {

@@ -34,6 +34,7 @@ pub mod ip_pool;
 pub mod job;
 pub mod kinds;
 pub mod lease;
+pub mod lease_purpose;
 pub mod links;
 pub mod meta;
 pub mod nmstate_config;

@@ -45,6 +45,9 @@ pub fn due_scopes(state: &State, now: Time) -> DueScopes {
     }
     add_later_instants(&mut scopes.rest, hosts::due_instants(state), now);
     add_later_instants(&mut scopes.rest, state.resting_until.values().copied(), now);
+    for lease in state.ip_leases.rows() {
+        add_later_instants(&mut scopes.rest, lease.expiry_instants(), now);
+    }
     let mut leases = state.ip_leases.rows();
     scopes.rest.waits |= leases.any(|lease| lease.address.is_none());
     scopes

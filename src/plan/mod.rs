@@ -18,6 +18,7 @@ mod expire;
 mod history;
 mod hosts;
 mod inventory;
+mod lease_expiry;
 mod lease_names;
 pub mod leases;
 mod life;
@@ -98,6 +99,8 @@ pub fn round(state: &mut State, tick: &Tick, names: &dyn Books) {
     state.act_for(None);
     plan_clusters_without_pool(state, tick);
     hosts::advance_hosts(state, tick);
+    // Before addresses are leased, so that the next claim gets what an expired one gives back.
+    lease_expiry::expire_leases(state, tick);
     addresses::lease_addresses(state, names, tick);
     lease_names::give_unique_names(state, names);
 }

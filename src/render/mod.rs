@@ -1,6 +1,8 @@
 //! Writes: pure functions from objects to the documents that installers read. Never does IO.
 
+pub mod address_lists;
 pub mod agent_config;
+pub mod cluster_dns;
 pub mod discovery;
 pub mod host_data;
 pub mod install_config;

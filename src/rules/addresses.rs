@@ -310,6 +310,7 @@ pub fn check_claim(claim: &IpClaim) -> Vec<String> {
     }
     let wanted = claim.metadata.annotation(REQUESTED_ADDRESS).filter(|address| !address.is_empty());
     check_optional_address(&mut problems, "metadata.annotations.ipAddress", wanted);
+    problems.extend(annotations::check(Kind::IpClaim, &claim.metadata.annotations).err());
     problems
 }
 

@@ -9,15 +9,18 @@ use serde_json::{Map, Value};
 use crate::model::annotations::{Annotation, AnnotationValue, PREFIX};
 use crate::model::cluster::DELETE_AFTER;
 use crate::model::driver::{Driver, PROGRAM_PREFIX, is_driver_name};
+use crate::model::hardware::check_mac_address;
 use crate::model::host::parse_certificate_pin;
+use crate::model::ip_pool::SupplyLimit;
 use crate::model::kinds::Kind;
 use crate::model::meta::is_go_bool;
 use crate::model::object::Object;
 use crate::model::pool::split_pointers;
 use crate::model::refusal::nearest_name;
 use crate::model::schedule::Schedule;
-use crate::model::time::Span;
+use crate::model::time::{Span, Time};
 
+use super::names::check_dns_name;
 use super::validations::{IGNORED, ignored_problem};
 
 /// The last cipher suite that IPMI 2.0 numbers.
@@ -114,6 +117,16 @@ fn find_value_problem(kind: Kind, expected: AnnotationValue, value: &str) -> Opt
             let parsed = serde_json::from_str::<Map<String, Value>>(value);
             parsed.err().map(|error| format!(" is no JSON object: {error}"))
         }
+        AnnotationValue::DnsNames => find_dns_names_problem(value),
+        AnnotationValue::Mac => {
+            let why = check_mac_address(&value.replace('-', ":")).err();
+            why.map(|why| format!(": {why}"))
+        }
+        AnnotationValue::Instant => value.parse::<Time>().err().map(|why| format!(": {why}")),
+        AnnotationValue::CountOrPercent => value
+            .parse::<SupplyLimit>()
+            .is_err()
+            .then(|| format!(": `{value}` is neither a number nor a percentage like 10%")),
         AnnotationValue::Schedule => {
             let result = value.parse::<Schedule>().and_then(|schedule| schedule.check());
             result.err().map(|why| format!(": {why}"))
@@ -146,6 +159,16 @@ fn find_pointers_problem(value: &str) -> Option<String> {
     }
     let is_empty = split_pointers(value).next().is_none();
     is_empty.then(|| " names no path; remove the annotation to allow all paths".to_owned())
+}
+
+/// The first of several names that cannot be one in DNS.
+fn find_dns_names_problem(value: &str) -> Option<String> {
+    for name in value.split(',').map(str::trim) {
+        if let Err(refusal) = check_dns_name("a name in DNS", name) {
+            return Some(format!(": {}", refusal.what));
+        }
+    }
+    None
 }
 
 /// Warns of poolctl's own annotations that have no effect where they stand.

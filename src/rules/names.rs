@@ -39,6 +39,11 @@ pub fn check_name(kind: Kind, name: &str) -> Result<(), Refusal> {
     }
 }
 
+/// Refuses what cannot be a name in DNS: labels with dots between them, without a wildcard.
+pub fn check_dns_name(purpose: &str, name: &str) -> Result<(), Refusal> {
+    check_dotted_name(name, purpose)
+}
+
 /// Refuses what is not a list of DNS labels with dots between them, 253 characters at most.
 fn check_dotted_name(name: &str, purpose: &str) -> Result<(), Refusal> {
     if name.len() > 253 {

@@ -41,6 +41,12 @@ pub struct RareFields {
     by_hand: bool,
     #[serde(skip_serializing_if = "String::is_empty")]
     error: String,
+    /// When the lease ends by itself. Its notes say so; here an index finds it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires: Option<i64>,
+    /// The end that a warning was about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warned: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     notes: Option<Box<LeaseMetadata>>,
 }
@@ -53,6 +59,8 @@ impl RareFields {
             deleting: lease.deleting.map(|time| time.0),
             by_hand: !lease.claimed,
             error: lease.error.clone(),
+            expires: lease.expires_at().map(|time| time.0),
+            warned: lease.warned_until.map(|time| time.0),
             notes: lease.notes.clone().filter(|notes| **notes != LeaseMetadata::default()),
         }
     }
@@ -67,6 +75,7 @@ impl RareFields {
         lease.deleting = self.deleting.map(Time);
         lease.claimed = !self.by_hand;
         lease.error = self.error;
+        lease.warned_until = self.warned.map(Time);
         lease.notes = self.notes.filter(|notes| **notes != LeaseMetadata::default());
     }
 }

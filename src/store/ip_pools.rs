@@ -33,12 +33,25 @@ use super::tenants::write_past_tenant;
 /// How many leases that a changed pool does not hold any more are listed at most.
 const MOST_OFFENDERS: usize = 20;
 
-/// Loads all pools, each with its claims that wait and its leases that are being deleted.
+/// Loads all pools, each with its claims that wait, and with its leases that are being deleted or
+/// end by themselves.
 pub fn load_all_ip_pools(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     for pool in select_documents::<IpPool>(conn, None)? {
         let key = pool.metadata.key();
         state.ip_pools.load(pool);
         load_claims_of_pool(conn, state, &key)?;
+        load_expiring_leases(conn, state, &key)?;
+    }
+    Ok(())
+}
+
+/// Loads the leases of a pool that end by themselves.
+fn load_expiring_leases(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+    let Some(pool) = state.ip_pools.by_key(key) else { return Ok(()) };
+    let pool_id = pool.metadata.id;
+    let clauses = "WHERE l.pool = ?1 AND l.more ->> '$.expires' IS NOT NULL";
+    for lease in select_leases(conn, clauses, [pool_id])? {
+        load_lease(state, lease);
     }
     Ok(())
 }

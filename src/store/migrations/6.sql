@@ -25,3 +25,5 @@ CREATE INDEX due_object_dirty ON due_object (dirty) WHERE dirty = 1;
 -- The next pass looks at everything, and gives Agents their rows.
 INSERT INTO due_scope VALUES ('', '', NULL, 1, 0, 0)
   ON CONFLICT (namespace, pool) DO UPDATE SET dirty = 1;
+-- Leases of addresses that end by themselves. A pass finds them without looking at all leases.
+CREATE INDEX ip_lease_expiring ON ip_lease (pool) WHERE more ->> '$.expires' IS NOT NULL;
