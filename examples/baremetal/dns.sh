@@ -7,11 +7,12 @@ cd "$(dirname "$0")"
 key=/etc/poolctl/dns.key
 poolctl pool dns metal >dns.list
 awk '
-  $1 == "#" && ($2 != "no" || $3 != "address") { next }
-  { known = $1 != "#"
-    for (at = known ? 2 : 4; at <= NF && $at != "#"; at++) {
+  $1 != "#" { known = 1; address = $1; first = 2 }
+  $1 == "#" && ($2 != "no" || ($3 != "address" && $3 != "wildcards")) { next }
+  $1 == "#" { known = $3 == "wildcards"; address = $4; first = known ? 5 : 4 }
+  { for (at = first; at <= NF && $at != "#"; at++) {
       if (!seen[$at]++) print "update delete " $at ". A\nupdate delete " $at ". AAAA"
-      if (known) print "update add " $at ". 60 " ($1 ~ /:/ ? "AAAA" : "A") " " $1 }
+      if (known) print "update add " $at ". 60 " (address ~ /:/ ? "AAAA" : "A") " " address }
     print "send" }' dns.list >dns.new
 if ! cmp -s dns.new dns.told; then
   if command -v nsupdate >/dev/null && [ -r "$key" ]; then

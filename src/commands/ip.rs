@@ -2,6 +2,7 @@
 //! tells who has an address.
 
 pub mod claim;
+pub mod export;
 pub mod pool;
 
 use clap::Args;

@@ -14,7 +14,7 @@ use crate::commands::cluster::{credentials, extract, forget, rotate};
 use crate::commands::context::{Context, Globals};
 use crate::commands::host::{add as host_add, hold as host_hold, import as host_import};
 use crate::commands::infraenv::iso as infraenv_iso;
-use crate::commands::ip::{claim as ip_claim, pool as ippool};
+use crate::commands::ip::{claim as ip_claim, export as ip_export, pool as ippool};
 use crate::commands::pool::{advise, create as pool_create, dns, pause, render, scale};
 use crate::commands::{
     Audience, RunCommand, agent, apply, backup, claim, cluster, completion, customization, delete,
@@ -124,6 +124,7 @@ fn pool_nodes() -> Vec<Node> {
         entry::<ip::Release>(),
         entry::<ip::Reserve>(),
         entry::<ip::Who>(),
+        entry::<ip_export::Export>(),
     ];
     vec![
         cluster_group(),
@@ -131,7 +132,7 @@ fn pool_nodes() -> Vec<Node> {
         group("customization", "Create, test and reset customizations", customization),
         group("ippool", "Create pools of IP addresses, and draw them", ippool),
         group("template", "Render Metal3DataTemplates for hosts, and release leases", template),
-        group("ip", "Lease, release, reserve and look up IP addresses", ip),
+        group("ip", "Lease, release, reserve, look up and list IP addresses", ip),
         group("infraenv", "Create InfraEnvs, their discovery images and tokens", infraenv),
         group("agent", "Approve agents, and bind them to clusters", agent),
         group("host", "Add, power, boot and hold BareMetalHosts", host),

@@ -25,5 +25,8 @@ pub use annotations::find_hive_problem;
 pub use holders::check_single_holders;
 pub use invariants::check_invariants;
 pub use limits::find_limited_values;
-pub use names::{check_dns_label, check_name, is_installer_variable, is_label_key, is_label_value};
+pub use names::{
+    check_dns_label, check_dns_name, check_name, is_installer_variable, is_label_key,
+    is_label_value,
+};
 pub use objects::{check_editable, check_object, object_warnings};

@@ -149,7 +149,7 @@ impl Extend {
 }
 
 /// The instant that `--until` names; of a time of day the next one.
-fn parse_end(context: &Context, until: &str) -> Result<Time, Refusal> {
+pub fn parse_end(context: &Context, until: &str) -> Result<Time, Refusal> {
     let instant = until.parse().ok().or_else(|| context.world.next_time_of_day(until));
     instant.ok_or_else(|| {
         Refusal::usage(format!("`{until}` is neither a time of day nor an instant"))

@@ -1,42 +1,44 @@
-//! `pool dns`: lists the DNS records that the clusters of a pool need, as a hosts file. It changes
-//! no name server.
+//! `pool dns`: lists the DNS records that the clusters of a pool need. It changes no name server.
 
 use std::fmt::Write;
-use std::net::IpAddr;
 
 use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::model::address::Addr;
+use crate::model::ip_pool::AddressNetwork;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
-use crate::model::template::Template;
 use crate::output::{Answer, Name, clean_line};
 use crate::plan;
-use crate::render::install_config;
+use crate::render::address_lists::{
+    AddressUse, ListFormat, ListedAddress, render_list, sort_addresses,
+};
+use crate::render::cluster_dns::{ClusterRecord, cluster_records};
 use crate::store::Store;
 
+use crate::commands::ip::export::{ZoneOptions, read_install_config, refuse_list};
 use crate::commands::{Context, RunCommand};
-
-/// Fields of a platform with the addresses of the API and of the applications. The first that a
-/// platform has counts.
-const API_FIELDS: [&str; 3] = ["apiFloatingIP", "apiVIPs", "apiVIP"];
-const APPS_FIELDS: [&str; 3] = ["ingressFloatingIP", "ingressVIPs", "ingressVIP"];
 
 #[derive(Args)]
 pub struct Dns {
     /// Name of the pool
     #[arg(value_name = "POOL")]
     name: String,
+    /// Format of the list
+    #[arg(long = "as", value_enum, value_name = "FORMAT", default_value = "hosts")]
+    format: ListFormat,
+    #[command(flatten)]
+    zone: ZoneOptions,
 }
 
 impl RunCommand for Dns {
     const NAME: &'static str = "dns";
-    const ABOUT: &'static str =
-        "Print the DNS records that the clusters of a pool need, as a hosts file";
+    const ABOUT: &'static str = "Print the DNS records that the clusters of a pool need";
     const EXAMPLE: &'static str = "poolctl pool dns lab";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
@@ -64,9 +66,21 @@ impl RunCommand for Dns {
             let key = Key::new(&*pool.metadata.namespace, requirement.customization);
             Name::of(Kind::Customization, &key)
         });
-        let mut hosts_file = format!("# pool {}: records that its clusters need\n", self.name);
-        hosts_file.extend(requirements.iter().map(DnsRequirement::hosts_lines));
-        context.answer(Answer::text(hosts_file).with_names(names).with_list(documents))
+        let mark = self.format.comment_mark();
+        let mut list = String::new();
+        if let Some(mark) = mark {
+            let _ = writeln!(list, "{mark} pool {}: records that its clusters need", self.name);
+            for requirement in &requirements {
+                list += &requirement.gap_lines(mark);
+            }
+        }
+        let mut addresses: Vec<ListedAddress> =
+            requirements.iter().flat_map(DnsRequirement::addresses).collect();
+        sort_addresses(&mut addresses);
+        let options = self.zone.to_list_options(store.read_revision()?, None)?;
+        let rendered = render_list(self.format, &addresses, &options).map_err(refuse_list)?;
+        list += &rendered.text;
+        context.answer(Answer::text(list).with_names(names).with_list(documents))
     }
 }
 
@@ -76,14 +90,7 @@ struct DnsRequirement<'a> {
     customization: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
-    records: Vec<Record>,
-}
-
-#[derive(Serialize)]
-struct Record {
-    names: Vec<String>,
-    /// The addresses that the cluster has, or those of the patches or the template.
-    addresses: Vec<String>,
+    records: Vec<ClusterRecord>,
 }
 
 impl<'a> DnsRequirement<'a> {
@@ -122,75 +129,46 @@ impl<'a> DnsRequirement<'a> {
         Self { customization, problem: Some(problem), records: Vec::new() }
     }
 
-    /// The records that an installation with this install-config needs: of the API and of the
-    /// applications. Addresses that the install-config does not have are left out.
     fn from_install_config(customization: &'a str, config: &Value) -> Self {
-        let cluster = string_at(config, "/metadata/name");
-        let domain = string_at(config, "/baseDomain");
-        let api_record = Record {
-            names: vec![format!("api.{cluster}.{domain}"), format!("api-int.{cluster}.{domain}")],
-            addresses: platform_addresses(config, API_FIELDS),
-        };
-        let apps_record = Record {
-            names: vec![format!("*.apps.{cluster}.{domain}")],
-            addresses: platform_addresses(config, APPS_FIELDS),
-        };
-        Self { customization, problem: None, records: vec![api_record, apps_record] }
+        Self { customization, problem: None, records: cluster_records(config) }
     }
 
-    /// A line of a hosts file for each address, and a comment where there is none.
-    fn hosts_lines(&self) -> String {
+    /// The addresses of the cluster with their names.
+    fn addresses(&self) -> Vec<ListedAddress> {
+        let mut addresses = Vec::new();
+        for ClusterRecord { names, addresses: values } in &self.records {
+            for address in values.iter().filter_map(|value| value.parse::<Addr>().ok()) {
+                addresses.push(ListedAddress {
+                    address,
+                    address_use: AddressUse::Vip,
+                    names: names.clone(),
+                    mac: None,
+                    network: AddressNetwork::default(),
+                    namespace: String::new(),
+                    pool: String::new(),
+                    claim: clean_line(self.customization).into_owned(),
+                    cluster: None,
+                    host: None,
+                    comment: String::new(),
+                    since: None,
+                    until: None,
+                });
+            }
+        }
+        addresses
+    }
+
+    /// A comment for each record without an address, and for records that are not known.
+    fn gap_lines(&self, mark: &str) -> String {
         let customization = clean_line(self.customization);
         let mut lines = String::new();
         if let Some(problem) = &self.problem {
-            lines = format!("# {customization}: {}\n", clean_line(problem));
+            lines = format!("{mark} {customization}: {}\n", clean_line(problem));
         }
-        for Record { names, addresses } in &self.records {
-            let names = names.join(" ");
-            if addresses.is_empty() {
-                let _ = writeln!(lines, "# no address    {names} # {customization}");
-            }
-            for address in addresses {
-                let address = clean_line(address);
-                let _ = writeln!(lines, "{address:<15} {names} # {customization}");
-            }
+        for record in self.records.iter().filter(|record| record.addresses.is_empty()) {
+            let names = record.names.join(" ");
+            let _ = writeln!(lines, "{mark} no address    {names} {mark} {customization}");
         }
         lines
     }
-}
-
-/// The install-config that a cluster was made from, if it is kept.
-fn read_install_config(store: &Store, cluster: &str) -> Result<Option<Value>, Refusal> {
-    let secret = Key::new(cluster, format!("{cluster}-install-config"));
-    let Some(yaml) = store.read_secret_value(&secret, "install-config.yaml")? else {
-        return Ok(None);
-    };
-    let template = Template::new(yaml);
-    Ok(install_config::template_document(&template).ok().cloned())
-}
-
-fn string_at<'a>(config: &'a Value, pointer: &str) -> &'a str {
-    config.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// The addresses in the first of these fields that a platform of an install-config has. What is no
-/// IP address is passed over, and one that follows itself is listed once.
-fn platform_addresses(config: &Value, fields: [&str; 3]) -> Vec<String> {
-    let platforms = config["platform"].as_object();
-    let mut addresses = Vec::new();
-    for platform in platforms.into_iter().flat_map(|platforms| platforms.values()) {
-        let value = fields.iter().map(|field| &platform[*field]).find(|value| !value.is_null());
-        let values: Vec<&Value> = match value {
-            Some(Value::Array(values)) => values.iter().collect(),
-            Some(value) => vec![value],
-            None => Vec::new(),
-        };
-        for address in values.into_iter().filter_map(Value::as_str) {
-            if address.parse::<IpAddr>().is_ok() {
-                addresses.push(address.to_owned());
-            }
-        }
-    }
-    addresses.dedup();
-    addresses
 }
