@@ -104,8 +104,8 @@ impl<'a> Player<'a> {
             "release" => drop(self.sandbox.ok(&format!("ip release {rest}"))),
             "count" => {
                 let row = self.sandbox.ok("get ippool p --no-headers");
-                let columns: Vec<&str> = row.split_whitespace().rev().take(5).collect();
-                let counts = [columns[4], columns[3], columns[2], columns[1]].join(" ");
+                let columns: Vec<&str> = row.split_whitespace().rev().take(6).collect();
+                let counts = [columns[5], columns[4], columns[3], columns[1]].join(" ");
                 assert_eq!(counts, rest, "{}: {row}", self.scenario);
             }
             _ => panic!("{}: there is no step `{verb}`", self.scenario),
@@ -198,7 +198,7 @@ fn who_had_an_address_and_how_long_it_rests_is_moved_too() {
     assert_eq!(sandbox.ok("export"), export);
     assert!(!sandbox.ok("get ippool -o yaml").contains("history"));
     // Too early, then the one that was released first, then the rested one.
-    sandbox.refused(5, "ip claim rests e", "again at 2026-03-02T12:09:00Z");
+    sandbox.refused(6, "ip claim rests e", "again at 2026-03-02T12:09:00Z");
     assert_eq!(sandbox.ok("ip claim old e"), "10.2.0.1\n");
     sandbox.ok("doctor");
     sandbox.set_variable("POOLCTL_NOW", "2026-03-02T12:09:00Z");
@@ -212,7 +212,7 @@ fn an_address_that_is_asked_for_rests_like_any_other() {
     sandbox.ok("ip claim p a --address 10.0.0.2");
     sandbox.ok("ip release a");
     let claim = "ip claim p b --address 10.0.0.2";
-    sandbox.refused(5, claim, "again at 2026-03-02T12:05:00Z");
+    sandbox.refused(6, claim, "again at 2026-03-02T12:05:00Z");
     sandbox.set_variable("POOLCTL_NOW", "2026-03-02T12:05:00Z");
     assert_eq!(sandbox.ok(claim), "10.0.0.2\n");
 }

@@ -14,7 +14,7 @@ pub fn explain_ip_claim(evidence: &Evidence, claim: &IpClaim) -> Chain {
     }
     let chain = Chain::new(format!("ipclaim {name} waits for an address of IPPool {pool}"), next);
     match claim.status.error_message.as_str() {
-        "" => chain.because("the pool or its cluster is paused, or no pass has run yet"),
+        "" => chain.because("no pass has run yet"),
         message => chain.because(message),
     }
 }

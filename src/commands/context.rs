@@ -123,6 +123,7 @@ impl Context {
         if self.world.is_clock_standing() {
             self.world.wait_until(store.read_mark()?.now, Span::default());
         }
+        store.set_time(self.world.now());
         Ok(store)
     }
 

@@ -14,7 +14,7 @@ use crate::commands::cluster::{credentials, extract, forget, rotate};
 use crate::commands::context::{Context, Globals};
 use crate::commands::host::{add as host_add, hold as host_hold, import as host_import};
 use crate::commands::infraenv::iso as infraenv_iso;
-use crate::commands::ip::{claim as ip_claim, export as ip_export, pool as ippool};
+use crate::commands::ip::{claim as ip_claim, export as ip_export, pool as ippool, who as ip_who};
 use crate::commands::pool::{advise, create as pool_create, dns, pause, render, scale};
 use crate::commands::{
     Audience, RunCommand, agent, apply, backup, claim, cluster, completion, customization, delete,
@@ -123,7 +123,7 @@ fn pool_nodes() -> Vec<Node> {
         entry::<ip_claim::Claim>(),
         entry::<ip::Release>(),
         entry::<ip::Reserve>(),
-        entry::<ip::Who>(),
+        entry::<ip_who::Who>(),
         entry::<ip_export::Export>(),
     ];
     vec![

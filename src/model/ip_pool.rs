@@ -99,7 +99,7 @@ pub struct IpPoolStatus {
     /// IPAddresses by claim.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub addresses: BTreeMap<String, String>,
-    /// total, used, reserved, free and outOfRange; text where no JSON number is large enough.
+    /// total, used, reserved, resting, free and outOfRange; text where no JSON number is large enough.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ip_addresses: Option<Value>,
     /// Earlier and current claims of the addresses, in order. Written by export, for import.
@@ -342,6 +342,22 @@ impl IpPool {
             );
         }
         addresses
+    }
+
+    /// Why no machine may have an address: it is a gateway, or that of a network or its broadcast.
+    pub fn unusable_reason(&self, address: Addr) -> Option<&'static str> {
+        let range_gateways = self.spec.pools.iter().map(|range| &range.gateway);
+        let mut gateways = range_gateways.chain([&self.spec.gateway]).flatten();
+        if gateways.any(|gateway| gateway.parse() == Ok(address)) {
+            return Some("gateway");
+        }
+        for network in self.spec.pools.iter().filter_map(|range| range.network(self.spec.prefix)) {
+            if network.unusable_addresses().contains(&address) {
+                let is_first = address == network.first_address();
+                return Some(if is_first { "network address" } else { "broadcast address" });
+            }
+        }
+        None
     }
 
     /// The addresses that a machine may have, each range with its position in `spec.pools`.

@@ -1,5 +1,5 @@
-//! Characters that move the cursor of a terminal or change the direction of text. They are shown as
-//! escapes and never sent to a terminal.
+//! Text: characters that move the cursor of a terminal or change the direction of text, which are
+//! shown as escapes and never sent to a terminal; and the order of names with numbers.
 
 /// Whether a character is a control character or one that changes the direction of text. Newlines
 /// and tabs count.
@@ -7,6 +7,36 @@ pub fn is_hostile(letter: char) -> bool {
     let is_bidirectional = matches!(letter, '\u{061c}' | '\u{200b}'..='\u{200f}'
         | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
     letter.is_control() || is_bidirectional
+}
+
+/// A part of a name by which names are sorted: numbers by their value, and before letters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NamePart<'a> {
+    /// Digits without leading zeros. More of them are a larger number.
+    Number {
+        digit_count: usize,
+        digits: &'a str,
+    },
+    Letters(&'a str),
+}
+
+/// The numbers of a name and what is between them, in order.
+pub fn parts_of_name(name: &str) -> Vec<NamePart<'_>> {
+    let mut parts = Vec::new();
+    let mut remainder = name;
+    while let Some(first) = remainder.chars().next() {
+        let is_number = first.is_ascii_digit();
+        let end = remainder.find(|letter: char| letter.is_ascii_digit() != is_number);
+        let (part, rest) = remainder.split_at(end.unwrap_or(remainder.len()));
+        let digits = part.trim_start_matches('0');
+        parts.push(if is_number {
+            NamePart::Number { digit_count: digits.len(), digits }
+        } else {
+            NamePart::Letters(part)
+        });
+        remainder = rest;
+    }
+    parts
 }
 
 /// Escapes these characters in JSON text, which then still means the same: outside of strings only

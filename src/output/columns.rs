@@ -110,7 +110,7 @@ fn kind_columns(object: &Object, view: &RowContext) -> Row {
                 interfaces.map(|interface| interface.mac_address.to_lowercase()).collect();
             vec![("macs", macs.join(","))]
         }
-        Object::IpPool(ip_pool) => ip_pool_columns(ip_pool),
+        Object::IpPool(ip_pool) => ip_pool_columns(ip_pool, view),
         Object::IpClaim(claim) => {
             let address = claim.status.address.as_ref().map(|address| address.name.clone());
             vec![
@@ -183,14 +183,22 @@ fn gigabytes(bytes: u64) -> String {
     format!("{}G", bytes / 1_000_000_000)
 }
 
-fn ip_pool_columns(ip_pool: &IpPool) -> Row {
+/// Ranges of a pool that a table names, unless it is wide; the others are counted.
+const MAX_RANGES: usize = 3;
+
+fn ip_pool_columns(ip_pool: &IpPool, view: &RowContext) -> Row {
     let counts = ip_pool.status.ip_addresses.as_ref();
-    let ranges: Vec<String> = ip_pool.ranges().map(|(_, range)| range.to_string()).collect();
+    let mut ranges: Vec<String> = ip_pool.ranges().map(|(_, range)| range.to_string()).collect();
+    if !view.is_wide && ranges.len() > MAX_RANGES {
+        let left_out = ranges.split_off(MAX_RANGES - 1).len();
+        ranges.push(format!("{left_out} more"));
+    }
     vec![
         ("ranges", ranges.join(", ")),
         ("total", address_count(counts, "total")),
         ("used", address_count(counts, "used")),
         ("reserved", address_count(counts, "reserved")),
+        ("resting", address_count(counts, "resting")),
         ("free", address_count(counts, "free")),
     ]
 }

@@ -10,6 +10,7 @@ use crate::model::ip_pool::{IpPool, PAUSE_ANNOTATIONS};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::state::{AddressBook, IpLeaseId, IpPoolId, State};
+use crate::model::text::{NamePart, parts_of_name};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 
@@ -26,18 +27,56 @@ pub fn lease_addresses(state: &mut State, book: &dyn AddressBook, tick: &Tick) {
     let pool_ids: Vec<IpPoolId> = state.ip_pools.iter().map(|(pool_id, _)| pool_id).collect();
     for pool_id in pool_ids {
         let Some(pool) = state.ip_pools.get(pool_id).cloned() else { continue };
-        if !is_paused(state, &pool) && pool.metadata.deletion_timestamp.is_none() {
-            serve_claims(state, &pool, &waiting, book, tick);
+        match find_obstacle(state, &pool) {
+            None => serve_claims(state, &pool, &waiting, book, tick),
+            Some(problem) => refuse_claims(state, &pool.metadata.key(), &waiting, &problem, tick),
+        }
+    }
+    refuse_claims_without_pool(state, &waiting, tick);
+}
+
+/// Why a pool leases nothing now, whatever is free.
+fn find_obstacle(state: &State, pool: &IpPool) -> Option<String> {
+    let name = &pool.metadata.name;
+    if pool.metadata.deletion_timestamp.is_some() {
+        return Some(format!("IPPool {name} is being deleted"));
+    }
+    if pool.is_paused() {
+        return Some(format!("IPPool {name} is paused"));
+    }
+    let cluster = &pool.spec.cluster_name;
+    is_paused(state, pool).then(|| format!("IPPool {name} is paused with its cluster {cluster}"))
+}
+
+/// Tells the claims that ask a pool for an address why none gets one.
+fn refuse_claims(state: &mut State, pool: &Key, waiting: &[IpLeaseId], problem: &str, tick: &Tick) {
+    for lease_id in waiting {
+        if state.ip_leases.get(*lease_id).is_some_and(|lease| lease.pool_key() == *pool) {
+            note_problem(state, *lease_id, problem.to_owned(), tick);
         }
     }
 }
 
-/// Claims without an address, the oldest first; of those of the same time the first by name.
+/// Tells claims that they name no pool. A claim is loaded together with its pool, so that a pool
+/// which is not in the state does not exist.
+fn refuse_claims_without_pool(state: &mut State, waiting: &[IpLeaseId], tick: &Tick) {
+    for lease_id in waiting {
+        let Some(lease) = state.ip_leases.get(*lease_id) else { continue };
+        let pool = lease.pool_key();
+        if state.ip_pools.find(&pool).is_none() {
+            let problem = format!("there is no IPPool {}", pool.name);
+            note_problem(state, *lease_id, problem, tick);
+        }
+    }
+}
+
+/// Claims without an address, the oldest first; of those of the same time the first by name, where
+/// numbers count as numbers: `web-2` comes before `web-10`.
 fn waiting_claims(state: &State) -> Vec<IpLeaseId> {
-    let mut waiting: Vec<(Time, &str, IpLeaseId)> = Vec::new();
+    let mut waiting: Vec<(Time, Vec<NamePart<'_>>, IpLeaseId)> = Vec::new();
     for (lease_id, lease) in state.ip_leases.iter() {
         if lease.address.is_none() && lease.deleting.is_none() {
-            waiting.push((lease.created, lease.claim.as_str(), lease_id));
+            waiting.push((lease.created, parts_of_name(&lease.claim), lease_id));
         }
     }
     waiting.sort_unstable();
@@ -56,7 +95,11 @@ fn serve_claims(
     let mut allocator = AddressAllocator::new(pool, book, state, tick);
     for lease_id in waiting {
         let Some(lease) = state.ip_leases.get(*lease_id) else { continue };
-        if lease.pool_key() != key || is_claim_paused(lease) {
+        if lease.pool_key() != key {
+            continue;
+        }
+        if is_claim_paused(lease) {
+            note_problem(state, *lease_id, "the claim is paused".to_owned(), tick);
             continue;
         }
         match allocator.allocate(lease) {

@@ -10,6 +10,7 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
 use crate::model::refusal::Refusal;
+use crate::model::time::Time;
 
 use super::copies::path_beside;
 use super::schema::{SCHEMA, read_schema};
@@ -27,13 +28,26 @@ pub struct Store {
     copy: Option<Connection>,
     /// Whether the file has been migrated since it was opened, by this command or by another one.
     is_migrated: Cell<bool>,
+    /// When the command that opened the store began; nothing is known before it says so.
+    opened_at: Cell<Time>,
     path: PathBuf,
 }
 
 impl Store {
     /// A store over an open file. `copy` is the migrated copy of a file of an earlier schema.
     pub(super) fn new(file: Connection, copy: Option<Connection>, path: PathBuf) -> Self {
-        Self { file, copy, is_migrated: Cell::new(false), path }
+        let opened_at = Cell::default();
+        Self { file, copy, is_migrated: Cell::new(false), opened_at, path }
+    }
+
+    /// Tells the store what time it is, for facts that are true only for a time.
+    pub fn set_time(&self, now: Time) {
+        self.opened_at.set(now);
+    }
+
+    /// The time as the store was told it. It is never before the last pass.
+    pub(super) fn time(&self) -> Result<Time, Refusal> {
+        Ok(self.opened_at.get().max(self.read_mark()?.now))
     }
 
     /// Where the state file is, with all symbolic links resolved.

@@ -30,6 +30,8 @@ pub struct AddressCounts {
     pub used: u128,
     /// Addresses that are reserved or pre-allocated, and not leased.
     pub reserved: u128,
+    /// Addresses that were released, and that nobody may be given yet.
+    pub resting: u128,
     /// Addresses that anybody may be given.
     pub free: u128,
     /// Leases whose addresses are not among `total`.
@@ -52,6 +54,7 @@ impl AddressCounts {
             "used": count_to_json(self.used),
             "free": count_to_json(self.free),
             "reserved": count_to_json(self.reserved),
+            "resting": count_to_json(self.resting),
             "outOfRange": count_to_json(self.outside),
         })
     }
@@ -104,8 +107,30 @@ impl Store {
         let outside = u128::from(outside.unsigned_abs());
         let inside = used.saturating_sub(outside);
         let by_other_pools = self.count_leases_by_other_pools(pool, &open)?;
-        let free = total.saturating_sub(inside + by_other_pools).saturating_sub(reserved);
-        Ok((AddressCounts { total, used, reserved, free, outside }, updated.map(Time)))
+        let resting = self.count_resting(pool, &open)?;
+        let taken = inside.saturating_add(by_other_pools).saturating_add(resting);
+        let free = total.saturating_sub(taken).saturating_sub(reserved);
+        Ok((AddressCounts { total, used, reserved, resting, free, outside }, updated.map(Time)))
+    }
+
+    /// Counts the addresses of a pool that rest after their last use. Those that are reserved or
+    /// pre-allocated meanwhile are counted as such.
+    fn count_resting(&self, pool: &IpPool, open: &[IpRange]) -> Result<u128, Refusal> {
+        let delay = pool.reuse_delay();
+        if delay.0 == 0 {
+            return Ok(0);
+        }
+        let rested_since = self.time()?.0.saturating_sub(delay.0);
+        let sql = "SELECT address FROM ip_released WHERE pool = ?1 AND released > ?2";
+        let mut statement = self.conn().prepare_cached(sql)?;
+        let mut rows = statement.query(params![pool.metadata.id, rested_since])?;
+        let mut count = 0;
+        while let Some(row) = rows.next()? {
+            let key: Vec<u8> = row.get(0)?;
+            let address = Addr::from_key(&key);
+            count += u128::from(address.is_some_and(|address| contains(open, address)));
+        }
+        Ok(count)
     }
 
     /// Counts the leases of a pool on its reserved and pre-allocated addresses.

@@ -207,6 +207,15 @@ impl Store {
         select_lease_of_claim(self.conn(), claim)
     }
 
+    /// The lease of an address in a namespace, whatever its pool.
+    pub fn find_lease_of_address(
+        &self,
+        namespace: &str,
+        address: Addr,
+    ) -> Result<Option<IpLease>, Refusal> {
+        select_lease_of_address(self.conn(), namespace, address)
+    }
+
     /// The leases of a pool, in the order of their addresses.
     pub fn list_leases_of_pool(&self, pool: &IpPool) -> Result<Vec<IpLease>, Refusal> {
         let clauses = "WHERE l.pool = ?1 ORDER BY l.address";

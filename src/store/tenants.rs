@@ -1,9 +1,11 @@
 //! The tenants of addresses: who has an address, and who had it. Nothing here leases or releases an
 //! address.
 
-use rusqlite::{Connection, Row, params, params_from_iter};
+use std::collections::HashSet;
 
-use crate::model::address::Addr;
+use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
+
+use crate::model::address::{Addr, IpRange};
 use crate::model::ip_pool::{IpPool, Tenant};
 use crate::model::refusal::Refusal;
 use crate::model::time::Time;
@@ -73,6 +75,39 @@ impl Store {
             tenants.push(read_past_tenant(row, namespace)?);
         }
         Ok(tenants)
+    }
+
+    /// When an address of a pool was released for the last time, if the pool remembers that.
+    pub fn find_release(&self, pool: &IpPool, address: Addr) -> Result<Option<Time>, Refusal> {
+        let sql = "SELECT released FROM ip_released WHERE pool = ?1 AND address = ?2";
+        let values = params![pool.metadata.id, address.to_key()];
+        let released = self.conn().prepare_cached(sql)?.query_row(values, |row| row.get(0));
+        Ok(released.optional()?.map(Time))
+    }
+
+    /// The addresses of a range that a pool leases to nobody yet, because they were released a short
+    /// time ago.
+    pub fn find_resting_addresses(
+        &self,
+        pool: &IpPool,
+        range: IpRange,
+        now: Time,
+    ) -> Result<HashSet<Addr>, Refusal> {
+        let mut addresses = HashSet::new();
+        let delay = pool.reuse_delay();
+        if delay.0 == 0 {
+            return Ok(addresses);
+        }
+        let sql = "SELECT address FROM ip_released WHERE pool = ?1 AND released > ?2";
+        let mut statement = self.conn().prepare_cached(sql)?;
+        let rested_since = now.0.saturating_sub(delay.0);
+        let mut rows = statement.query(params![pool.metadata.id, rested_since])?;
+        while let Some(row) = rows.next()? {
+            let key: Vec<u8> = row.get(0)?;
+            addresses.insert(read_address(&key)?);
+        }
+        addresses.retain(|address| range.contains(*address));
+        Ok(addresses)
     }
 
     /// The past tenants of a pool's addresses, in the order in which they released them. An export

@@ -1,24 +1,32 @@
 //! `ip claim`: leases addresses of pools, all or none. It answers at once: a claim without a free
-//! address is refused and not stored.
+//! address is refused and not stored, unless somebody waits for it.
+
+use std::collections::BTreeMap;
 
 use clap::Args;
 use serde_json::Value;
 
 use crate::edits::{PutMode, put_object};
 use crate::model::address::Addr;
-use crate::model::ip_lease::{IpClaim, IpClaimSpec, IpLease, Reference};
-use crate::model::ip_pool::REQUESTED_ADDRESS;
+use crate::model::annotations::{COMMENT, DNS_NAME, MAC, UNTIL};
+use crate::model::ip_lease::{IpClaim, IpClaimSpec, IpLease, Reference, address_name};
+use crate::model::ip_pool::{IpPool, REQUESTED_ADDRESS};
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta};
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
+use crate::model::tick::Tick;
+use crate::model::time::Span;
 use crate::output::{Answer, Name};
-use crate::reconcile::Door;
+use crate::reconcile::{Door, PassOutcome};
 use crate::rules;
-use crate::store::{NeededObject, Store};
+use crate::store::{Filter, NeededObject, Store};
 
-use crate::commands::{Context, RunCommand};
+use crate::commands::claim::extend::parse_end;
+use crate::commands::ip::who::describe_holder;
+use crate::commands::waiting::{Observation, WaitOutcome, WaitProgress, Waiting};
+use crate::commands::{Context, RunCommand, count_of, delete};
 
 /// The most addresses that one command claims of a pool.
 const MAX_COUNT: u32 = 100_000;
@@ -37,6 +45,16 @@ pub struct Claim {
     /// Number of addresses; the claims are NAME-0, NAME-1, ...; all or none
     #[arg(long, default_value_t = 1, conflicts_with = "address")]
     count: u32,
+    #[command(flatten)]
+    purpose: Purpose,
+    /// Wait until there are addresses, at most this long (45m without a value); if the time ends
+    /// or you interrupt the command, nothing is claimed
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true,
+          default_missing_value = "45m")]
+    wait: Option<Span>,
+    /// Keep the claims waiting if the wait ends without addresses
+    #[arg(long, requires = "wait")]
+    keep: bool,
 }
 
 impl RunCommand for Claim {
@@ -48,42 +66,162 @@ impl RunCommand for Claim {
         let store = context.open_or_create_state()?;
         let base_name = self.name.clone().unwrap_or_else(|| default_claim_name(context));
         let claims = self.make_claims(context, &base_name)?;
-        let mut needs = Vec::new();
-        for claim in &claims {
-            needs.push(NeededObject { kind: Kind::IpClaim, key: claim.metadata.key() });
-            needs.push(NeededObject { kind: Kind::IpPool, key: pool_key_of(claim) });
+        if self.wait.is_some() {
+            context.world.catch_signals();
         }
+        let refusal = match self.claim_at_once(context, &store, &base_name, claims.clone()) {
+            Ok((leases, passed)) => {
+                context.answer(list_leases(context, &leases))?;
+                return Ok(context.report_pass(&passed)?);
+            }
+            Err(refusal) => refusal,
+        };
+        match self.wait {
+            Some(limit) if refusal.exit == Exit::Exhausted => {
+                let claim_keys = self.store_claims(context, &store, &base_name, claims)?;
+                let leases = self.wait_for_addresses(context, &store, &claim_keys, limit)?;
+                context.answer(list_leases(context, &leases))
+            }
+            _ => Err(refusal.into()),
+        }
+    }
+}
+
+impl Claim {
+    /// Leases all addresses now, or none.
+    fn claim_at_once(
+        &self,
+        context: &Context,
+        store: &Store,
+        base_name: &str,
+        claims: Vec<IpClaim>,
+    ) -> Result<(Vec<NamedLease>, PassOutcome), Refusal> {
+        let needs = needed_objects(&claims);
         // The pass runs even with --no-reconcile: people wait for the address.
-        let door = Door { plans_changes: true, ..context.door(&store) };
-        let (leases, passed) = door.change_if_accepted(
+        let door = Door { plans_changes: true, ..context.door(store) };
+        door.change_if_accepted(
             &Scope::Pools(Vec::new()),
             &needs,
-            |state, tick| {
-                // Under the lock, so that no other command makes up the same name.
-                let claims = match self.name {
-                    Some(_) => claims,
-                    None => self.make_unused_claims(context, &store, &base_name)?,
-                };
-                let claim_keys: Vec<Key> =
-                    claims.iter().map(|claim| claim.metadata.key()).collect();
-                for claim in claims {
-                    let pool_key = pool_key_of(&claim);
-                    if state.ip_pools.find(&pool_key).is_none() {
-                        return Err(Refusal::not_found(format!("there is no IPPool `{pool_key}`"))
-                            .advise("poolctl get ippool -A"));
-                    }
-                    if let Some(lease) = state.ip_leases.by_key(&claim.metadata.key()) {
-                        check_existing(lease, &claim)?;
-                    }
-                    put_object(state, Object::IpClaim(Box::new(claim)), PutMode::Apply, tick)?;
-                }
-                Ok(claim_keys)
-            },
-            |state, claim_keys| read_leases(state, &claim_keys),
-        )?;
-        context.answer(list_leases(context, &leases))?;
-        Ok(context.report_pass(&passed)?)
+            |state, tick| self.put_claims(context, store, base_name, claims, state, tick),
+            |state, claim_keys| read_leases(store, state, &claim_keys),
+        )
     }
+
+    /// Stores claims that wait for their addresses.
+    fn store_claims(
+        &self,
+        context: &Context,
+        store: &Store,
+        base_name: &str,
+        claims: Vec<IpClaim>,
+    ) -> Result<Vec<Key>, Refusal> {
+        let needs = needed_objects(&claims);
+        let scope = Scope::Pools(Vec::new());
+        let stored = context.door(store).change(&scope, &needs, |state, tick| {
+            self.put_claims(context, store, base_name, claims, state, tick)
+        })?;
+        Ok(stored.0)
+    }
+
+    /// Puts the claims into the state, under the lock: no other command makes up the same name.
+    fn put_claims(
+        &self,
+        context: &Context,
+        store: &Store,
+        base_name: &str,
+        claims: Vec<IpClaim>,
+        state: &mut State,
+        tick: &Tick,
+    ) -> Result<Vec<Key>, Refusal> {
+        let claims = match self.name {
+            Some(_) => claims,
+            None => self.make_unused_claims(context, store, base_name)?,
+        };
+        let mut claim_keys = Vec::new();
+        for claim in claims {
+            let pool_key = pool_key_of(&claim);
+            if state.ip_pools.find(&pool_key).is_none() {
+                return Err(Refusal::not_found(format!("there is no IPPool `{pool_key}`"))
+                    .advise("poolctl get ippool -A"));
+            }
+            let claim_key = claim.metadata.key();
+            if let Some(lease) = state.ip_leases.by_key(&claim_key) {
+                check_existing(lease, &claim)?;
+            }
+            put_object(state, Object::IpClaim(Box::new(claim)), PutMode::Apply, tick)?;
+            claim_keys.push(claim_key);
+        }
+        Ok(claim_keys)
+    }
+
+    /// Waits until all claims have addresses. If the wait ends before, they are deleted.
+    fn wait_for_addresses(
+        &self,
+        context: &Context,
+        store: &Store,
+        claim_keys: &[Key],
+        limit: Span,
+    ) -> Result<Vec<NamedLease>, Refusal> {
+        let door = context.door(store);
+        let waiting = Waiting { context, door: &door, pool: None, limit };
+        let ended = waiting.wait_until(|_| look_for_addresses(store, claim_keys))?;
+        let (exit, problem) = match ended {
+            WaitOutcome::Met(leases) => return Ok(leases),
+            WaitOutcome::Late => (Exit::Timeout, format!("after {}", limit.to_short_text())),
+            WaitOutcome::Interrupted(exit) => (exit, "yet: interrupted".to_owned()),
+        };
+        let total = count_of(claim_keys.len(), "claim");
+        let mut refusal = Refusal::new(exit, format!("{total} without an address {problem}"));
+        if let Some(claim_key) = claim_keys.first() {
+            refusal = refusal.next(format!("poolctl why ipclaim/{}", claim_key.name));
+        }
+        if self.keep {
+            return Err(refusal);
+        }
+        let mut claims = Vec::new();
+        for claim_key in claim_keys {
+            claims.extend(store.list_objects(Kind::IpClaim, &Filter::named(claim_key))?);
+        }
+        delete::request_deletion(context, store, &claims, delete::refuse_with_agents)?;
+        Err(refusal
+            .because("nothing is claimed; with --keep the claims go on waiting")
+            .advise("poolctl get ippool"))
+    }
+}
+
+/// The claims and their pools, which an edit needs.
+fn needed_objects(claims: &[IpClaim]) -> Vec<NeededObject> {
+    let mut needs = Vec::new();
+    for claim in claims {
+        needs.push(NeededObject { kind: Kind::IpClaim, key: claim.metadata.key() });
+        needs.push(NeededObject { kind: Kind::IpPool, key: pool_key_of(claim) });
+    }
+    needs
+}
+
+/// The leases of all claims once each has an address.
+fn look_for_addresses(
+    store: &Store,
+    claim_keys: &[Key],
+) -> Result<Observation<Vec<NamedLease>>, Refusal> {
+    let mut leases = Vec::new();
+    for claim_key in claim_keys {
+        let Some(lease) = store.find_lease_of_claim(claim_key)? else {
+            let problem = format!("ipclaim `{}` was released meanwhile", claim_key.name);
+            return Err(Refusal::not_found(problem));
+        };
+        if lease.address.is_some() {
+            let pool = store.find::<IpPool>(&lease.pool_key())?;
+            let address_name = pool.map(|pool| address_name(&pool, &lease)).unwrap_or_default();
+            leases.push(NamedLease { lease, address_name });
+        }
+    }
+    if leases.len() == claim_keys.len() {
+        return Ok(Observation::Met(leases));
+    }
+    let description = format!("{} of {} addresses", leases.len(), claim_keys.len());
+    let done = leases.len() as u64;
+    Ok(Observation::NotYet(WaitProgress { done, total: claim_keys.len() as u64, description }))
 }
 
 fn pool_key_of(claim: &IpClaim) -> Key {
@@ -97,12 +235,16 @@ struct NamedLease {
 }
 
 /// Returns the leases of claims in their order. The first claim that has no address refuses all.
-fn read_leases(state: &State, claim_keys: &[Key]) -> Result<Vec<NamedLease>, Refusal> {
+fn read_leases(
+    store: &Store,
+    state: &State,
+    claim_keys: &[Key],
+) -> Result<Vec<NamedLease>, Refusal> {
     let mut leases = Vec::new();
     for claim_key in claim_keys {
         let Some(lease) = state.ip_leases.by_key(claim_key) else { continue };
         if lease.address.is_none() {
-            return Err(refuse_without_address(state, lease, claim_keys));
+            return Err(refuse_without_address(store, state, lease, claim_keys)?);
         }
         let address_name = state.address_name_of(lease);
         leases.push(NamedLease { lease: lease.clone(), address_name });
@@ -110,22 +252,105 @@ fn read_leases(state: &State, claim_keys: &[Key]) -> Result<Vec<NamedLease>, Ref
     Ok(leases)
 }
 
-/// Why there is no address for a claim, and how many there were for all of them.
-fn refuse_without_address(state: &State, lease: &IpLease, claim_keys: &[Key]) -> Refusal {
+/// Why there is no address for a claim, who has the one that it asks for, and how many there were
+/// for all of the claims.
+fn refuse_without_address(
+    store: &Store,
+    state: &State,
+    lease: &IpLease,
+    claim_keys: &[Key],
+) -> Result<Refusal, Refusal> {
     let IpLease { pool, claim, error, .. } = lease;
-    let why = if error.is_empty() { "its pool is paused" } else { error.as_str() };
-    // An address that rests is free again later, so that trying again helps.
-    let is_resting = state.resting_until.contains_key(&lease.pool_key());
-    let exit = if is_resting { Exit::Timeout } else { Exit::Exhausted };
     let problem = format!("IPPool `{pool}` has no address for claim `{claim}`");
-    let mut refusal = Refusal::new(exit, problem).because(why);
+    let mut refusal = Refusal::new(Exit::Exhausted, problem).because(error.as_str());
+    let wanted = lease.requested_address().and_then(|address| address.parse::<Addr>().ok());
+    if let Some(wanted) = wanted
+        && let Some(holder) = find_holder(store, state, lease, wanted)?
+    {
+        refusal = refusal.because(format!("{wanted} belongs to {holder}"));
+        return Ok(refusal.next(format!("poolctl ip who {wanted}")));
+    }
     let total = claim_keys.len();
     if total > 1 {
         let leases = claim_keys.iter().filter_map(|key| state.ip_leases.by_key(key));
         let free = leases.filter(|lease| lease.address.is_some()).count();
         refusal = refusal.because(format!("{free} of {total} were free; none is leased"));
     }
-    refusal.next(format!("poolctl ippool map {pool}"))
+    Ok(refusal.next(format!("poolctl ippool map {pool}")))
+}
+
+/// Who has an address that a claim asks for, or what it is in the claim's pool.
+fn find_holder(
+    store: &Store,
+    state: &State,
+    lease: &IpLease,
+    wanted: Addr,
+) -> Result<Option<String>, Refusal> {
+    if let Some(holder) = store.find_lease_of_address(&lease.namespace, wanted)? {
+        return Ok(Some(format!("claim {}", describe_holder(&holder))));
+    }
+    let Some(pool) = state.ip_pools.by_key(&lease.pool_key()) else { return Ok(None) };
+    let mut pre_allocated = pool.pre_allocated_addresses();
+    if let Some((claim, _)) = pre_allocated.find(|(_, address)| *address == wanted) {
+        return Ok(Some(format!("claim {claim}, for which it is pre-allocated")));
+    }
+    for (range, comment) in pool.reserved_ranges() {
+        if range.contains(wanted) {
+            let colon = if comment.is_empty() { "" } else { ": " };
+            return Ok(Some(format!("the reserved range {range}{colon}{comment}")));
+        }
+    }
+    let reason = pool.unusable_reason(wanted);
+    Ok(reason.map(|reason| format!("nobody: it is the {reason}")))
+}
+
+/// For whom an address is, and until when.
+#[derive(Args)]
+struct Purpose {
+    /// Names of the machine in DNS, separated by commas; by default the name of the claim
+    #[arg(long, value_name = "NAME")]
+    dns_name: Option<String>,
+    /// MAC of the machine, for lists of DHCP servers
+    #[arg(long)]
+    mac: Option<String>,
+    /// What the address is for
+    #[arg(long, value_name = "TEXT")]
+    comment: Option<String>,
+    /// Release the address after this time, such as 8h
+    #[arg(long = "for", value_name = "DURATION", conflicts_with = "until")]
+    lifetime: Option<Span>,
+    /// Release the address at a time of day (18:00) or an instant (2026-01-31T18:00:00Z)
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+}
+
+impl Purpose {
+    /// The purpose as annotations of a claim.
+    fn annotations(&self, context: &Context) -> Result<BTreeMap<String, String>, Refusal> {
+        let now = context.world.now();
+        let end = match (&self.until, self.lifetime) {
+            (Some(until), _) => {
+                let end = parse_end(context, until).map_err(|refusal| {
+                    refusal.advise("poolctl ip claim lan web-1 --until 18:00")
+                })?;
+                if end <= now {
+                    return Err(Refusal::usage(format!("--until {until} is over already")));
+                }
+                Some(end)
+            }
+            (None, lifetime) => lifetime.map(|lifetime| now.plus(lifetime)),
+        };
+        let mut annotations = BTreeMap::new();
+        for (annotation, value) in [
+            (DNS_NAME, self.dns_name.clone()),
+            (MAC, self.mac.clone()),
+            (COMMENT, self.comment.clone()),
+            (UNTIL, end.map(|end| end.to_string())),
+        ] {
+            annotations.extend(value.map(|value| (annotation.to_owned(), value)));
+        }
+        Ok(annotations)
+    }
 }
 
 impl Claim {
@@ -134,6 +359,14 @@ impl Claim {
         if self.count == 0 || self.count > MAX_COUNT {
             return Err(Refusal::usage(format!("--count must be from 1 to {MAX_COUNT}")));
         }
+        if self.address.as_deref() == Some("") {
+            return Err(Refusal::usage("--address is empty")
+                .advise("leave it out, or name an address of the pool"));
+        }
+        if self.count > 1 && (self.purpose.dns_name.is_some() || self.purpose.mac.is_some()) {
+            return Err(Refusal::usage("--dns-name and --mac are of one machine, not of several"));
+        }
+        let annotations = self.purpose.annotations(context)?;
         let pools: Vec<&str> = self.pools.split(',').collect();
         for (index, pool) in pools.iter().enumerate() {
             if pools[..index].contains(pool) {
@@ -150,15 +383,21 @@ impl Claim {
                 if self.count > 1 {
                     name = format!("{name}-{number}");
                 }
-                claims.push(self.make_claim(context, pool, &name)?);
+                claims.push(self.make_claim(context, pool, &name, annotations.clone())?);
             }
         }
         Ok(claims)
     }
 
-    fn make_claim(&self, context: &Context, pool: &str, name: &str) -> Result<IpClaim, Refusal> {
+    fn make_claim(
+        &self,
+        context: &Context,
+        pool: &str,
+        name: &str,
+        annotations: BTreeMap<String, String>,
+    ) -> Result<IpClaim, Refusal> {
         let Key { name, namespace } = context.key(Kind::IpClaim, name)?;
-        let mut metadata = Meta { name, namespace, ..Meta::default() };
+        let mut metadata = Meta { name, namespace, annotations, ..Meta::default() };
         if let Some(address) = &self.address {
             metadata.annotations.insert(REQUESTED_ADDRESS.to_owned(), address.clone());
         }

@@ -2,6 +2,7 @@
 //! each, or lists its ranges for programs.
 
 use std::collections::BTreeMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
 
 use clap::Args;
@@ -15,8 +16,7 @@ use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta};
 use crate::model::object::Object;
 use crate::model::refusal::Refusal;
-
-use crate::model::time::Span;
+use crate::model::time::{Span, Time};
 use crate::output::{Answer, Name, clean_line};
 use crate::rules;
 use crate::store::Store;
@@ -120,16 +120,21 @@ pub struct Map {
 
 /// Addresses in a line.
 const LINE_WIDTH: u128 = 64;
-/// Lines of a range that are drawn; the rest is counted.
+/// A range with more lines is not drawn whole.
 const MAX_LINES: u128 = 32;
+/// Lines that are drawn of such a range.
+const MAX_BUSY_LINES: usize = 64;
 /// Addresses out of the ranges that are drawn.
 const MAX_OUTSIDE: usize = 64;
 /// How many leases are read at once for programs.
 const LEASES_OF_PORTION: usize = 1024;
+/// How many leases fill all lines that are drawn of a range: 64 lines of 64 addresses.
+const LEASES_OF_DRAWING: usize = 64 * MAX_BUSY_LINES;
 /// The states of an address: the letter that is drawn, and the word for programs.
-const LETTERS: [(char, &str); 7] = [
+const LETTERS: [(char, &str); 8] = [
     ('.', "free"),
     ('#', "leased"),
+    ('~', "resting"),
     ('p', "pre-allocated"),
     ('r', "reserved"),
     ('g', "gateway"),
@@ -145,32 +150,38 @@ impl RunCommand for Map {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
         let pool = context.find::<IpPool>(&store, &self.name)?;
+        let now = context.world.now();
         if ListPrinter::fits(&context.globals.output) {
             let mut printer = ListPrinter::new(context);
-            store.read_snapshot(|| visit_ranges(&pool, &store, &mut |range| printer.add(range)))?;
+            store.read_snapshot(|| {
+                visit_ranges(&pool, &store, now, &mut |range| printer.add(range))
+            })?;
             return Ok(printer.finish()?);
         }
         let answer = if context.wants_documents() {
             let mut ranges = Vec::new();
             store.read_snapshot(|| {
-                visit_ranges(&pool, &store, &mut |range| {
+                visit_ranges(&pool, &store, now, &mut |range| {
                     ranges.push(range);
                     Ok(())
                 })
             })?;
             Answer::default().with_list(ranges)
         } else {
-            Answer::text(draw_pool(&pool, &store)?)
+            Answer::text(draw_pool(&pool, &store, now)?)
         };
         context.answer(answer.with_name(Name::of(Kind::IpPool, &pool.metadata.key())))
     }
 }
 
 /// A pool for people: its addresses as letters, and their counts.
-fn draw_pool(pool: &IpPool, store: &Store) -> Result<String, Refusal> {
+fn draw_pool(pool: &IpPool, store: &Store, now: Time) -> Result<String, Refusal> {
     let mut out = String::new();
+    let ends = pool.ranges().flat_map(|(_, range)| [range.start, range.end]);
+    let width = ends.map(|address| address.to_string().len()).max().unwrap_or_default();
     for (_, range) in pool.ranges() {
-        draw_range(&mut out, pool, range, store)?;
+        let states = AddressStates::load(pool, range, LEASES_OF_DRAWING, store, now)?;
+        draw_range(&mut out, &states, range, width);
     }
     for OutsideAddress { address, letter, claim } in
         find_outside_addresses(pool, store)?.iter().take(MAX_OUTSIDE)
@@ -185,9 +196,13 @@ fn draw_pool(pool: &IpPool, store: &Store) -> Result<String, Refusal> {
         "0" => String::new(),
         count => format!(", {count} out of range"),
     };
+    let resting = match count_of(&counts, "resting").as_str() {
+        "0" => String::new(),
+        count => format!("{count} resting, "),
+    };
     let _ = writeln!(
         out,
-        "{} addresses: {} used, {} reserved, {} free{out_of_range}",
+        "{} addresses: {} used, {} reserved, {resting}{} free{out_of_range}",
         count_of(&counts, "total"),
         count_of(&counts, "used"),
         count_of(&counts, "reserved"),
@@ -211,6 +226,8 @@ struct AddressStates<'a> {
     gateways: Vec<Addr>,
     pre_allocated: Vec<(&'a str, Addr)>,
     reserved: Vec<(IpRange, String)>,
+    /// Addresses that were released and are not leased again yet.
+    resting: HashSet<Addr>,
 }
 
 impl<'a> AddressStates<'a> {
@@ -221,6 +238,7 @@ impl<'a> AddressStates<'a> {
         range: IpRange,
         limit: usize,
         store: &Store,
+        now: Time,
     ) -> Result<Self, Refusal> {
         let gateways =
             pool.spec.pools.iter().map(|range| &range.gateway).chain([&pool.spec.gateway]);
@@ -230,6 +248,7 @@ impl<'a> AddressStates<'a> {
             gateways: gateways.filter_map(|gateway| gateway.as_ref()?.parse().ok()).collect(),
             pre_allocated: pool.pre_allocated_addresses().collect(),
             reserved: pool.reserved_ranges(),
+            resting: store.find_resting_addresses(pool, range, now)?,
         })
     }
 
@@ -263,6 +282,7 @@ impl<'a> AddressStates<'a> {
             None if is_never_leased => '-',
             None if owner.is_some() => 'p',
             None if self.reserved.iter().any(|(range, _)| range.contains(address)) => 'r',
+            None if self.resting.contains(&address) => '~',
             None => '.',
         }
     }
@@ -273,13 +293,14 @@ impl<'a> AddressStates<'a> {
 fn visit_ranges(
     pool: &IpPool,
     store: &Store,
+    now: Time,
     visit: &mut dyn FnMut(Value) -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
     for (_, pool_range) in pool.ranges() {
         let mut remaining = Some(pool_range);
         while let Some(IpRange { start, end }) = remaining {
-            let states =
-                AddressStates::load(pool, IpRange { start, end }, LEASES_OF_PORTION, store)?;
+            let range = IpRange { start, end };
+            let states = AddressStates::load(pool, range, LEASES_OF_PORTION, store, now)?;
             // A portion ends at a lease, so that no other range is cut in two.
             let portion_end = match states.leases.last_key_value() {
                 Some((last, _)) if states.leases.len() == LEASES_OF_PORTION => *last,
@@ -306,6 +327,7 @@ fn visit_ranges(
 fn split_by_state(states: &AddressStates<'_>, pool_range: IpRange) -> Vec<(IpRange, char)> {
     let mut single: Vec<Addr> = states.leases.keys().chain(&states.never_leased).copied().collect();
     single.extend(states.pre_allocated.iter().map(|(_, address)| *address));
+    single.extend(&states.resting);
     single.retain(|address| pool_range.contains(*address));
     single.sort_unstable();
     single.dedup();
@@ -330,10 +352,44 @@ fn split_by_state(states: &AddressStates<'_>, pool_range: IpRange) -> Vec<(IpRan
     parts
 }
 
+/// A part of a pool whose addresses are in one state.
+pub struct PoolPart {
+    pub range: IpRange,
+    /// The state in a word, as `LETTERS` has it.
+    pub word: &'static str,
+    /// The claim that has its address, or that the address is kept for.
+    pub claim: Option<String>,
+}
+
+/// The parts of a pool that are in a range, in order.
+pub fn find_parts_within(
+    pool: &IpPool,
+    store: &Store,
+    within: IpRange,
+    now: Time,
+) -> Result<Vec<PoolPart>, Refusal> {
+    let mut pool_parts = Vec::new();
+    for (_, pool_range) in pool.ranges().filter(|(_, range)| range.overlaps(within)) {
+        let start = pool_range.start.max(within.start);
+        let end = pool_range.end.min(within.end);
+        let states = AddressStates::load(pool, IpRange { start, end }, store, now)?;
+        for (range, letter) in split_by_state(&states, IpRange { start, end }) {
+            let claim = states.claim(range.start).map(str::to_owned);
+            pool_parts.push(PoolPart { range, word: word_of(letter), claim });
+        }
+    }
+    Ok(pool_parts)
+}
+
+/// The state of an address in a word.
+fn word_of(letter: char) -> &'static str {
+    let state = LETTERS.iter().find(|(state_letter, _)| *state_letter == letter);
+    state.map(|(_, word)| *word).unwrap_or_default()
+}
+
 /// A range as a document: its ends, its state in a word, and the claim that has it.
 fn range_document(range: IpRange, letter: char, claim: Option<&str>) -> Value {
-    let state = LETTERS.iter().find(|(state_letter, _)| *state_letter == letter);
-    let word = state.map(|(_, word)| *word);
+    let word = word_of(letter);
     let mut document = json!({"start": range.start, "end": range.end, "state": word});
     if let Some(claim) = claim {
         document["claim"] = claim.into();
@@ -370,29 +426,58 @@ fn is_in_range(pool: &IpPool, address: Addr) -> bool {
     pool.ranges().any(|(_, range)| range.contains(address))
 }
 
-/// Draws a range in lines that begin with their first address.
-fn draw_range(
-    out: &mut String,
-    pool: &IpPool,
-    range: IpRange,
-    store: &Store,
-) -> Result<(), Refusal> {
+/// Draws a range in lines that begin with their first address. Of a range with too many lines only
+/// those are drawn in which something is not free; the addresses between them are counted.
+fn draw_range(out: &mut String, states: &AddressStates<'_>, range: IpRange, width: usize) {
     let line_count = range.address_count().div_ceil(LINE_WIDTH);
-    let drawn_lines = line_count.min(MAX_LINES);
-    let end = Addr(range.start.0.saturating_add(drawn_lines * LINE_WIDTH - 1).min(range.end.0));
-    let drawn_range = IpRange { start: range.start, end };
-    let states = AddressStates::load(pool, drawn_range, usize::MAX, store)?;
-    let width = range.start.to_string().len().max(end.to_string().len());
-    for line in 0..drawn_lines {
-        let first = range.start.0 + line * LINE_WIDTH;
-        let last = first.saturating_add(LINE_WIDTH - 1).min(range.end.0);
-        let letters: String = (first..=last).map(|address| states.letter(Addr(address))).collect();
-        let _ = writeln!(out, "{:<width$}  {letters}", Addr(first).to_string());
+    let drawn_lines: Vec<u128> = if line_count <= MAX_LINES {
+        (0..line_count).collect()
+    } else {
+        find_busy_lines(states, range).into_iter().take(MAX_BUSY_LINES).collect()
+    };
+    let mut next_line = 0;
+    for line in drawn_lines {
+        draw_gap(out, range, next_line..line, width);
+        draw_line(out, states, range, line, width);
+        next_line = line + 1;
     }
-    if line_count > drawn_lines {
-        let start = Addr(range.start.0 + drawn_lines * LINE_WIDTH);
-        let left = IpRange { start, end: range.end };
-        let _ = writeln!(out, "{:<width$}  {} more", left.start.to_string(), left.address_count());
+    draw_gap(out, range, next_line..line_count, width);
+}
+
+/// The numbers of the lines in which an address is neither free nor in a reserved range. The
+/// reserved ranges have lines of their own below the drawing.
+fn find_busy_lines(states: &AddressStates<'_>, range: IpRange) -> BTreeSet<u128> {
+    let mut lines = BTreeSet::new();
+    for (part, letter) in split_by_state(states, range) {
+        if !matches!(letter, '.' | 'r') {
+            lines.insert((part.start.0 - range.start.0) / LINE_WIDTH);
+        }
     }
-    Ok(())
+    lines
+}
+
+fn draw_line(
+    out: &mut String,
+    states: &AddressStates<'_>,
+    range: IpRange,
+    line: u128,
+    width: usize,
+) {
+    let first = range.start.0 + line * LINE_WIDTH;
+    let last = first.saturating_add(LINE_WIDTH - 1).min(range.end.0);
+    let letters: String = (first..=last).map(|address| states.letter(Addr(address))).collect();
+    let _ = writeln!(out, "{:<width$}  {letters}", Addr(first).to_string());
+}
+
+/// A line that stands for lines that are not drawn; nothing if there are none.
+fn draw_gap(out: &mut String, range: IpRange, lines: std::ops::Range<u128>, width: usize) {
+    if lines.is_empty() {
+        return;
+    }
+    let start = range.start.0 + lines.start * LINE_WIDTH;
+    let end = (range.start.0 + (lines.end - 1) * LINE_WIDTH)
+        .saturating_add(LINE_WIDTH - 1)
+        .min(range.end.0);
+    let count = IpRange { start: Addr(start), end: Addr(end) }.address_count();
+    let _ = writeln!(out, "{:<width$}  {count} more", Addr(start).to_string());
 }
