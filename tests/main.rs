@@ -81,6 +81,7 @@ mod metal;
 mod migrations;
 mod moving;
 mod newest_schema;
+mod network;
 mod once;
 mod outage;
 mod output;

@@ -1,0 +1,295 @@
+//! What a network is told of leased addresses: lists that real name servers, DHCP servers and
+//! Ansible accept; for whom an address is, and until when; what is said of any address.
+
+use serde_json::{Value, json};
+
+use crate::sandbox::{Sandbox, apply, is_met_or_skipped, jsonpath};
+
+/// A pool with three leases of three kinds: a machine with all that can be said of it, one with a
+/// name in another domain, and one that is only a claim.
+fn lab() -> Sandbox {
+    let sandbox = Sandbox::new();
+    let options = "--gateway 10.20.0.1 --dns 10.20.0.53 --allocation sequential";
+    sandbox.ok(&format!("ippool create lan --range 10.20.0.0/24 {options}"));
+    sandbox.ok("ip claim lan web-1 --mac 52-54-00-00-00-AA --dns-name web-1,www \
+         --comment 'front, left'");
+    sandbox.ok("ip claim lan db-1 --dns-name db.example.org");
+    sandbox.ok("ip claim lan plain");
+    sandbox
+}
+
+fn list(sandbox: &Sandbox, options: &str) -> String {
+    let first = sandbox.ok(&format!("ip export --as {options}"));
+    assert_eq!(sandbox.ok(&format!("ip export --as {options}")), first, "{options}");
+    first
+}
+
+#[test]
+fn each_format_says_what_its_program_reads() {
+    let sandbox = lab();
+    for (options, expected) in [
+        (
+            "hosts --domain lab.example.com",
+            "10.20.0.2       web-1.lab.example.com web-1 www.lab.example.com www # web-1: front, left\n\
+             10.20.0.3       db.example.org # db-1\n\
+             10.20.0.4       plain.lab.example.com plain # plain\n",
+        ),
+        (
+            "dnsmasq",
+            "# web-1: front, left\n\
+             host-record=web-1,www,10.20.0.2\n\
+             dhcp-host=52:54:00:00:00:aa,10.20.0.2,web-1\n\
+             host-record=db.example.org,10.20.0.3\n\
+             host-record=plain,10.20.0.4\n",
+        ),
+        (
+            "csv --network 10.20.0.2/31",
+            "address,prefix,namespace,pool,claim,dns_name,mac,cluster,host,gateway,dns_servers,\
+             since,until,comment\n\
+             10.20.0.2,24,default,lan,web-1,web-1 www,52:54:00:00:00:aa,,,10.20.0.1,10.20.0.53,\
+             2026-03-02T12:00:00Z,,\"front, left\"\n\
+             10.20.0.3,24,default,lan,db-1,db.example.org,,,,10.20.0.1,10.20.0.53,\
+             2026-03-02T12:00:00Z,,\n",
+        ),
+        (
+            "netbox --pool lan --domain lab.example.com",
+            "address,status,role,dns_name,description\n\
+             10.20.0.2/24,active,,web-1.lab.example.com,\"web-1: front, left\"\n\
+             10.20.0.3/24,active,,db.example.org,db-1\n\
+             10.20.0.4/24,active,,plain.lab.example.com,plain\n",
+        ),
+    ] {
+        assert_eq!(list(&sandbox, options), expected, "{options}");
+    }
+    let zone = list(&sandbox, "bind --domain lab.example.com");
+    assert!(
+        zone.ends_with(
+            "@ IN NS localhost.\n\
+         web-1 IN A 10.20.0.2 ; web-1: front, left\n\
+         www IN A 10.20.0.2 ; web-1: front, left\n\
+         ; not in lab.example.com: db.example.org 10.20.0.3 ; db-1\n\
+         plain IN A 10.20.0.4 ; plain\n"
+        ),
+        "{zone}"
+    );
+    let reverse = list(&sandbox, "ptr --domain lab.example.com --name-server ns1.example.com");
+    assert!(reverse.starts_with("$ORIGIN 0.20.10.in-addr.arpa.\n"), "{reverse}");
+    assert!(reverse.contains("@ IN NS ns1.example.com.\n2 IN PTR web-1.lab.example.com. ;"));
+    let kea: Value = serde_json::from_str(&list(&sandbox, "kea")).unwrap();
+    let subnet = &kea["Dhcp4"]["subnet4"][0];
+    assert_eq!(subnet["subnet"], "10.20.0.0/24");
+    assert_eq!(subnet["reservations"].as_array().unwrap().len(), 1);
+    assert_eq!(subnet["reservations"][0]["hw-address"], "52:54:00:00:00:aa");
+    let ran = sandbox.run("ip export --as kea");
+    assert_eq!(ran.err, "2 addresses are left out; each has no MAC\n");
+    let first = sandbox.ok("ip export --as hosts -o jsonpath={.items[0].names[1]}");
+    assert_eq!(first.trim(), "www");
+    assert_eq!(sandbox.ok("ip export --as hosts -q"), "web-1\ndb-1\nplain\n");
+}
+
+#[test]
+fn ipv6_has_lists_too() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("ippool create six --range 2001:db8::/64 --allocation sequential");
+    sandbox.ok("ip claim six web --mac 52:54:00:00:00:01");
+    assert_eq!(
+        list(&sandbox, "dnsmasq --domain lab.example.com"),
+        "host-record=web.lab.example.com,web,2001:db8::1\n\
+         dhcp-host=52:54:00:00:00:01,[2001:db8::1],web\n"
+    );
+    let reverse = list(&sandbox, "ptr --domain lab.example.com");
+    assert!(reverse.starts_with("$ORIGIN 0.0.0.0.0.0.0.0.8.b.d.0.1.0.0.2.ip6.arpa.\n"));
+    let owner = "1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0";
+    assert!(reverse.contains(&format!("\n{owner} IN PTR web.lab.example.com. ; web\n")));
+    assert!(list(&sandbox, "bind --domain lab.example.com").contains("web IN AAAA 2001:db8::1"));
+}
+
+#[test]
+fn a_zone_that_nobody_can_know_is_asked_for() {
+    let sandbox = lab();
+    sandbox.refused(2, "ip export --as bind", "a zone needs a domain");
+    sandbox.refused(2, "ip export --as bind --domain under_score", "not usable as a name in DNS");
+    sandbox.ok("ippool create dmz --range 10.30.0.0/24");
+    sandbox.ok("ip claim dmz far");
+    let refused = sandbox.refused(2, "ip export --as ptr", "the addresses are in 2 reverse zones");
+    assert!(refused.contains("poolctl ip export --as ptr --network 10.20.0.0/24"), "{refused}");
+    sandbox.ok("ip export --as ptr --network 10.20.0.0/24");
+    sandbox.refused(3, "ip export --as hosts --pool none", "there is no ippool `none`");
+    sandbox.refused(3, "ip export --as hosts --cluster none", "there is no cluster `none`");
+}
+
+#[test]
+fn real_programs_accept_the_lists() {
+    let sandbox = lab();
+    for (program, options, command) in [
+        ("dnsmasq", "dnsmasq", "dnsmasq --test -C"),
+        ("named-checkzone", "bind --domain lab.example.com", "named-checkzone lab.example.com"),
+        ("named-checkzone", "ptr --domain lab.example.com", "named-checkzone 0.20.10.in-addr.arpa"),
+        ("kea-dhcp4", "kea", "kea-dhcp4 -t"),
+        ("ansible-inventory", "ansible", "ansible-inventory --list -i"),
+    ] {
+        let is_there = sandbox.shell(&format!("command -v {program}")).code == 0;
+        if !is_met_or_skipped(is_there, &format!("{program} is not installed")) {
+            continue;
+        }
+        let path = sandbox.write_file("list.yaml", &list(&sandbox, options));
+        let ran = sandbox.shell(&format!("{command} {path}"));
+        assert_eq!(ran.code, 0, "{program}: {}{}", ran.out, ran.err);
+        if program == "ansible-inventory" {
+            let inventory: Value = serde_json::from_str(&ran.out).unwrap();
+            assert_eq!(inventory["_meta"]["hostvars"]["plain"]["ansible_host"], "10.20.0.4");
+            assert_eq!(inventory["ippool_lan"]["hosts"].as_array().unwrap().len(), 3);
+        }
+    }
+}
+
+/// A claim as somebody applies it.
+fn ip_claim(name: &str, pool: &str, annotations: &Value) -> String {
+    json!({"apiVersion": "ipam.metal3.io/v1alpha1", "kind": "IPClaim",
+        "metadata": {"name": name, "annotations": annotations}, "spec": {"pool": {"name": pool}}})
+    .to_string()
+}
+
+#[test]
+fn a_lease_ends_by_itself_and_a_warning_comes_before() {
+    let mut sandbox = Sandbox::new();
+    sandbox.ok("ippool create p --range 10.0.0.1");
+    sandbox.ok("ip claim p guest --for 2h");
+    let document = sandbox.ok("get ipclaim guest -o yaml");
+    assert!(document.contains("poolctl.dev/until: \"2026-03-02T14:00:00Z\""), "{document}");
+    let events = |sandbox: &Sandbox| sandbox.ok("events ipclaim/guest");
+    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T13:31:00Z");
+    sandbox.ok("reconcile");
+    assert!(events(&sandbox).contains("AddressExpiresSoon"));
+    // Whoever keeps it longer is warned again, of the new end.
+    sandbox.ok("ip claim p guest --for 1h");
+    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T14:20:00Z");
+    sandbox.ok("reconcile");
+    assert_eq!(events(&sandbox).matches("AddressExpiresSoon").count(), 2, "{}", events(&sandbox));
+    sandbox.refused(6, "ip claim p other", "Exhausted IP Pools");
+    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T14:31:00Z");
+    sandbox.ok("reconcile");
+    assert!(events(&sandbox).contains("AddressExpired"));
+    assert_eq!(sandbox.ok("ip claim p other"), "10.0.0.1\n");
+    sandbox.ok("doctor");
+}
+
+#[test]
+fn a_purpose_that_cannot_be_is_refused() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("ippool create p --range 10.0.0.0/24");
+    for (code, line, message) in [
+        (1, "ip claim p a --mac 52:54", "is not a MAC address"),
+        (1, "ip claim p a --dns-name a_b", "`a_b` is not usable as a name in DNS"),
+        (2, "ip claim p a --until yesterday", "neither a time of day nor an instant"),
+        (2, "ip claim p a --until 2026-03-02T11:00:00Z", "is over already"),
+        (2, "ip claim p a --count 2 --mac 52:54:00:00:00:01", "of one machine, not of several"),
+        (2, "ip claim p a --address ''", "--address is empty"),
+    ] {
+        sandbox.refused(code, line, message);
+    }
+    let manifest = ip_claim("a", "p", &json!({"poolctl.dev/until": "soon"}));
+    let path = sandbox.write_file("claim.json", &manifest);
+    sandbox.refused(1, &format!("apply -f {path}"), "is not a time like");
+    assert_eq!(sandbox.ok("get ipclaim -o name"), "");
+}
+
+#[test]
+fn a_claim_waits_for_an_address_and_leaves_nothing_behind() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("ippool create p --range 10.0.0.1 --reuse-delay 5m");
+    sandbox.ok("ip claim p first");
+    let refused = sandbox.refused(5, "ip claim p second --wait=10m", "1 claim without an address");
+    assert!(refused.contains("nothing is claimed"), "{refused}");
+    sandbox.refused(3, "get ipclaim second", "there is no ipclaim");
+    sandbox.refused(5, "ip claim p third --wait=10m --keep", "after 10m");
+    assert!(sandbox.ok("get ipclaim third").contains("Exhausted IP Pools"));
+    sandbox.ok("ip release third");
+    // What rests is waited for.
+    sandbox.ok("ip release first");
+    assert_eq!(sandbox.ok("ip claim p fourth --wait=10m"), "10.0.0.1\n");
+}
+
+#[test]
+fn a_claim_says_that_its_pool_is_missing_or_paused() {
+    let sandbox = Sandbox::new();
+    apply(&sandbox, &ip_claim("early", "later", &json!({})));
+    let error =
+        |name: &str| jsonpath(&sandbox, &format!("ipclaim/{name}"), "{.status.errorMessage}");
+    assert_eq!(error("early").trim(), "there is no IPPool later");
+    assert!(sandbox.ok("why ipclaim/early").contains("there is no IPPool later"));
+    sandbox.ok("ippool create later --range 10.0.0.1-10.0.0.2 --allocation sequential");
+    assert!(sandbox.ok("ip who early").contains("10.0.0.1"));
+    sandbox.ok("annotate ippool/later cluster.x-k8s.io/paused=");
+    let refused = sandbox.refused(6, "ip claim later x", "has no address for claim `x`");
+    assert!(refused.contains("cause: IPPool later is paused"), "{refused}");
+    apply(&sandbox, &ip_claim("waits", "later", &json!({})));
+    assert_eq!(error("waits").trim(), "IPPool later is paused");
+    sandbox.ok("annotate ippool/later cluster.x-k8s.io/paused-");
+    assert!(sandbox.ok("get ipclaim waits").contains("later-10-0-0-2"));
+}
+
+#[test]
+fn who_says_what_any_address_is() {
+    let mut sandbox = Sandbox::new();
+    sandbox.ok("ippool create p --range 10.0.0.0/28 --gateway 10.0.0.1 --allocation sequential \
+         --reuse-delay 5m");
+    sandbox.ok("ip claim p web --dns-name www.example.com --mac 52:54:00:00:00:01 --comment shop");
+    sandbox.ok("ip claim p gone");
+    sandbox.ok("ip release gone");
+    for (target, expected) in [
+        ("10.0.0.0", "(network address)"),
+        ("10.0.0.1", "(gateway)"),
+        ("10.0.0.2", "web (shop)"),
+        ("10.0.0.3", "(resting until 2026-03-02T12:05:00Z)"),
+        ("10.0.0.4", "(free)"),
+        ("10.0.0.15", "(broadcast address)"),
+        ("web", "10.0.0.2"),
+        ("www.example.com", "10.0.0.2"),
+        ("52-54-00-00-00-01", "10.0.0.2"),
+        ("10.0.0.0/30", "10.0.0.3 "),
+        ("10.0.0.4-10.0.0.9", "10.0.0.4-10.0.0.9  p     (free)"),
+    ] {
+        let answer = sandbox.ok(&format!("ip who {target}"));
+        assert!(answer.contains(expected), "{target}: {answer}");
+    }
+    sandbox.refused(3, "ip who nobody", "no address belongs to `nobody`");
+    sandbox.refused(2, "ip who 10.0.0.1/33", "it is not ADDRESS/LENGTH");
+    sandbox.refused(3, "ip who 10.9.0.0/24", "no address belongs to `10.9.0.0/24`");
+    let refused = sandbox.refused(6, "ip claim p b --address 10.0.0.2", "Requested IP");
+    assert!(refused.contains("10.0.0.2 belongs to claim web (shop)"), "{refused}");
+    let refused = sandbox.refused(6, "ip claim p b --address 10.0.0.1", "Requested IP");
+    assert!(refused.contains("nobody: it is the gateway"), "{refused}");
+    let row = sandbox.ok("get ippool p --no-headers");
+    let counts: Vec<&str> = row.split_whitespace().skip(2).take(5).collect();
+    assert_eq!(counts, ["13", "1", "0", "1", "11"], "{row}");
+    assert!(sandbox.ok("ippool map p").starts_with("10.0.0.1   g#~...........-\n"));
+    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T12:06:00Z");
+    assert!(sandbox.ok("ip who 10.0.0.3").contains("(free)"));
+}
+
+#[test]
+fn numbers_of_claims_and_addresses_go_together() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("ippool create p --range 10.0.0.1-10.0.0.12 --allocation sequential");
+    let lines = sandbox.ok("ip claim p n --count 12");
+    for (index, line) in lines.lines().enumerate() {
+        assert_eq!(line, format!("n-{index} 10.0.0.{}", index + 1));
+    }
+}
+
+#[test]
+fn a_map_shows_leases_in_any_size() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("ippool create big --range 10.0.0.0/16");
+    for address in ["10.0.0.9", "10.0.77.3", "10.0.200.1"] {
+        let name = address.replace('.', "-");
+        sandbox.ok(&format!("ip claim big a-{name} --address {address}"));
+    }
+    sandbox.ok("ippool create six --range 2001:db8::/64");
+    sandbox.ok("ip claim six far --address 2001:db8::ffff:0:0:1");
+    let map = sandbox.ok("ippool map big");
+    assert_eq!(map.lines().filter(|line| line.contains('#')).count(), 4, "{map}");
+    assert!(map.contains(" more\n"), "{map}");
+    assert!(sandbox.ok("ippool map six").contains("#...."));
+}
