@@ -9,6 +9,8 @@ use clap::Args;
 
 use crate::model::claim::Claim;
 use crate::model::condition::ConditionType;
+use crate::model::ip_pool::IpPool;
+use crate::model::ip_supply::SupplyLevel;
 use crate::model::meta::Key;
 use crate::model::pool::{CLAIM_DELAY_BOUNDS, ClusterPool, PoolStatus};
 use crate::model::refusal::Refusal;
@@ -64,6 +66,18 @@ enum Values {
     StaleDeleted,
     /// The condition Degraded.
     Degraded,
+    /// Counted in the status of an IPPool.
+    Addresses(fn(&IpPool) -> u128),
+    /// The claims that wait for an address of an IPPool.
+    WaitingIpClaims,
+}
+
+const fn address_gauge(
+    name: &'static str,
+    help: &'static str,
+    count: fn(&IpPool) -> u128,
+) -> Metric {
+    Metric { name, kind: "gauge", help, values: Values::Addresses(count) }
 }
 
 const fn gauge(name: &'static str, help: &'static str, count: fn(&PoolStatus) -> u32) -> Metric {
@@ -71,7 +85,7 @@ const fn gauge(name: &'static str, help: &'static str, count: fn(&PoolStatus) ->
 }
 
 /// All of them, in the order in which they are written. The first are Hive's.
-const METRICS: [Metric; 15] = [
+const METRICS: [Metric; 22] = [
     gauge(
         "hive_clusterpool_clusterdeployments_assignable",
         "Unclaimed clusters that run",
@@ -142,12 +156,33 @@ const METRICS: [Metric; 15] = [
                the cause",
         values: Values::Degraded,
     },
+    address_gauge("poolctl_ippool_addresses", "Addresses of an IPPool", |pool| pool.supply().total),
+    address_gauge("poolctl_ippool_leased", "Leased addresses", |pool| pool.supply().used),
+    address_gauge("poolctl_ippool_resting", "Addresses that rest after their last use", |pool| {
+        pool.supply().resting
+    }),
+    address_gauge("poolctl_ippool_free", "Addresses that can be leased", |pool| pool.supply().free),
+    address_gauge("poolctl_ippool_exhausted", "Whether no address can be leased", |pool| {
+        u128::from(pool.supply().free == 0)
+    }),
+    address_gauge(
+        "poolctl_ippool_low",
+        "Whether fewer addresses are free than the pool's annotation wants",
+        |pool| u128::from(pool.supply_level() == SupplyLevel::Low),
+    ),
+    Metric {
+        name: "poolctl_ippool_claims_pending",
+        kind: "gauge",
+        help: "Claims that wait for an address",
+        values: Values::WaitingIpClaims,
+    },
 ];
 
 /// All metrics of all pools as OpenMetrics text.
 fn write_metrics(store: &Store, now: Time) -> Result<String, Refusal> {
     let pools = store.list_all::<ClusterPool>()?;
     let claims = store.list_all::<Claim>()?;
+    let ip_pools = store.list_all::<IpPool>()?;
     let mut out = String::new();
     for Metric { name, kind, help, values } in METRICS {
         let _ = writeln!(out, "# TYPE {name} {kind}\n# HELP {name} {help}.");
@@ -162,6 +197,17 @@ fn write_metrics(store: &Store, now: Time) -> Result<String, Refusal> {
             Values::AssignmentDelays => write_assignment_delays(&mut out, name, &pools),
             Values::StaleDeleted => write_stale_deleted(&mut out, name, &pools),
             Values::Degraded => write_degraded_pools(&mut out, name, &pools),
+            Values::Addresses(count) => {
+                for pool in &ip_pools {
+                    let _ = writeln!(out, "{name}{{{}}} {}", ip_pool_labels(pool), count(pool));
+                }
+            }
+            Values::WaitingIpClaims => {
+                for pool in &ip_pools {
+                    let waiting = store.count_waiting_ip_claims(&pool.metadata.key())?;
+                    let _ = writeln!(out, "{name}{{{}}} {waiting}", ip_pool_labels(pool));
+                }
+            }
         }
     }
     Ok(out + "# EOF\n")
@@ -170,6 +216,11 @@ fn write_metrics(store: &Store, now: Time) -> Result<String, Refusal> {
 fn pool_labels(pool: &ClusterPool) -> String {
     let meta = &pool.metadata;
     format!("clusterpool_namespace=\"{}\",clusterpool_name=\"{}\"", meta.namespace, meta.name)
+}
+
+fn ip_pool_labels(pool: &IpPool) -> String {
+    let meta = &pool.metadata;
+    format!("ippool_namespace=\"{}\",ippool_name=\"{}\"", meta.namespace, meta.name)
 }
 
 /// How many seconds the claim has waited that waits longest, 0 without any.

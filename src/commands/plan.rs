@@ -7,6 +7,8 @@ use serde_json::json;
 
 use crate::causes::{describe_installing, describe_shortage};
 use crate::model::annotations::REFRESH;
+use crate::model::ip_lease::IpLease;
+use crate::model::ip_pool::IpPool;
 use crate::model::kinds::Kind;
 use crate::model::pool::{ClusterPool, RECONCILE_PAUSE};
 use crate::model::refusal::Exit;
@@ -14,7 +16,7 @@ use crate::model::state::{Scope, State};
 use crate::output::{self, Answer, DifferenceLine, Name, join_lines};
 use crate::plan;
 
-use crate::commands::{Context, Quit, RunCommand};
+use crate::commands::{Context, Quit, RunCommand, count_of};
 
 #[derive(Args)]
 pub struct Plan {
@@ -38,6 +40,7 @@ impl RunCommand for Plan {
         let mut notes: Vec<DifferenceLine> =
             state.pools.rows().filter_map(|pool| note_stale_clusters(&state, pool)).collect();
         notes.extend(state.pools.rows().filter_map(note_shortage));
+        notes.extend(state.ip_pools.rows().filter_map(|pool| note_waiting_claims(&state, pool)));
         context.answer(changes_answer(output::difference_lines(&state), notes))?;
         if state.is_unchanged() {
             context.hint("nothing to do");
@@ -76,6 +79,19 @@ fn note_shortage(pool: &ClusterPool) -> Option<DifferenceLine> {
     let name = Name::of(Kind::ClusterPool, &pool.key());
     let line =
         format!("{name}: {count} of {wanted_count} clusters: {}", output::clean_line(&shortage));
+    Some(DifferenceLine::new(name, line))
+}
+
+/// How many claims go on waiting for addresses of an IPPool, and what the first of them waits for.
+fn note_waiting_claims(state: &State, pool: &IpPool) -> Option<DifferenceLine> {
+    let key = pool.metadata.key();
+    let leases = state.ip_leases.rows().filter(|lease| lease.pool_key() == key);
+    let waiting: Vec<&IpLease> =
+        leases.filter(|lease| lease.address.is_none() && lease.deleting.is_none()).collect();
+    let first = waiting.first()?;
+    let name = Name::of(Kind::IpPool, &key);
+    let claims = count_of(waiting.len(), "claim");
+    let line = format!("{name}: {claims} without an address: {}", output::clean_line(&first.error));
     Some(DifferenceLine::new(name, line))
 }
 

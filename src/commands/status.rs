@@ -14,6 +14,8 @@ use crate::model::claim::Claim;
 use crate::model::cluster::{Cluster, Phase};
 use crate::model::condition::{Condition, ConditionType};
 use crate::model::host::BareMetalHost;
+use crate::model::ip_pool::IpPool;
+use crate::model::ip_supply::SupplyLevel;
 use crate::model::kinds::Kind;
 use crate::model::object::Object;
 use crate::model::pool::{ClusterPool, RECONCILE_PAUSE};
@@ -92,10 +94,20 @@ fn show_to_owner(
         Ok(())
     })?;
     problems.extend(agents.waiting.lines(context, store)?);
+    let ip_pools = store.list::<IpPool>(filter)?;
+    for ip_pool in &ip_pools {
+        let IpPool { metadata, .. } = ip_pool;
+        let supply = ip_pool.supply().describe();
+        let _ = writeln!(lines, "ippool {}/{} {supply}", metadata.namespace, metadata.name);
+        problems.extend(ip_pool_problem(context, store, ip_pool)?);
+    }
     for problem in problems {
         let _ = writeln!(lines, "! {}", clean_line(&problem));
     }
     let _ = write!(lines, "{}, ", count_of(pools.len(), "pool"));
+    if !ip_pools.is_empty() {
+        let _ = write!(lines, "{}, ", count_of(ip_pools.len(), "IPPool"));
+    }
     if host_count > 0 {
         let _ = write!(lines, "{}, ", count_of(host_count, "host"));
     }
@@ -137,6 +149,28 @@ fn claim_line(claim: &Claim) -> String {
         (Some(cluster), Some(end)) => format!("has cluster {cluster} until {end}"),
     };
     format!("claim {}/{} {state}", claim.namespace, claim.name)
+}
+
+/// Claims that wait for addresses of a pool, or a pool with fewer free addresses than its owner
+/// wants. A pool whose addresses are all in use is as it should be while nobody asks for more.
+fn ip_pool_problem(
+    context: &Context,
+    store: &Store,
+    ip_pool: &IpPool,
+) -> Result<Option<String>, Refusal> {
+    let key = ip_pool.metadata.key();
+    let name = &key.name;
+    let next = format!("poolctl ippool map {name}{}", context.namespace_option(&key.namespace));
+    let waiting = store.count_waiting_ip_claims(&key)?;
+    if waiting > 0 {
+        let claims = count_of(waiting, "claim");
+        let verb = if waiting == 1 { "waits" } else { "wait" };
+        return Ok(Some(format!("ippool `{name}`: {claims} {verb} for an address; {next}")));
+    }
+    let is_short =
+        ip_pool.supply_limit().is_some() && ip_pool.supply_level() != SupplyLevel::Sufficient;
+    let free = ip_pool.supply().free;
+    Ok(is_short.then(|| format!("ippool `{name}` has only {free} free addresses; {next}")))
 }
 
 /// What is wrong with a host, or why it is held.

@@ -205,6 +205,10 @@ declared! {
         // InfraEnvs.
         /// There is a discovery image.
         ImageCreated = "ImageCreated" => "poolctl why infraenv/NAME",
+
+        // IPPools.
+        /// A claim of an address would get one.
+        AddressesAvailable = "AddressesAvailable" => "poolctl ippool map NAME",
     }
 }
 
@@ -461,5 +465,17 @@ declared! {
         ImageCreationError = "ImageCreationError" => "poolctl why infraenv/NAME",
         /// The cluster of the InfraEnv does not exist.
         MissingClusterDeployment = "MissingClusterDeployment",
+
+        // IPPools and IPClaims.
+        /// Addresses are free.
+        AddressesFree = "AddressesFree",
+        /// Fewer addresses are free than the pool's annotation wants.
+        AddressesLow = "AddressesLow" => "poolctl ippool map NAME",
+        /// No address is free before one has rested after its last use.
+        AddressesResting = "AddressesResting" => "poolctl ippool map NAME",
+        /// The claim has its address.
+        Leased = "Leased",
+        /// The claim has no address yet.
+        AllocationFailed = "AllocationFailed" => "poolctl why ipclaim/NAME",
     }
 }

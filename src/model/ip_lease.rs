@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::address::Addr;
+use super::condition::{Condition, ConditionReason, ConditionType};
 use super::ip_pool::{AddressNetwork, IpPool, REQUESTED_ADDRESS};
 use super::kinds::Kind;
 use super::lease::{ClusterHolder, Holder, Lease, LeasedResource, owner_reference};
@@ -143,9 +144,28 @@ impl IpLease {
             namespace: self.namespace.clone(),
             ..Reference::named(address_name)
         });
-        let status = IpClaimStatus { address, ip_address: None, error_message: self.error.clone() };
+        let status = IpClaimStatus {
+            address,
+            ip_address: None,
+            error_message: self.error.clone(),
+            conditions: vec![self.ready_condition()],
+        };
         let spec = IpClaimSpec { pool: Reference::named(&self.pool), owner: None };
         IpClaim { metadata, spec, status }
+    }
+
+    /// The condition that says whether the claim has its address.
+    fn ready_condition(&self) -> Condition {
+        let mut condition = match self.address {
+            Some(_) => Condition::new(ConditionType::Ready, "True", ConditionReason::Leased, ""),
+            None => {
+                let reason = ConditionReason::AllocationFailed;
+                Condition::new(ConditionType::Ready, "False", reason, self.error.as_str())
+            }
+        };
+        let since = if self.address.is_some() { self.leased } else { None };
+        condition.last_transition_time = Some(since.unwrap_or(self.created));
+        condition
     }
 
     /// The IPAddress of the lease, by its name; none while the claim waits.
@@ -230,6 +250,9 @@ pub struct IpClaimStatus {
     /// Why the claim has no address.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub error_message: String,
+    /// Whether the claim has its address. Written by poolctl, and not read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::address::{Addr, IpRange, Subnet};
 use super::annotations::{ALLOCATION, EXCLUDE, RESERVED, REUSE_DELAY, WARN_BELOW};
+use super::condition::Condition;
 use super::meta::Meta;
 use super::time::{Span, Time};
 
@@ -102,6 +103,9 @@ pub struct IpPoolStatus {
     /// total, used, reserved, resting, free and outOfRange; text where no JSON number is large enough.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ip_addresses: Option<Value>,
+    /// Whether claims get addresses.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
     /// Earlier and current claims of the addresses, in order. Written by export, for import.
     #[serde(skip_serializing)]
     pub history: Vec<Tenant>,

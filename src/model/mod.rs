@@ -31,6 +31,7 @@ pub mod infra_env;
 pub mod inventory;
 pub mod ip_lease;
 pub mod ip_pool;
+pub mod ip_supply;
 pub mod job;
 pub mod kinds;
 pub mod lease;

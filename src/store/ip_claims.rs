@@ -118,6 +118,16 @@ impl Stored for IpAddress {
     }
 }
 
+impl Store {
+    /// How many claims wait for an address of a pool.
+    pub fn count_waiting_ip_claims(&self, pool: &Key) -> Result<usize, Refusal> {
+        let sql = "SELECT count(*) FROM ip_wait WHERE namespace = ?1 AND pool = ?2";
+        let values = params![pool.namespace, pool.name];
+        let count: i64 = self.conn().prepare_cached(sql)?.query_row(values, |row| row.get(0))?;
+        Ok(usize::try_from(count).unwrap_or_default())
+    }
+}
+
 /// Hands on all leases of addresses, or those of a namespace, one by one.
 fn visit_leases(
     store: &Store,

@@ -238,6 +238,7 @@ impl StoredDocument for IpPool {
             status.indexes.clone_from(&status.allocations);
         }
         self.status = status;
+        self.status.conditions = vec![self.supply_condition()];
         Ok(())
     }
 }
