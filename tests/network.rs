@@ -293,3 +293,50 @@ fn a_map_shows_leases_in_any_size() {
     assert!(map.contains(" more\n"), "{map}");
     assert!(sandbox.ok("ippool map six").contains("#...."));
 }
+
+#[test]
+fn what_is_probably_a_slip_is_said() {
+    let sandbox = Sandbox::new();
+    let ran = sandbox.run("ippool create wide --range 10.0.0.200-10.0.1.50 --prefix 24");
+    assert!(ran.err.contains("goes beyond its network 10.0.0.0/24"), "{}", ran.err);
+    sandbox.ok("ip claim wide web --address 10.0.0.210");
+    let ran = sandbox.run("ip reserve wide 10.0.0.208-10.0.0.215");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("10.0.0.210 stays leased to claim web"), "{}", ran.err);
+    let annotate = "annotate ippool/wide poolctl.dev/exclude=2001:db8::/64";
+    sandbox.refused(1, annotate, "2001:db8::/64");
+    // A table names a few ranges, and counts the others.
+    let ranges: Vec<String> = (1..=200).map(|last| format!("--range 10.9.{last}.1")).collect();
+    sandbox.ok(&format!("ippool create many {}", ranges.join(" ")));
+    assert!(sandbox.ok("get ippool many").contains("10.9.1.1, 10.9.2.1, 198 more"));
+    assert!(sandbox.ok("get ippool many -o wide").contains("10.9.200.1"));
+}
+
+#[test]
+fn the_supply_of_a_pool_is_a_signal() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("ippool create p --range 10.0.0.1-10.0.0.4");
+    sandbox.ok("wait ippool/p --for=condition=AddressesAvailable --timeout=0");
+    sandbox.ok("ip claim p c --count 2");
+    assert!(sandbox.ok("status").contains("ippool default/p 2 of 4 addresses leased, 2 free"));
+    sandbox.ok("annotate ippool/p poolctl.dev/warn-below=75%");
+    let status = sandbox.ok("status");
+    assert!(status.contains("! ippool `p` has only 2 free addresses"), "{status}");
+    let metrics = sandbox.ok("metrics");
+    let labels = "{ippool_namespace=\"default\",ippool_name=\"p\"}";
+    for (name, value) in
+        [("addresses", 4), ("leased", 2), ("resting", 0), ("free", 2), ("exhausted", 0), ("low", 1)]
+    {
+        let line = format!("\npoolctl_ippool_{name}{labels} {value}\n");
+        assert!(metrics.contains(&line), "{line}: {metrics}");
+    }
+    sandbox.refused(1, "annotate ippool/p poolctl.dev/warn-below=few --overwrite", "a percentage");
+    sandbox.ok("ip claim p d --count 2");
+    apply(&sandbox, &ip_claim("late", "p", &json!({})));
+    sandbox.ok("wait ipclaim/d-0 --for=condition=Ready --timeout=0");
+    sandbox.refused(5, "wait ipclaim/late --for=condition=Ready --timeout=0", "timed out");
+    sandbox.ok("wait ippool/p --for=condition=AddressesAvailable=False --timeout=0");
+    assert!(sandbox.ok("status").contains("! ippool `p`: 1 claim waits for an address"));
+    let plan = sandbox.run("plan");
+    assert!(plan.out.contains("ippool/p: 1 claim without an address: Exhausted IP Pools"));
+}

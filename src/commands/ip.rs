@@ -5,12 +5,15 @@ pub mod export;
 pub mod pool;
 pub mod who;
 
+use std::collections::BTreeMap;
+
 use clap::Args;
 
 use crate::edits;
-use crate::model::address::IpRange;
+use crate::model::address::{Addr, IpRange};
 use crate::model::annotations::{EXCLUDE, RESERVED};
 use crate::model::event_reason::EventReason;
+use crate::model::ip_pool::IpPool;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
@@ -18,7 +21,7 @@ use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
 use crate::output::clean_line;
-use crate::store::NeededObject;
+use crate::store::{NeededObject, Store};
 
 use crate::commands::{Context, RunCommand, delete};
 
@@ -86,8 +89,34 @@ impl RunCommand for Reserve {
             .change(&scope, &needs, |state, tick| self.change_range(state, &key, range, tick))?;
         let result = if self.remove { "no longer reserved" } else { "reserved" };
         context.report_change(Kind::IpPool, &key, &format!("{range} {result}"))?;
+        if !self.remove {
+            warn_of_leases(context, &store, &key, range)?;
+        }
         Ok(context.report_pass(&passed)?)
     }
+}
+
+/// Leases in a reserved range that are named; the others are counted.
+const MAX_NAMED_LEASES: usize = 5;
+
+/// Says whose the addresses of a reserved range are: they stay leased until they are released.
+fn warn_of_leases(
+    context: &Context,
+    store: &Store,
+    pool_key: &Key,
+    range: IpRange,
+) -> Result<(), Refusal> {
+    let Some(pool) = store.find::<IpPool>(pool_key)? else { return Ok(()) };
+    let leases: BTreeMap<Addr, (String, bool)> =
+        store.find_leases_in_range(&pool, range)?.into_iter().collect();
+    for (address, (claim, _)) in leases.iter().take(MAX_NAMED_LEASES) {
+        context.warn(&format!("{address} stays leased to claim {claim} until it is released"));
+    }
+    if leases.len() > MAX_NAMED_LEASES {
+        let count = leases.len() - MAX_NAMED_LEASES;
+        context.warn(&format!("leased addresses beside these: {count}; poolctl ip who {range}"));
+    }
+    Ok(())
 }
 
 impl Reserve {

@@ -157,7 +157,10 @@ impl IpLease {
     /// The condition that says whether the claim has its address.
     fn ready_condition(&self) -> Condition {
         let mut condition = match self.address {
-            Some(_) => Condition::new(ConditionType::Ready, "True", ConditionReason::Leased, ""),
+            Some(address) => {
+                let message = format!("It has {address}");
+                Condition::new(ConditionType::Ready, "True", ConditionReason::Leased, message)
+            }
             None => {
                 let reason = ConditionReason::AllocationFailed;
                 Condition::new(ConditionType::Ready, "False", reason, self.error.as_str())

@@ -237,7 +237,24 @@ fn check_annotations(problems: &mut Vec<String>, pool: &IpPool) {
     for (name, value) in &pool.metadata.annotations {
         problems.extend(annotations::check_value(Kind::IpPool, name, value).err());
     }
-    problems.extend(pool.parse_reservations().into_iter().filter_map(Result::err));
+    for reservation in pool.parse_reservations() {
+        match reservation {
+            Ok((range, _)) => problems.extend(find_foreign_family(pool, range)),
+            Err(problem) => problems.push(problem),
+        }
+    }
+}
+
+/// Why a range cannot be reserved in a pool that has only addresses of the other family.
+fn find_foreign_family(pool: &IpPool, reserved: IpRange) -> Option<String> {
+    let family = reserved.start.family();
+    let mut families = pool.ranges().map(|(_, range)| range.start.family()).peekable();
+    families.peek()?;
+    if families.any(|pool_family| pool_family == family) {
+        return None;
+    }
+    let name = family.name();
+    Some(format!("reserved range {reserved} is {name}; the pool has no {name} addresses"))
 }
 
 /// What is accepted, but probably not what was meant.
@@ -246,7 +263,10 @@ pub fn warnings(pool: &IpPool) -> Vec<String> {
     let mut warnings = Vec::new();
     warn_of_dns_servers(&mut warnings, pool);
     for (index, range) in pool.spec.pools.iter().enumerate() {
-        let Some(subnet) = range.subnet() else { continue };
+        let Some(subnet) = range.subnet() else {
+            warnings.extend(warn_of_crossed_border(pool, index, range));
+            continue;
+        };
         if let Some(gateway) = gateway_of(range, pool)
             && !subnet.contains(gateway)
         {
@@ -265,6 +285,24 @@ pub fn warnings(pool: &IpPool) -> Vec<String> {
         }
     }
     warnings
+}
+
+/// A range that names no subnet and is in more than one network of its prefix: the last address of
+/// each is a broadcast address, and only those of the first network are known.
+fn warn_of_crossed_border(pool: &IpPool, index: usize, range: &Range) -> Option<String> {
+    let addresses = range.addresses()?;
+    let prefix = range.prefix.filter(|prefix| *prefix > 0).or(pool.spec.prefix)?;
+    let length = u8::try_from(prefix).ok().filter(|length| *length > 0)?;
+    let network = Subnet::containing(addresses.start, length)?;
+    if range.end.is_none() || network.contains(addresses.end) {
+        return None;
+    }
+    let name = &pool.metadata.name;
+    let first = network.first_address();
+    Some(format!(
+        "ippool `{name}`: pools[{index}], {addresses}, goes beyond its network {first}/{length}; \
+         write a range for each network"
+    ))
 }
 
 /// DNS servers that could be leased to somebody, and then those that are listed twice.

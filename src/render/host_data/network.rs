@@ -164,12 +164,16 @@ fn render_route(
         Some(source) => facts.lease(source)?.gateway.as_str(),
         None => route.gateway.string.as_str(),
     };
-    Ok(json!({
-        "gateway": gateway,
+    let mut rendered = json!({
         "netmask": netmask(route.prefix, family)?,
         "network": route.network,
         "services": render_services(facts, &route.services)?,
-    }))
+    });
+    // cloud-init takes an empty gateway for an address, and refuses it.
+    if !gateway.is_empty() {
+        rendered["gateway"] = gateway.into();
+    }
+    Ok(rendered)
 }
 
 /// The DNS servers of the template, then those of the pool that it refers to.
