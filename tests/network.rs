@@ -340,3 +340,68 @@ fn the_supply_of_a_pool_is_a_signal() {
     let plan = sandbox.run("plan");
     assert!(plan.out.contains("ippool/p: 1 claim without an address: Exhausted IP Pools"));
 }
+
+#[test]
+fn lists_of_other_programs_become_leases() {
+    let sandbox = Sandbox::new();
+    let options = "--gateway 10.20.0.1 --allocation sequential";
+    sandbox.ok(&format!("ippool create lan --range 10.20.0.0/24 {options}"));
+    let netbox = "IP Address,VRF,Status,Role,Tenant,Assigned,DNS Name,Description\n\
+                  10.20.0.1/24,,Active,,,,gw.example.com,\n\
+                  10.20.0.5/24,,Active,,,,web.example.com,\"shop, front\"\n\
+                  10.20.0.6/24,,DHCP,,,,web.example.com,\n\
+                  10.20.0.7/24,,Available,,,,,\n";
+    let phpipam = "Section,IP Address,Hostname,Description,VRF,Subnet,MAC,owner,device,Note,Tag\n\
+                   lab,10.20.0.9,Printer,2nd floor,,10.20.0.0/24,52-54-00-00-00-09,,,,Used\n\
+                   lab,10.20.0.10,,,,10.20.0.0/24,,,,,Used\n";
+    let file = sandbox.write_file("netbox.csv", netbox);
+    let preview = sandbox.ok(&format!("ip import {file} --dry-run"));
+    for part in ["skipped: gateway of IPPool lan", "  leased\n", "skipped: nobody has it"] {
+        assert!(preview.contains(part), "{part}: {preview}");
+    }
+    assert_eq!(sandbox.ok("get ipclaim -o name"), "");
+    sandbox.refused(2, &format!("ip import {file}"), "2 new leases of");
+    sandbox.ok(&format!("ip import {file} -y"));
+    let file = sandbox.write_file("phpipam.csv", phpipam);
+    sandbox.ok(&format!("ip import {file} -y"));
+    let hosts = sandbox.ok("ip export --as hosts");
+    assert_eq!(
+        hosts,
+        "10.20.0.5       web.example.com # web.example.com: shop, front\n\
+         10.20.0.6       web.example.com # web.example.com-10-20-0-6\n\
+         10.20.0.9       printer # printer: 2nd floor\n\
+         10.20.0.10      ip-10-20-0-10 # ip-10-20-0-10\n"
+    );
+    // A second time nothing is new, and our own table comes back as it was.
+    let again = sandbox.ok(&format!("ip import {file} -y"));
+    assert_eq!(again.matches("unchanged").count(), 2, "{again}");
+    let table = sandbox.ok("ip export --as csv");
+    let own = sandbox.write_file("own.csv", &table);
+    let moved = Sandbox::new();
+    moved.ok(&format!("ippool create lan --range 10.20.0.0/24 {options}"));
+    moved.ok(&format!("ip import {own} -y"));
+    assert_eq!(moved.ok("ip export --as csv"), table);
+}
+
+#[test]
+fn a_list_with_a_mistake_is_not_taken_at_all() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("ippool create lan --range 10.20.0.0/24");
+    sandbox.ok("ip claim lan web --address 10.20.0.5");
+    let table = "address,dns_name,mac\n10.20.0.4,good,\n10.20.0.5,other,\n10.9.0.1,far,\n\
+                 10.20.0.400,bad,\n10.20.0.8,b_d,\n10.20.0.9,mac,52:54\n";
+    let file = sandbox.write_file("list.csv", table);
+    let refused = sandbox.refused(1, &format!("ip import {file} -y"), "problems: 5");
+    for part in [
+        "line 3: 10.20.0.5 belongs to claim web",
+        "line 4: 10.9.0.1 is in no IPPool",
+        "line 5: `10.20.0.400` is not a valid IP address",
+        "line 6: ",
+        "line 7: ",
+    ] {
+        assert!(refused.contains(part), "{part}: {refused}");
+    }
+    assert_eq!(sandbox.ok("get ipclaim -o name"), "ipclaim/web\n");
+    let file = sandbox.write_file("list.csv", "name\nweb\n");
+    sandbox.refused(1, &format!("ip import {file} -y"), "no column is called address");
+}

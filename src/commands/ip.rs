@@ -2,6 +2,7 @@
 
 pub mod claim;
 pub mod export;
+pub mod import;
 pub mod pool;
 pub mod who;
 

@@ -14,7 +14,9 @@ use crate::commands::cluster::{credentials, extract, forget, rotate};
 use crate::commands::context::{Context, Globals};
 use crate::commands::host::{add as host_add, hold as host_hold, import as host_import};
 use crate::commands::infraenv::iso as infraenv_iso;
-use crate::commands::ip::{claim as ip_claim, export as ip_export, pool as ippool, who as ip_who};
+use crate::commands::ip::{
+    claim as ip_claim, export as ip_export, import as ip_import, pool as ippool, who as ip_who,
+};
 use crate::commands::pool::{advise, create as pool_create, dns, pause, render, scale};
 use crate::commands::{
     Audience, RunCommand, agent, apply, backup, claim, cluster, completion, customization, delete,
@@ -125,6 +127,7 @@ fn pool_nodes() -> Vec<Node> {
         entry::<ip::Reserve>(),
         entry::<ip_who::Who>(),
         entry::<ip_export::Export>(),
+        entry::<ip_import::Import>(),
     ];
     vec![
         cluster_group(),
@@ -132,7 +135,7 @@ fn pool_nodes() -> Vec<Node> {
         group("customization", "Create, test and reset customizations", customization),
         group("ippool", "Create pools of IP addresses, and draw them", ippool),
         group("template", "Render Metal3DataTemplates for hosts, and release leases", template),
-        group("ip", "Lease, release, reserve, look up and list IP addresses", ip),
+        group("ip", "Lease, release, reserve, look up, export and import IP addresses", ip),
         group("infraenv", "Create InfraEnvs, their discovery images and tokens", infraenv),
         group("agent", "Approve agents, and bind them to clusters", agent),
         group("host", "Add, power, boot and hold BareMetalHosts", host),
