@@ -196,8 +196,10 @@ impl FromStr for SupplyLimit {
 
     fn from_str(limit: &str) -> Result<Self, String> {
         let parsed = match limit.strip_suffix('%') {
-            Some(number) => number.parse().ok().filter(|part| *part <= 100).map(Self::Percent),
-            None => limit.parse().ok().map(Self::Count),
+            Some(number) => {
+                number.parse::<u8>().ok().filter(|part| *part <= 100).map(Self::Percent)
+            }
+            None => limit.parse::<u128>().ok().map(Self::Count),
         };
         parsed.ok_or_else(|| format!("`{limit}` is neither a number nor a percentage like 10%"))
     }

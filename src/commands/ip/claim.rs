@@ -78,8 +78,7 @@ impl RunCommand for Claim {
         };
         match self.wait {
             Some(limit) if refusal.exit == Exit::Exhausted => {
-                let claim_keys = self.store_claims(context, &store, &base_name, claims)?;
-                let leases = self.wait_for_addresses(context, &store, &claim_keys, limit)?;
+                let leases = self.claim_and_wait(context, &store, &base_name, claims, limit)?;
                 context.answer(list_leases(context, &leases))
             }
             _ => Err(refusal.into()),
@@ -154,39 +153,59 @@ impl Claim {
         Ok(claim_keys)
     }
 
-    /// Waits until all claims have addresses. If the wait ends before, they are deleted.
-    fn wait_for_addresses(
+    /// Stores the claims and waits until all have addresses. If the wait ends before, those that
+    /// this command made are deleted.
+    fn claim_and_wait(
         &self,
         context: &Context,
         store: &Store,
-        claim_keys: &[Key],
+        base_name: &str,
+        claims: Vec<IpClaim>,
         limit: Span,
     ) -> Result<Vec<NamedLease>, Refusal> {
-        let door = context.door(store);
-        let waiting = Waiting { context, door: &door, pool: None, limit };
-        let ended = waiting.wait_until(|_| look_for_addresses(store, claim_keys))?;
-        let (exit, problem) = match ended {
-            WaitOutcome::Met(leases) => return Ok(leases),
-            WaitOutcome::Late => (Exit::Timeout, format!("after {}", limit.to_short_text())),
-            WaitOutcome::Interrupted(exit) => (exit, "yet: interrupted".to_owned()),
+        let mut kept_keys = Vec::new();
+        for claim in &claims {
+            let claim_key = claim.metadata.key();
+            if store.find_lease_of_claim(&claim_key)?.is_some() {
+                kept_keys.push(claim_key);
+            }
+        }
+        let claim_keys = self.store_claims(context, store, base_name, claims)?;
+        let refusal = match wait_for_addresses(context, store, &claim_keys, limit) {
+            Err(refusal) if !self.keep => refusal,
+            ended => return ended,
         };
-        let total = count_of(claim_keys.len(), "claim");
-        let mut refusal = Refusal::new(exit, format!("{total} without an address {problem}"));
-        if let Some(claim_key) = claim_keys.first() {
-            refusal = refusal.next(format!("poolctl why ipclaim/{}", claim_key.name));
+        let mut new_claims = Vec::new();
+        for claim_key in claim_keys.iter().filter(|claim_key| !kept_keys.contains(claim_key)) {
+            new_claims.extend(store.list_objects(Kind::IpClaim, &Filter::named(claim_key))?);
         }
-        if self.keep {
-            return Err(refusal);
-        }
-        let mut claims = Vec::new();
-        for claim_key in claim_keys {
-            claims.extend(store.list_objects(Kind::IpClaim, &Filter::named(claim_key))?);
-        }
-        delete::request_deletion(context, store, &claims, delete::refuse_with_agents)?;
-        Err(refusal
-            .because("nothing is claimed; with --keep the claims go on waiting")
-            .advise("poolctl get ippool"))
+        delete::request_deletion(context, store, &new_claims, delete::refuse_with_agents)?;
+        let consequence = "nothing is claimed; with --keep the claims go on waiting";
+        Err(refusal.because(consequence).advise("poolctl get ippool"))
     }
+}
+
+/// Waits until all claims have addresses.
+fn wait_for_addresses(
+    context: &Context,
+    store: &Store,
+    claim_keys: &[Key],
+    limit: Span,
+) -> Result<Vec<NamedLease>, Refusal> {
+    let door = context.door(store);
+    let waiting = Waiting { context, door: &door, pool: None, limit };
+    let ended = waiting.wait_until(|_| look_for_addresses(store, claim_keys))?;
+    let (exit, problem) = match ended {
+        WaitOutcome::Met(leases) => return Ok(leases),
+        WaitOutcome::Late => (Exit::Timeout, format!("after {}", limit.to_short_text())),
+        WaitOutcome::Interrupted(exit) => (exit, "yet: interrupted".to_owned()),
+    };
+    let total = count_of(claim_keys.len(), "claim");
+    let refusal = Refusal::new(exit, format!("{total} without an address {problem}"));
+    Err(match claim_keys.first() {
+        Some(claim_key) => refusal.next(format!("poolctl why ipclaim/{}", claim_key.name)),
+        None => refusal,
+    })
 }
 
 /// The claims and their pools, which an edit needs.
