@@ -98,7 +98,7 @@ fn explain_address(context: &Context, store: &Store, address: Addr) -> Result<Ve
         }
     }
     for tenant in tenants {
-        entries.push(tenant_entry(context, store, tenant)?);
+        entries.push(tenant_entry(context, store, &tenant)?);
     }
     Ok(entries)
 }
@@ -194,7 +194,7 @@ fn standing_entry(
 }
 
 /// A claim that has an address, with the cluster that it goes with; or one that had it.
-fn tenant_entry(context: &Context, store: &Store, tenant: Tenant) -> Result<Entry, Refusal> {
+fn tenant_entry(context: &Context, store: &Store, tenant: &Tenant) -> Result<Entry, Refusal> {
     let lease = match tenant.until {
         None => store.find_lease_of_address(&tenant.namespace, tenant.address)?,
         Some(_) => None,
