@@ -354,7 +354,7 @@ impl IpPool {
     pub fn unusable_reason(&self, address: Addr) -> Option<&'static str> {
         let range_gateways = self.spec.pools.iter().map(|range| &range.gateway);
         let mut gateways = range_gateways.chain([&self.spec.gateway]).flatten();
-        if gateways.any(|gateway| gateway.parse() == Ok(address)) {
+        if gateways.any(|gateway| gateway.parse::<Addr>() == Ok(address)) {
             return Some("gateway");
         }
         for network in self.spec.pools.iter().filter_map(|range| range.network(self.spec.prefix)) {
