@@ -305,6 +305,17 @@ fn what_is_probably_a_slip_is_said() {
     assert!(ran.err.contains("10.0.0.210 stays leased to claim web"), "{}", ran.err);
     let annotate = "annotate ippool/wide poolctl.dev/exclude=2001:db8::/64";
     sandbox.refused(1, annotate, "the pool has no IPv6 addresses");
+    let networks = json!({"ipv4": [
+        {"id": "a", "link": "eth0", "ipAddressFromIPPool": "wide"},
+        {"id": "b", "link": "eth0", "ipAddressFromIPPool": "wide"}]});
+    let links = json!({"ethernets": [{"id": "eth0", "type": "phy",
+        "macAddress": {"string": "52:54:00:00:00:01"}}]});
+    let template = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1",
+        "kind": "Metal3DataTemplate", "metadata": {"name": "twice"},
+        "spec": {"networkData": {"links": links, "networks": networks}}});
+    let path = sandbox.write_file("template.json", &template.to_string());
+    let ran = sandbox.run(&format!("apply -f {path}"));
+    assert!(ran.err.contains("the networks a and b have the same address"), "{}", ran.err);
     // A table names a few ranges, and counts the others.
     let ranges: Vec<String> = (1..=200).map(|last| format!("--range 10.9.{last}.1")).collect();
     sandbox.ok(&format!("ippool create many {}", ranges.join(" ")));

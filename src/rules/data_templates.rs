@@ -29,6 +29,34 @@ pub fn check(template: &Metal3DataTemplate) -> Result<(), Vec<String>> {
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
+/// What is accepted, but probably not what was meant: networks of a host that get the same address,
+/// because a host has one address of each pool.
+pub fn warnings(template: &Metal3DataTemplate) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let Some(network_data) = &template.spec.network_data else { return warnings };
+    let mut networks_of_pools: BTreeMap<&str, &str> = BTreeMap::new();
+    for network in network_data.networks.list_networks() {
+        let Some(leased) = network.leased else { continue };
+        let pool = match &leased.from_pool_ref {
+            Some(reference) => reference.name.as_str(),
+            None => leased.ip_address_from_ip_pool.as_str(),
+        };
+        // Which pool an annotation names is known only for a host.
+        if pool.is_empty() || leased.from_pool_annotation.is_some() {
+            continue;
+        }
+        if let Some(first_network) = networks_of_pools.insert(pool, network.id) {
+            let name = &template.metadata.name;
+            warnings.push(format!(
+                "datatemplate `{name}`: the networks {first_network} and {} have the same address, \
+                 because both take it from IPPool `{pool}`",
+                network.id
+            ));
+        }
+    }
+    warnings
+}
+
 /// Refuses a change of the data: machines were already given it, and keep it.
 pub fn check_change(
     before: &Metal3DataTemplate,

@@ -248,6 +248,7 @@ pub fn object_warnings(object: &Object) -> Vec<String> {
         Object::BareMetalHost(host) => warnings.extend(hosts::warnings(host)),
         Object::Agent(agent) => warnings.extend(agents::warning(agent)),
         Object::IpPool(pool) => warnings.extend(addresses::warnings(pool)),
+        Object::DataTemplate(template) => warnings.extend(data_templates::warnings(template)),
         _ => {}
     }
     warnings
