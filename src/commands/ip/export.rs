@@ -189,19 +189,20 @@ impl ClusterNames {
         cluster: &str,
         address: &str,
     ) -> Result<Vec<String>, Refusal> {
-        if !self.names_of_vips.contains_key(cluster) {
-            let mut names: HashMap<String, Vec<String>> = HashMap::new();
-            if let Some(config) = read_install_config(store, cluster)? {
-                for record in cluster_records(&config) {
-                    for vip in record.addresses {
-                        names.entry(vip).or_default().extend(record.names.iter().cloned());
-                    }
+        if let Some(names) = self.names_of_vips.get(cluster) {
+            return Ok(names.get(address).cloned().unwrap_or_default());
+        }
+        let mut names: HashMap<String, Vec<String>> = HashMap::new();
+        if let Some(config) = read_install_config(store, cluster)? {
+            for record in cluster_records(&config) {
+                for vip in record.addresses {
+                    names.entry(vip).or_default().extend(record.names.iter().cloned());
                 }
             }
-            self.names_of_vips.insert(cluster.to_owned(), names);
         }
-        let names = self.names_of_vips.get(cluster).and_then(|names| names.get(address));
-        Ok(names.cloned().unwrap_or_default())
+        let names_of_address = names.get(address).cloned().unwrap_or_default();
+        self.names_of_vips.insert(cluster.to_owned(), names);
+        Ok(names_of_address)
     }
 }
 
