@@ -102,7 +102,11 @@ impl IpLease {
         let resource =
             LeasedResource::Address { namespace: self.namespace.clone(), address: self.address? };
         let by_hand = !self.claimed;
-        Some(Lease { by_hand, ..Lease::new(resource, Holder::Claim(self.key())) })
+        Some(Lease {
+            by_hand,
+            until: self.expires_at(),
+            ..Lease::new(resource, Holder::Claim(self.key()))
+        })
     }
 
     /// The stored part of the claim's metadata, if there is any.
