@@ -6,12 +6,10 @@ pub mod import;
 pub mod pool;
 pub mod who;
 
-use std::collections::BTreeMap;
-
 use clap::Args;
 
 use crate::edits;
-use crate::model::address::{Addr, IpRange};
+use crate::model::address::IpRange;
 use crate::model::annotations::{EXCLUDE, RESERVED};
 use crate::model::event_reason::EventReason;
 use crate::model::ip_pool::IpPool;
@@ -108,8 +106,7 @@ fn warn_of_leases(
     range: IpRange,
 ) -> Result<(), Refusal> {
     let Some(pool) = store.find::<IpPool>(pool_key)? else { return Ok(()) };
-    let leases: BTreeMap<Addr, (String, bool)> =
-        store.find_leases_in_range(&pool, range)?.into_iter().collect();
+    let leases = store.find_leases_in_range(&pool, range, usize::MAX)?;
     for (address, (claim, _)) in leases.iter().take(MAX_NAMED_LEASES) {
         context.warn(&format!("{address} stays leased to claim {claim} until it is released"));
     }

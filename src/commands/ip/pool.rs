@@ -1,8 +1,7 @@
 //! `ippool create`: makes pools of addresses. `ippool map`: draws the addresses of a pool, a letter
 //! each, or lists its ranges for programs.
 
-use std::collections::BTreeMap;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::Write;
 
 use clap::Args;
@@ -372,8 +371,9 @@ pub fn find_parts_within(
     for (_, pool_range) in pool.ranges().filter(|(_, range)| range.overlaps(within)) {
         let start = pool_range.start.max(within.start);
         let end = pool_range.end.min(within.end);
-        let states = AddressStates::load(pool, IpRange { start, end }, store, now)?;
-        for (range, letter) in split_by_state(&states, IpRange { start, end }) {
+        let part = IpRange { start, end };
+        let states = AddressStates::load(pool, part, usize::MAX, store, now)?;
+        for (range, letter) in split_by_state(&states, part) {
             let claim = states.claim(range.start).map(str::to_owned);
             pool_parts.push(PoolPart { range, word: word_of(letter), claim });
         }
