@@ -8,7 +8,7 @@ use crate::model::kinds::Kind;
 use crate::model::lease::ClusterHolder;
 use crate::model::meta::{Key, Meta};
 use crate::model::refusal::Refusal;
-use crate::model::state::{IpLeaseId, State};
+use crate::model::state::{FindInState, IpLeaseId, State};
 use crate::model::tick::Tick;
 
 use super::documents::{
@@ -76,7 +76,9 @@ impl Edited for IpAddress {
 
     fn delete(state: &mut State, key: &Key, tick: &Tick) -> DeleteOutcome {
         let lease =
-            state.ip_leases.iter().find(|(_, lease)| state.address_name_of(lease) == key.name);
+            state.ip_leases.iter().find(|(_, lease)| {
+                lease.namespace == key.namespace && state.address_name_of(lease) == key.name
+            });
         let Some((lease_id, _)) = lease else { return DeleteOutcome::NotFound };
         request_release(state, lease_id, tick)
     }
@@ -198,6 +200,7 @@ fn put_address(
     if state.address_name_of(&desired) != name {
         metadata.name.clone_from(&name);
     }
+    check_claim_is_kept(state, &Key::new(&*claim_key.namespace, &*name), &claim_key.name)?;
     let Some(lease_id) = state.ip_leases.find(&claim_key) else {
         let notes = none_if_empty(Box::new(LeaseMetadata {
             address: metadata,
@@ -229,6 +232,21 @@ fn put_address(
     } else {
         PutOutcome::Created
     })
+}
+
+/// Refuses an IPAddress for a claim if there is one of its name for another claim: the claim of an
+/// IPAddress is fixed, and two of one name could not be told apart.
+fn check_claim_is_kept(state: &State, address_key: &Key, claim: &str) -> Result<(), Refusal> {
+    let Some(existing) = IpAddress::find_in(state, address_key) else { return Ok(()) };
+    let holder = existing.spec.claim.name;
+    if holder == claim {
+        return Ok(());
+    }
+    let name = &address_key.name;
+    let problem = format!(
+        "IPAddress `{name}`: spec.claim cannot be modified: it belongs to claim `{holder}`"
+    );
+    Err(Refusal::conflict(problem).next(format!("poolctl describe ipaddress {name}")))
 }
 
 /// Why a lease cannot be changed into the desired one: its pool and its address are fixed.

@@ -449,7 +449,8 @@ fn check_leases_differ(state: &State) -> Result<(), Refusal> {
             continue;
         }
         let pools = state.ip_pools.rows().filter(|pool| pool.metadata.namespace == lease.namespace);
-        let addresses: Vec<Addr> = pools.flat_map(|pool| pool.addresses_with_name(name)).collect();
+        let addresses: Vec<Addr> =
+            pools.flat_map(|pool| addresses_to_be_named(pool, name)).collect();
         let is_own_name = lease.address.is_some_and(|address| addresses.contains(&address));
         if let Some(address) = addresses.first()
             && !is_own_name
@@ -469,6 +470,15 @@ fn check_leases_differ(state: &State) -> Result<(), Refusal> {
         }
     }
     Ok(())
+}
+
+/// The addresses that a pool may lease, now or when somebody asks for one, and whose IPAddress would
+/// have this name. An IPv6 address can have the name of the pool itself, `::` for one: that name is
+/// free in a pool without this address.
+fn addresses_to_be_named(pool: &IpPool, name: &str) -> Vec<Addr> {
+    let mut addresses = pool.addresses_with_name(name);
+    addresses.retain(|address| pool.range_index_of(*address).is_some());
+    addresses
 }
 
 /// Refuses changes of fields that leases were made by.
