@@ -1,6 +1,7 @@
 //! Reads manifests: files, folders and standard input become objects, checked and in the spelling
 //! of today. It never changes a state, and knows nothing of the objects that a state has.
 
+mod cluster_api;
 mod hive_config;
 pub mod schema;
 mod unmodelled;
@@ -16,6 +17,7 @@ use crate::model::data_template::V1BETA2_FIELD_NAMES;
 use crate::model::event::Event;
 use crate::model::job::Job;
 use crate::model::kinds::Kind;
+use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::typed::read_value;
@@ -68,12 +70,21 @@ pub struct Manifests {
     pub records_left_out: usize,
     /// When a state is moved: objects of other programs that hold something.
     pub foreign_leases: Vec<ForeignLease>,
+    /// When a state is moved: IPPools that cannot be taken. They are not among the objects.
+    pub refused_pools: Vec<RefusedPool>,
     /// How many objects of kinds that are not modelled were left out, by kind and `apiVersion`.
     pub skipped: BTreeMap<(String, String), usize>,
     /// Configurations of Hives, which are to be taken into the Settings.
     pub hive_configs: Vec<HiveConfig>,
     /// What a user should know, in sentences that begin with the name of the file.
     pub warnings: Vec<String>,
+}
+
+/// An IPPool of a state that is moved, and what is wrong with it.
+#[derive(Clone)]
+pub struct RefusedPool {
+    pub key: Key,
+    pub refusals: Vec<Refusal>,
 }
 
 impl Manifests {
@@ -90,6 +101,7 @@ impl Manifests {
             events,
             records_left_out,
             foreign_leases,
+            refused_pools,
             skipped,
             hive_configs,
             warnings,
@@ -99,6 +111,7 @@ impl Manifests {
         self.events.extend(events);
         self.records_left_out += records_left_out;
         self.foreign_leases.extend(foreign_leases);
+        self.refused_pools.extend(refused_pools);
         self.hive_configs.extend(hive_configs);
         for (kind, count) in skipped {
             *self.skipped.entry(kind).or_default() += count;
@@ -120,7 +133,10 @@ pub fn read(paths: &[PathBuf], reading: &ReadOptions<'_>) -> Result<Manifests, R
             }
         }
     }
-    Refusal::refuse_all(refusals)?;
+    if !refusals.is_empty() {
+        refusals.extend(manifests.refused_pools.into_iter().flat_map(|pool| pool.refusals));
+        return Refusal::refuse_all(refusals).map(|()| Manifests::default());
+    }
     unmodelled::warn_of_skipped(&mut manifests);
     Ok(manifests)
 }
@@ -136,7 +152,9 @@ fn read_json(file: &str, content: &str, reading: &ReadOptions<'_>) -> Option<Man
         // Of another document its items are no documents.
         JsonPart::RestOfList(list) => string_field(&list, "kind") == "List",
     })?;
-    let needs_places = !manifests.warnings.is_empty() || !manifests.foreign_leases.is_empty();
+    let needs_places = !manifests.warnings.is_empty()
+        || !manifests.foreign_leases.is_empty()
+        || !manifests.refused_pools.is_empty();
     if needs_places { None } else { Some(manifests) }
 }
 
@@ -246,7 +264,7 @@ pub fn refuse_unreadable(name: &str, error: &std::io::Error) -> Refusal {
 fn add_document(
     manifests: &mut Manifests,
     file: &str,
-    document: Node,
+    mut document: Node,
     reading: &ReadOptions<'_>,
 ) -> Vec<Refusal> {
     if !matches!(document.tree, Tree::Map(_)) {
@@ -278,6 +296,9 @@ fn add_document(
     }
     if HiveConfig::is_manifest(version, kind_name) {
         return hive_config::add_hive_config(manifests, file, &document);
+    }
+    if let Some(kind) = cluster_api::convert_document(&mut document) {
+        return add_object(manifests, file, kind, document, reading);
     }
     unmodelled::leave_out_unmodelled(manifests, file, &document, reading);
     Vec::new()
@@ -312,7 +333,8 @@ fn add_list(
     refusals
 }
 
-/// Adds an object of a kind that is modelled. Returns what is wrong with it.
+/// Adds an object of a kind that is modelled. Returns what is wrong with it. An IPPool of a state
+/// that is moved is noted instead, because the rest of the state can do without it.
 fn add_object(
     manifests: &mut Manifests,
     file: &str,
@@ -321,6 +343,29 @@ fn add_object(
     reading: &ReadOptions<'_>,
 ) -> Vec<Refusal> {
     normalise_document(kind, &mut document, reading);
+    let key = document.get("metadata").map(|metadata| {
+        Key::new(string_field(metadata, "namespace"), string_field(metadata, "name"))
+    });
+    let refusals = add_checked_object(manifests, file, kind, document, reading);
+    if reading.moves_state
+        && kind == Kind::IpPool
+        && !refusals.is_empty()
+        && let Some(key) = key
+    {
+        manifests.refused_pools.push(RefusedPool { key, refusals });
+        return Vec::new();
+    }
+    refusals
+}
+
+/// Adds an object in the spelling of today, unless something is wrong with it, which is returned.
+fn add_checked_object(
+    manifests: &mut Manifests,
+    file: &str,
+    kind: Kind,
+    mut document: Node,
+    reading: &ReadOptions<'_>,
+) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     for problem in schema::check(kind, &mut document) {
         if reading.moves_state && problem.is_unknown && problem.is_in_status() {
@@ -491,8 +536,13 @@ fn remove_fields(node: &mut Node, names: &[&str]) {
 /// Sets a field to a string, in place of one that is there. It gets the place of the node, for
 /// messages.
 fn set_field(node: &mut Node, name: &str, value: &str) {
-    let key = string_node(name, node.line, node.column);
     let field = string_node(value, node.line, node.column);
+    set_node(node, name, field);
+}
+
+/// Sets a field, in place of one that is there.
+fn set_node(node: &mut Node, name: &str, field: Node) {
+    let key = string_node(name, node.line, node.column);
     if let Tree::Map(entries) = &mut node.tree {
         entries.retain(|(key, _)| key.key_name() != name);
         entries.push((key, field));

@@ -42,6 +42,10 @@ impl AddressBook for Names {
         None
     }
 
+    fn is_address_name_given(&self, _: &str, _: &str) -> bool {
+        false
+    }
+
     fn free_ranges(&self, pool: &IpPool, after: Option<Addr>) -> Vec<IpRange> {
         if after.is_some() {
             return Vec::new();

@@ -79,6 +79,7 @@ mod logs;
 mod machines;
 mod metal;
 mod migrations;
+mod moved_leases;
 mod moving;
 mod newest_schema;
 mod network;

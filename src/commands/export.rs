@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
+use crate::model::cluster_api;
 use crate::model::documents::{Secret, Settings};
 use crate::model::ip_pool::{IpPool, Tenant};
 use crate::model::job::{Job, Verb};
@@ -141,6 +142,9 @@ impl StateExport<'_> {
     /// The document of an object, with what documents do not have by themselves.
     fn document_of(&self, object: &Object) -> Result<Value, Refusal> {
         let mut document = object.to_wire();
+        if matches!(object, Object::IpClaim(_) | Object::IpAddress(_)) {
+            return Ok(cluster_api::restore_document(document));
+        }
         if let Object::IpPool(pool) = object {
             add_lease_history(self.store, pool, &mut document)?;
         }

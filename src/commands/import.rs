@@ -281,7 +281,10 @@ fn fill_state(
     let interrupted_at = last_known.unwrap_or_default().max(tick.now);
     let installing = clusters_being_installed(&jobs);
     let job_counts = count_jobs_of_objects(&jobs);
-    for mut object in without_implied_namespaces(objects) {
+    let mut objects = without_implied_namespaces(objects);
+    // What an object refers to comes before it: the name of an address follows from its pool.
+    objects.sort_by_key(Object::kind);
+    for mut object in objects {
         mark_interrupted(&mut object, &installing);
         if state.find_object(&object).is_some() {
             let name = format!("{} `{}`", object.kind().word(), object.key());

@@ -2,6 +2,7 @@
 //! IPAddress are two views of one lease. Never gives an address to a claim that waits: a pass does.
 
 use crate::model::address::Addr;
+use crate::model::cluster_api;
 use crate::model::ip_lease::{IpAddress, IpClaim, IpLease, LeaseMetadata};
 use crate::model::ip_pool::{AddressNetwork, IpPool, IpPoolStatus};
 use crate::model::kinds::Kind;
@@ -75,10 +76,9 @@ impl Edited for IpAddress {
     }
 
     fn delete(state: &mut State, key: &Key, tick: &Tick) -> DeleteOutcome {
-        let lease =
-            state.ip_leases.iter().find(|(_, lease)| {
-                lease.namespace == key.namespace && state.address_name_of(lease) == key.name
-            });
+        let lease = state.ip_leases.iter().find(|(_, lease)| {
+            lease.namespace == key.namespace && state.address_name_of(lease) == key.name
+        });
         let Some((lease_id, _)) = lease else { return DeleteOutcome::NotFound };
         request_release(state, lease_id, tick)
     }
@@ -180,8 +180,8 @@ fn put_address(
     let name = address.metadata.name.clone();
     let claim_key = Key::new(&*address.metadata.namespace, &*address.spec.claim.name);
     let created = address.metadata.creation_timestamp.unwrap_or(tick.now);
-    let mut metadata =
-        metadata_to_keep(address.metadata, &[Kind::IpPool.name(), Kind::IpClaim.name()]);
+    let derived_owner_kinds = [Kind::IpPool.name(), Kind::IpClaim.name(), cluster_api::CLAIM_KIND];
+    let mut metadata = metadata_to_keep(address.metadata, &derived_owner_kinds);
     let spec = address.spec;
     let network = AddressNetwork {
         prefix: spec.prefix.and_then(|prefix| u8::try_from(prefix).ok()).unwrap_or_default(),

@@ -242,6 +242,12 @@ annotations! {
         value: AnnotationValue::Ranges,
         default: None,
     }
+    CLUSTER_API = "poolctl.dev/cluster-api" {
+        about: "The IPAddressClaim that the object stands for; written by poolctl.",
+        kinds: [IpClaim, IpAddress],
+        value: AnnotationValue::JsonObject,
+        default: None,
+    }
     OVERLAP = "poolctl.dev/allow-overlap" {
         about: "Other pools may have the same addresses; each is still leased only once.",
         kinds: [IpPool],

@@ -1,6 +1,8 @@
 //! Kinds of other programs whose objects hold an address, a host or a cluster. poolctl keeps no
 //! such object, so it cannot know what is in use because of one.
 
+use super::cluster_api;
+
 /// A kind, by its API group and its name on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForeignKind {
@@ -16,11 +18,20 @@ impl ForeignKind {
     /// metal3's own claim, which does not say itself which address it has.
     pub const IP_CLAIM: Self = Self::new("ipam.metal3.io", "IPClaim", "an address");
 
-    pub const ALL: [Self; 8] = [
+    /// Cluster API's address, which is kept only if its pool is one of metal3.
+    pub const CLUSTER_API_ADDRESS: Self = Self::new(cluster_api::GROUP, "IPAddress", "an address");
+    /// Cluster API's claim, which is kept only if its pool is one of metal3.
+    pub const CLUSTER_API_CLAIM: Self =
+        Self::new(cluster_api::GROUP, cluster_api::CLAIM_KIND, "an address");
+    /// metal3's pool, which is not kept if its ranges contradict each other.
+    pub const IP_POOL: Self = Self::new(cluster_api::POOL_GROUP, "IPPool", "addresses");
+
+    pub const ALL: [Self; 9] = [
+        Self::IP_POOL,
         Self::IP_ADDRESS,
         Self::IP_CLAIM,
-        Self::new("ipam.cluster.x-k8s.io", "IPAddress", "an address"),
-        Self::new("ipam.cluster.x-k8s.io", "IPAddressClaim", "an address"),
+        Self::CLUSTER_API_ADDRESS,
+        Self::CLUSTER_API_CLAIM,
         Self::new("infrastructure.cluster.x-k8s.io", "Metal3Data", "an index of a template"),
         Self::new("infrastructure.cluster.x-k8s.io", "Metal3DataClaim", "an index of a template"),
         Self::new("infrastructure.cluster.x-k8s.io", "Metal3Machine", "a host"),

@@ -1,10 +1,14 @@
 //! Leases of addresses. A lease is one row; IPClaim and IPAddress are made from it when they are
 //! read. It never chooses an address.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::address::Addr;
+use super::annotations::CLUSTER_API;
+use super::cluster_api::ClusterApiOrigin;
 use super::condition::{Condition, ConditionReason, ConditionType};
 use super::ip_pool::{AddressNetwork, IpPool, REQUESTED_ADDRESS};
 use super::kinds::Kind;
@@ -64,6 +68,21 @@ impl IpLease {
 
     pub fn pool_key(&self) -> Key {
         Key::new(&*self.namespace, &*self.pool)
+    }
+
+    /// The IPAddressClaim of Cluster API that the claim stands for; none for metal3's own.
+    pub fn cluster_api_origin(&self) -> Option<ClusterApiOrigin> {
+        let notes = self.notes.as_ref()?;
+        ClusterApiOrigin::of(&notes.claim).or_else(|| ClusterApiOrigin::of(&notes.address))
+    }
+
+    /// The name of the claim as its pool knows it, in `preAllocations` and in its status: that of
+    /// the IPAddressClaim, if the claim stands for one.
+    pub fn name_in_pool(&self) -> Cow<'_, str> {
+        match self.cluster_api_origin() {
+            Some(origin) => Cow::Owned(origin.claim),
+            None => Cow::Borrowed(&self.claim),
+        }
     }
 
     /// The cluster that the address is released with.
@@ -203,12 +222,18 @@ impl IpLease {
             owners.push(owner_reference(Kind::IpClaim, &self.claim));
         }
         owners.extend(stored.owner_references);
+        let mut annotations = stored.annotations;
+        if let Some(origin) = self.cluster_api_origin() {
+            // The address of an IPAddressClaim is one of Cluster API, too. It names no cluster.
+            let origin = ClusterApiOrigin { cluster_name: String::new(), ..origin };
+            annotations.entry(CLUSTER_API.to_owned()).or_insert_with(|| origin.to_annotation());
+        }
         Meta {
             name: name.into(),
             namespace: self.namespace.clone(),
             creation_timestamp: Some(self.leased.unwrap_or(self.created)),
             labels,
-            annotations: stored.annotations,
+            annotations,
             finalizers: stored.finalizers,
             uid: stored.uid,
             owner_references: owners,

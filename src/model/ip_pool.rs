@@ -336,6 +336,11 @@ impl IpPool {
         pre_allocations.filter_map(|(claim, address)| Some((claim.as_str(), address.parse().ok()?)))
     }
 
+    /// The address that only a claim of this name gets.
+    pub fn pre_allocated_address_of(&self, claim: &str) -> Option<Addr> {
+        self.spec.pre_allocations.get(claim)?.parse().ok()
+    }
+
     /// Addresses that no machine may have: gateways, and the network and broadcast addresses.
     pub fn unusable_addresses(&self) -> Vec<Addr> {
         let range_gateways = self.spec.pools.iter().map(|range| &range.gateway);

@@ -9,6 +9,7 @@ pub mod bmc;
 pub mod claim;
 pub mod clock;
 pub mod cluster;
+pub mod cluster_api;
 pub mod condition;
 pub mod customization;
 pub mod data_template;

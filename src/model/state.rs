@@ -562,6 +562,9 @@ pub trait NameBook {
 pub trait AddressBook {
     /// The claim that has an address in a namespace.
     fn holder(&self, namespace: &str, address: Addr) -> Option<String>;
+    /// Whether an IPAddress of a namespace has this name because a manifest or a pass gave it one,
+    /// and not because of its pool and its address.
+    fn is_address_name_given(&self, namespace: &str, name: &str) -> bool;
     /// Free ranges of a pool, in its order. They come in portions: the next one begins after an
     /// address of the last, and an empty one is the end.
     fn free_ranges(&self, pool: &IpPool, after: Option<Addr>) -> Vec<IpRange>;

@@ -92,9 +92,7 @@ impl<'a> AddressAllocator<'a> {
     /// Chooses the address of a claim: the one that the pool has pre-allocated for it, the one that
     /// it wants, or any. The error says why it gets none, in metal3's words where metal3 has some.
     pub fn allocate(&mut self, lease: &IpLease) -> Result<Addr, String> {
-        let pre_allocation =
-            self.pool.pre_allocated_addresses().find(|(claim, _)| *claim == lease.claim);
-        let pre_allocated = pre_allocation.map(|(_, address)| address);
+        let pre_allocated = self.pool.pre_allocated_address_of(&lease.name_in_pool());
         let wanted = wanted_address(lease)?;
         let address = match (pre_allocated, wanted) {
             (Some(pre_allocated), Some(wanted)) if pre_allocated != wanted => {

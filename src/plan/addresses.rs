@@ -143,7 +143,11 @@ pub fn is_paused(state: &State, pool: &IpPool) -> bool {
 /// Gives an address to a claim. Only a claim that had to wait for it gets an event.
 fn grant(state: &mut State, lease_id: IpLeaseId, pool: &IpPool, address: Addr, tick: &Tick) {
     let Some(lease) = state.ip_leases.get(lease_id) else { return };
-    let network = pool.network_of_range(pool.range_index_of(address));
+    let mut network = pool.network_of_range(pool.range_index_of(address));
+    if lease.cluster_api_origin().is_some() {
+        // Cluster API's addresses have no DNS servers.
+        network.dns_servers.clear();
+    }
     let leased_at = (lease.created != tick.now).then_some(tick.now);
     let has_waited = !lease.error.is_empty();
     let key = lease.key();

@@ -30,16 +30,14 @@ pub fn give_unique_names(state: &mut State, book: &dyn AddressBook) {
     state.ip_leases.act_for(&None);
 }
 
-/// Finds the leases whose IPAddress would get the name of another one in this pass, over all pools
-/// that have a similar pool beside them.
+/// Finds the leases whose IPAddress would get the name of another one in this pass: of an address of
+/// a similar pool, or of one that was given this name.
 fn find_renamings(state: &State, book: &dyn AddressBook) -> Vec<Renaming> {
     let mut renamings = Vec::new();
     for pool in state.ip_pools.rows() {
         let similar_pools = find_similar_pools(state, pool);
-        if similar_pools.is_empty() {
-            continue;
-        }
-        let names = PoolNames { state, book, pool, similar_pools, leased: leased_in(state, pool) };
+        let leased = if similar_pools.is_empty() { HashSet::new() } else { leased_in(state, pool) };
+        let names = PoolNames { state, book, pool, similar_pools, leased };
         for change in state.ip_leases.difference() {
             renamings.extend(names.rename(&change));
         }
@@ -53,7 +51,8 @@ struct PoolNames<'a> {
     book: &'a dyn AddressBook,
     pool: &'a IpPool,
     similar_pools: Vec<&'a IpPool>,
-    /// Addresses of the namespace that are leased, as far as they are in the state.
+    /// Addresses of the namespace that are leased, as far as they are in the state. Only those of
+    /// similar pools matter.
     leased: HashSet<Addr>,
 }
 
@@ -61,7 +60,8 @@ impl PoolNames<'_> {
     /// The new name of an address of the pool that was just leased, if it needs one.
     fn rename(&self, change: &Change<'_, IpLease>) -> Option<Renaming> {
         let lease = change.after?;
-        if lease.pool_key() != self.pool.metadata.key() {
+        let metadata = &self.pool.metadata;
+        if lease.pool != metadata.name || lease.namespace != metadata.namespace {
             return None;
         }
         let address = lease.address?;
@@ -72,12 +72,24 @@ impl PoolNames<'_> {
         }
         let mut alike =
             self.similar_pools.iter().flat_map(|similar| similar.addresses_with_name(&name));
-        if !alike.any(|similar| similar != address && self.is_leased(similar)) {
+        let is_name_taken = self.is_given(&name)
+            || alike.any(|similar| similar != address && self.is_leased(similar));
+        if !is_name_taken {
             return None;
         }
         let lease_id = self.state.ip_leases.find(&lease.key())?;
         let name = format!("{name}-of-{}", lease.claim);
         Some(Renaming { lease_id, name, owner: change.owner.clone() })
+    }
+
+    /// Whether an IPAddress of the namespace has this name, although it is not that of its address.
+    fn is_given(&self, name: &str) -> bool {
+        let namespace = &self.pool.metadata.namespace;
+        let mut lease_ids = self.state.ip_leases.linked_to(name);
+        lease_ids.any(|lease_id| {
+            let lease = self.state.ip_leases.get(lease_id);
+            lease.is_some_and(|lease| lease.namespace == *namespace)
+        }) || self.book.is_address_name_given(namespace, name)
     }
 
     fn is_leased(&self, address: Addr) -> bool {

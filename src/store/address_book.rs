@@ -6,6 +6,7 @@ use rusqlite::{OptionalExtension, params};
 use crate::model::address::{Addr, IpRange};
 use crate::model::annotations::OVERLAP;
 use crate::model::ip_pool::{AllocationStrategy, IpPool};
+use crate::model::meta::Key;
 use crate::model::state::AddressBook;
 use crate::model::time::Time;
 
@@ -15,6 +16,7 @@ use super::free_addresses::{
     select_rested_by_release,
 };
 use super::ip_counts;
+use super::ip_leases::select_lease_by_given_name;
 use super::names::StoredBooks;
 
 impl AddressBook for StoredBooks<'_> {
@@ -22,6 +24,13 @@ impl AddressBook for StoredBooks<'_> {
         let sql = "SELECT l.claim FROM ip_lease l JOIN ip_scope s ON s.id = l.scope \
                    WHERE s.namespace = ?1 AND l.address = ?2";
         self.look_up_name(sql, params![namespace, address.to_key()])
+    }
+
+    fn is_address_name_given(&self, namespace: &str, name: &str) -> bool {
+        self.look_up(|conn| {
+            let lease = select_lease_by_given_name(conn, &Key::new(namespace, name))?;
+            Ok(lease.is_some())
+        })
     }
 
     fn free_ranges(&self, pool: &IpPool, after: Option<Addr>) -> Vec<IpRange> {

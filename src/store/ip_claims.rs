@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{Connection, params, params_from_iter};
+use rusqlite::{Connection, params_from_iter};
 
 use crate::model::ip_lease::{IpAddress, IpClaim, IpLease, address_name};
 use crate::model::ip_pool::IpPool;
@@ -17,7 +17,7 @@ use super::documents::select_documents;
 use super::filter::Filter;
 use super::ip_leases::{
     LEASE_SELECTION, WAITING_CLAIM_SELECTION, load_lease, read_lease, read_waiting_claim,
-    select_lease_of_address, select_lease_of_claim,
+    select_lease_by_given_name, select_lease_of_address, select_lease_of_claim,
 };
 use super::ip_pools::load_ip_pool;
 use super::stored::{Stored, Visitor};
@@ -207,10 +207,5 @@ fn select_lease_of_address_name(conn: &Connection, key: &Key) -> Result<Option<I
             }
         }
     }
-    let sql = format!(
-        "SELECT {LEASE_SELECTION} WHERE s.namespace = ?1 AND l.more ->> '$.notes.address.name' = ?2"
-    );
-    let mut statement = conn.prepare_cached(&sql)?;
-    let mut rows = statement.query(params![key.namespace, key.name])?;
-    rows.next()?.map(read_lease).transpose()
+    select_lease_by_given_name(conn, key)
 }

@@ -181,6 +181,18 @@ pub fn select_lease_of_address(
     lease.optional()?.transpose()
 }
 
+/// The lease whose IPAddress was given this name, instead of the one that follows from its pool and
+/// its address.
+pub fn select_lease_by_given_name(
+    conn: &Connection,
+    key: &Key,
+) -> Result<Option<IpLease>, Refusal> {
+    let clauses = "WHERE l.scope = (SELECT id FROM ip_scope WHERE namespace = ?1) \
+        AND l.more ->> '$.notes.address.name' = ?2 \
+        AND l.more ->> '$.notes.address.name' IS NOT NULL LIMIT 1";
+    Ok(select_leases(conn, clauses, params![key.namespace, key.name])?.pop())
+}
+
 /// The leases that go with a cluster, in the order of their claims.
 pub fn select_leases_of_cluster(
     conn: &Connection,

@@ -172,7 +172,7 @@ fn find_offenders(
     };
     for (claim, address) in after.pre_allocated_addresses() {
         let lease = select_lease_of_address(conn, &after.metadata.namespace, address)?;
-        if let Some(lease) = lease.filter(|lease| lease.claim != claim) {
+        if let Some(lease) = lease.filter(|lease| lease.name_in_pool() != claim) {
             offenders.push(format!(
                 "spec.preAllocations.{claim}: {address} is leased to claim {}",
                 lease.claim
@@ -202,7 +202,7 @@ fn find_leases_out_of_bounds(
         let lease = read_lease(row)?;
         let Some(address) = lease.address else { continue };
         let fits = ranges_after.iter().any(|range| range.contains(address))
-            || pre_allocated.contains(&(lease.claim.as_str(), address));
+            || pre_allocated.contains(&(&*lease.name_in_pool(), address));
         let fitted = ranges_before.iter().any(|range| range.contains(address))
             || before.pre_allocated_addresses().any(|(_, pre_allocated)| pre_allocated == address);
         if !fits && fitted && offenders.len() < MOST_OFFENDERS {
@@ -232,8 +232,9 @@ impl StoredDocument for IpPool {
         if filter.whole {
             for lease in store.list_leases_of_pool(self)? {
                 let Some(address) = lease.address else { continue };
-                status.allocations.insert(lease.claim.clone(), address.to_string());
-                status.addresses.insert(lease.claim.clone(), address_name(self, &lease));
+                let claim = lease.name_in_pool().into_owned();
+                status.addresses.insert(claim.clone(), address_name(self, &lease));
+                status.allocations.insert(claim, address.to_string());
             }
             status.indexes.clone_from(&status.allocations);
         }

@@ -5,18 +5,24 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use crate::manifest::{ForeignLease, Manifests};
+use crate::manifest::{ForeignLease, Manifests, RefusedPool};
+use crate::model::cluster_api::ClusterApiOrigin;
 use crate::model::foreign_kind::ForeignKind;
 use crate::model::ip_lease::{IpAddress, IpClaim};
 use crate::model::ip_pool::IpPool;
-use crate::model::meta::Key;
+use crate::model::kinds::Kind;
+use crate::model::meta::{Key, Meta};
 use crate::model::object::Object;
 use crate::model::refusal::{Refusal, nearest_name};
+
+use crate::commands::count_of;
 
 /// A lease that the state would not know of.
 struct LostLease {
     kind: ForeignKind,
     key: Key,
+    /// The kind of the object of the file that is left out with it, if there is one.
+    kept_as: Option<Kind>,
     /// What it is, what it holds, and why that cannot be kept.
     description: String,
 }
@@ -33,27 +39,77 @@ pub fn leave_out_skipped(
             return Err(unknown_kind(word));
         }
     }
+    leave_out_refused_pools(manifests, skipped_words, file)?;
     let (skipped_leases, refused_leases): (Vec<LostLease>, Vec<LostLease>) = lost_leases(manifests)
         .into_iter()
         .partition(|lease| skipped_words.iter().any(|word| lease.kind.is_named(word)));
     if !refused_leases.is_empty() {
         return Err(refuse_leases(&refused_leases, skipped_words, file));
     }
-    let mut skipped_objects: HashSet<(&str, &Key)> = HashSet::new();
+    let mut skipped_objects: HashSet<(Kind, Key)> = HashSet::new();
     for lease in &skipped_leases {
-        if [ForeignKind::IP_ADDRESS, ForeignKind::IP_CLAIM].contains(&lease.kind) {
-            skipped_objects.insert((lease.kind.kind, &lease.key));
-        }
+        skipped_objects.extend(lease.kept_as.map(|kind| (kind, lease.key.clone())));
     }
-    manifests
-        .objects
-        .retain(|object| !skipped_objects.contains(&(object.kind().name(), &object.key())));
+    manifests.objects.retain(|object| !skipped_objects.contains(&(object.kind(), object.key())));
     for lease in &skipped_leases {
         let warning =
             format!("{}; it is skipped, and poolctl will not know of it", lease.description);
         manifests.warnings.push(warning);
     }
     Ok(())
+}
+
+/// Leaves out the pools that cannot be taken, each with its claims and addresses and with a warning,
+/// if their kind is skipped. Otherwise they are refused.
+fn leave_out_refused_pools(
+    manifests: &mut Manifests,
+    skipped_words: &[String],
+    file: &Path,
+) -> Result<(), Refusal> {
+    let refused_pools = std::mem::take(&mut manifests.refused_pools);
+    let kind = ForeignKind::IP_POOL;
+    if !skipped_words.iter().any(|word| kind.is_named(word)) {
+        let refusals = refused_pools.into_iter().flat_map(|pool| pool.refusals).collect();
+        let mut words = skipped_words.to_vec();
+        words.push(kind.full_name());
+        let next = format!("poolctl import {} --skip {}", file.display(), words.join(" --skip "));
+        return Refusal::refuse_all(refusals).map_err(|refusal| refusal.next(next));
+    }
+    for pool in refused_pools {
+        leave_out_pool(manifests, &pool);
+    }
+    Ok(())
+}
+
+/// Leaves out the claims and addresses of a pool that was not taken.
+fn leave_out_pool(manifests: &mut Manifests, pool: &RefusedPool) {
+    let count_before = manifests.objects.len();
+    manifests.objects.retain(|object| match object {
+        Object::IpClaim(claim) => {
+            Key::new(&*claim.metadata.namespace, &*claim.spec.pool.name) != pool.key
+        }
+        Object::IpAddress(address) => pool_key(address) != pool.key,
+        _ => true,
+    });
+    let count = count_of(count_before - manifests.objects.len(), "object");
+    for refusal in &pool.refusals {
+        let mut problem = refusal.what.clone();
+        if !refusal.causes.is_empty() {
+            problem = format!("{problem}: {}", refusal.causes.join("; "));
+        }
+        manifests.warnings.push(problem);
+    }
+    manifests.warnings.push(format!(
+        "IPPool `{}` is skipped with its claims and addresses ({count}), and poolctl will not know \
+         of them",
+        pool.key
+    ));
+}
+
+/// The kind that an object had where the file comes from: one of Cluster API, if it stands for
+/// that.
+fn foreign_kind_of(metadata: &Meta, own: ForeignKind, in_cluster_api: ForeignKind) -> ForeignKind {
+    if ClusterApiOrigin::of(metadata).is_some() { in_cluster_api } else { own }
 }
 
 fn unknown_kind(word: &str) -> Refusal {
@@ -128,12 +184,16 @@ fn foreign_lease(lease: &ForeignLease) -> LostLease {
     if let Some(address) = address {
         description = format!("{description}, {address}");
     }
-    LostLease { kind: *kind, key: key.clone(), description }
+    LostLease { kind: *kind, key: key.clone(), kept_as: None, description }
 }
 
 /// An address of a pool that the file does not have: nothing would keep it from being leased again.
 fn address_without_pool(ip_address: &IpAddress) -> LostLease {
-    let kind = ForeignKind::IP_ADDRESS;
+    let kind = foreign_kind_of(
+        &ip_address.metadata,
+        ForeignKind::IP_ADDRESS,
+        ForeignKind::CLUSTER_API_ADDRESS,
+    );
     let key = ip_address.metadata.key();
     let address = &ip_address.spec.address;
     let pool = &ip_address.spec.pool.name;
@@ -141,7 +201,7 @@ fn address_without_pool(ip_address: &IpAddress) -> LostLease {
         "{} `{key}` holds {address} of IPPool `{pool}`, which is not in the file",
         kind.full_name()
     );
-    LostLease { kind, key, description }
+    LostLease { kind, key, kept_as: Some(Kind::IpAddress), description }
 }
 
 /// An address that a pool says it has given to a claim, without the object of that address. One of
@@ -152,14 +212,18 @@ fn allocation_without_address(
 ) -> Option<LostLease> {
     let kind = ForeignKind::IP_ADDRESS;
     let key = pool.metadata.key();
-    for (claim, address) in &pool.status.allocations {
-        if !claims_with_address.contains(&Key::new(&*key.namespace, &**claim)) {
+    for (claim, address) in pool.status.allocations.iter().chain(&pool.status.indexes) {
+        // The name does not tell of which of the two kinds the claim is.
+        let origin = ClusterApiOrigin { claim: claim.clone(), ..ClusterApiOrigin::default() };
+        let names = [claim.clone(), origin.name_here()];
+        let mut keys = names.into_iter().map(|name| Key::new(&*key.namespace, name));
+        if !keys.any(|claim_key| claims_with_address.contains(&claim_key)) {
             let description = format!(
                 "IPPool `{key}` has given {address} to IPClaim `{claim}`, but the {} is not in \
                  the file",
                 kind.full_name()
             );
-            return Some(LostLease { kind, key, description });
+            return Some(LostLease { kind, key, kept_as: None, description });
         }
     }
     None
@@ -172,12 +236,13 @@ fn claim_without_address(claim: &IpClaim) -> Option<LostLease> {
     if reference.name.is_empty() {
         return None;
     }
-    let kind = ForeignKind::IP_CLAIM;
+    let kind =
+        foreign_kind_of(&claim.metadata, ForeignKind::IP_CLAIM, ForeignKind::CLUSTER_API_CLAIM);
     let key = claim.metadata.key();
     let description = format!(
         "{} `{key}` holds IPAddress `{}`, which is not in the file",
         kind.full_name(),
         reference.name
     );
-    Some(LostLease { kind, key, description })
+    Some(LostLease { kind, key, kept_as: Some(Kind::IpClaim), description })
 }
