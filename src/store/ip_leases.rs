@@ -187,9 +187,9 @@ pub fn select_lease_by_given_name(
     conn: &Connection,
     key: &Key,
 ) -> Result<Option<IpLease>, Refusal> {
-    let clauses = "WHERE l.scope = (SELECT id FROM ip_scope WHERE namespace = ?1) \
-        AND l.more ->> '$.notes.address.name' = ?2 \
-        AND l.more ->> '$.notes.address.name' IS NOT NULL LIMIT 1";
+    // With the plus sign SQLite finds the lease by the name, and not by its namespace.
+    let clauses = "WHERE l.more ->> '$.notes.address.name' = ?2 \
+        AND +l.scope = (SELECT id FROM ip_scope WHERE namespace = ?1) LIMIT 1";
     Ok(select_leases(conn, clauses, params![key.namespace, key.name])?.pop())
 }
 

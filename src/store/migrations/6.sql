@@ -28,5 +28,5 @@ INSERT INTO due_scope VALUES ('', '', NULL, 1, 0, 0)
 -- Leases of addresses that end by themselves. A pass finds them without looking at all leases.
 CREATE INDEX ip_lease_expiring ON ip_lease (pool) WHERE more ->> '$.expires' IS NOT NULL;
 -- The names that IPAddresses were given, which follow from no pool and no address. Few have one.
-CREATE INDEX ip_lease_name ON ip_lease (scope, more ->> '$.notes.address.name')
+CREATE INDEX ip_lease_name ON ip_lease (more ->> '$.notes.address.name')
   WHERE more ->> '$.notes.address.name' IS NOT NULL;
