@@ -75,6 +75,7 @@ mod lab;
 mod language;
 mod leased_whole;
 mod leases;
+mod leases_of_hosts;
 mod logs;
 mod machines;
 mod metal;

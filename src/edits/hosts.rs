@@ -3,9 +3,14 @@
 
 use crate::model::annotations::{AS_FOUND, CIPHER, PIN};
 use crate::model::host::BareMetalHost;
+use crate::model::meta::Key;
+use crate::model::refusal::Refusal;
+use crate::model::state::State;
 use crate::model::tick::Tick;
+use crate::plan::leases;
 
-use super::documents::EditedDocument;
+use super::documents::{EditedDocument, delete_document, put_and_finish_deletion};
+use super::outcome::{DeleteOutcome, PutOutcome};
 use super::put_mode::PutMode;
 
 impl EditedDocument for BareMetalHost {
@@ -37,5 +42,31 @@ impl EditedDocument for BareMetalHost {
             desired.status.error_count = 0;
         }
         is_spec_changed
+    }
+
+    fn put(
+        state: &mut State,
+        host: Self,
+        mode: PutMode,
+        tick: &Tick,
+    ) -> Result<PutOutcome, Refusal> {
+        let key = host.key();
+        let outcome = put_and_finish_deletion(state, host, mode, tick)?;
+        return_leases_if_removed(state, &key, tick);
+        Ok(outcome)
+    }
+
+    fn delete(state: &mut State, key: &Key, tick: &Tick) -> DeleteOutcome {
+        let outcome = delete_document::<Self>(state, key, tick.now);
+        return_leases_if_removed(state, key, tick);
+        outcome
+    }
+}
+
+/// Gives back the numbers and the addresses of a host, unless another program still holds its
+/// object.
+fn return_leases_if_removed(state: &mut State, key: &Key, tick: &Tick) {
+    if state.hosts.was_removed(key) {
+        leases::return_leases_of_removed_host(state, key, tick.now);
     }
 }

@@ -101,6 +101,20 @@ impl IpLease {
         self.cluster() == Some(cluster) && self.agent() == Some(agent)
     }
 
+    /// The BareMetalHost that the claim was made for.
+    pub fn host(&self) -> Option<&str> {
+        let mut owners = self.stored_claim_meta()?.owner_references.iter();
+        let owner = owners.find(|owner| owner.kind == Kind::BareMetalHost.name())?;
+        Some(&owner.name)
+    }
+
+    /// Whether the claim goes with a BareMetalHost: it is for that host and for nobody else, and no
+    /// person has leased the address by hand.
+    pub fn goes_with_host(&self, host: &str) -> bool {
+        let owner_count = self.stored_claim_meta().map_or(0, |meta| meta.owner_references.len());
+        self.claimed && self.holder.is_none() && self.host() == Some(host) && owner_count == 1
+    }
+
     /// Makes the address outlive its cluster, until somebody releases it. The claim still names its
     /// owners.
     pub fn keep_without_cluster(&mut self) {

@@ -9,6 +9,7 @@ use crate::model::kinds::Kind;
 use crate::model::lease::ClusterHolder;
 use crate::model::meta::Key;
 use crate::model::state::{AgentId, CustomizationId, HostId, IpLeaseId, State};
+use crate::model::time::Time;
 
 use super::cluster_hosts::may_run_on_hosts_it_left;
 
@@ -74,6 +75,34 @@ pub fn return_addresses_of_agent(state: &mut State, agent: &Agent, cluster: &str
     let lease_ids: Vec<IpLeaseId> = leases_of_agent.map(|(lease_id, _)| lease_id).collect();
     for lease_id in lease_ids {
         state.ip_leases.remove(lease_id);
+    }
+}
+
+/// Gives back what a host had that is no object any more: its numbers of templates, and the
+/// addresses that were claimed for it. What another program holds goes when that lets go of it.
+pub fn return_leases_of_removed_host(state: &mut State, host: &Key, now: Time) {
+    let mut template_ids = Vec::new();
+    for (template_id, template) in state.data_templates.iter() {
+        if template.metadata.namespace == host.namespace && template.index_of(&host.name).is_some()
+        {
+            template_ids.push(template_id);
+        }
+    }
+    for template_id in template_ids {
+        state.data_templates.update(template_id, |template| {
+            template.release_index(&host.name);
+            template.status.last_updated = Some(now);
+        });
+    }
+    let leases_of_host = state
+        .ip_leases
+        .iter()
+        .filter(|(_, lease)| lease.namespace == host.namespace && lease.goes_with_host(&host.name));
+    let lease_ids: Vec<IpLeaseId> = leases_of_host.map(|(lease_id, _)| lease_id).collect();
+    for lease_id in lease_ids {
+        state.ip_leases.update(lease_id, |lease| {
+            lease.deleting.get_or_insert(now);
+        });
     }
 }
 

@@ -4,6 +4,7 @@
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use crate::model::bmc::BmcAddress;
+use crate::model::data_template::Metal3DataTemplate;
 use crate::model::host::BareMetalHost;
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
@@ -12,6 +13,7 @@ use crate::model::table::Row;
 
 use super::connection::Store;
 use super::documents::{load_document, read_document, select_documents};
+use super::ip_leases::{load_lease, select_leases_of_host};
 use super::jobs::load_jobs;
 use super::secrets::load_secret;
 use super::stored::StoredDocument;
@@ -184,8 +186,25 @@ fn load_jobs_on_host(conn: &Connection, state: &mut State, key: &Key) -> Result<
 
 impl StoredDocument for BareMetalHost {
     fn load_for_edit(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
-        load_host(conn, state, key)
+        load_host(conn, state, key)?;
+        load_leases_of_host(conn, state, key)
     }
+}
+
+/// Loads what goes when a host is removed: the templates that have given it a number, and the
+/// addresses that are claimed for it.
+fn load_leases_of_host(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+    for template in select_documents::<Metal3DataTemplate>(conn, Some(&key.namespace))? {
+        if template.index_of(&key.name).is_some()
+            && !state.data_templates.has_or_had(&template.key())
+        {
+            state.data_templates.load(template);
+        }
+    }
+    for lease in select_leases_of_host(conn, key)? {
+        load_lease(state, lease);
+    }
+    Ok(())
 }
 
 impl Store {

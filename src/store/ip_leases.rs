@@ -47,6 +47,10 @@ pub struct RareFields {
     /// The end that a warning was about.
     #[serde(skip_serializing_if = "Option::is_none")]
     warned: Option<i64>,
+    /// The BareMetalHost that the claim is for, beside its owners: the leases of a host are found by
+    /// it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     notes: Option<Box<LeaseMetadata>>,
 }
@@ -61,6 +65,7 @@ impl RareFields {
             error: lease.error.clone(),
             expires: lease.expires_at().map(|time| time.0),
             warned: lease.warned_until.map(|time| time.0),
+            host: lease.host().map(str::to_owned),
             notes: lease.notes.clone().filter(|notes| **notes != LeaseMetadata::default()),
         }
     }
@@ -191,6 +196,24 @@ pub fn select_lease_by_given_name(
     let clauses = "WHERE l.more ->> '$.notes.address.name' = ?2 \
         AND +l.scope = (SELECT id FROM ip_scope WHERE namespace = ?1) LIMIT 1";
     Ok(select_leases(conn, clauses, params![key.namespace, key.name])?.pop())
+}
+
+/// The leases of the claims that are for a BareMetalHost, and those of them that wait.
+pub fn select_leases_of_host(conn: &Connection, host: &Key) -> Result<Vec<IpLease>, Refusal> {
+    // With the plus sign SQLite finds the leases by their host, and not by their namespace.
+    let clauses = "WHERE l.more ->> '$.host' = ?2 \
+         AND +l.scope = (SELECT id FROM ip_scope WHERE namespace = ?1) ORDER BY l.claim";
+    let values = params![host.namespace, host.name];
+    let mut leases = select_leases(conn, clauses, values)?;
+    let sql = format!(
+        "SELECT {WAITING_CLAIM_SELECTION} WHERE namespace = ?1 AND more ->> '$.host' = ?2 ORDER BY id"
+    );
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut rows = statement.query(values)?;
+    while let Some(row) = rows.next()? {
+        leases.push(read_waiting_claim(row)?);
+    }
+    Ok(leases)
 }
 
 /// The leases that go with a cluster, in the order of their claims.

@@ -30,3 +30,14 @@ CREATE INDEX ip_lease_expiring ON ip_lease (pool) WHERE more ->> '$.expires' IS 
 -- The names that IPAddresses were given, which follow from no pool and no address. Few have one.
 CREATE INDEX ip_lease_name ON ip_lease (more ->> '$.notes.address.name')
   WHERE more ->> '$.notes.address.name' IS NOT NULL;
+
+-- The host that a claim of an address is for, so that the addresses of a host are found by it.
+UPDATE ip_lease SET more = json_set(more, '$.host', (
+  SELECT o.value ->> '$.name' FROM json_each(ip_lease.more, '$.notes.claim.ownerReferences') o
+  WHERE o.value ->> '$.kind' = 'BareMetalHost' LIMIT 1
+)) WHERE more LIKE '%"BareMetalHost"%';
+UPDATE ip_wait SET more = json_set(more, '$.host', (
+  SELECT o.value ->> '$.name' FROM json_each(ip_wait.more, '$.notes.claim.ownerReferences') o
+  WHERE o.value ->> '$.kind' = 'BareMetalHost' LIMIT 1
+)) WHERE more LIKE '%"BareMetalHost"%';
+CREATE INDEX ip_lease_host ON ip_lease (more ->> '$.host') WHERE more ->> '$.host' IS NOT NULL;
