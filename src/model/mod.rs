@@ -47,6 +47,7 @@ pub mod pool;
 pub mod pool_versions;
 pub mod power;
 pub mod pull_secret;
+pub mod range_set;
 pub mod refusal;
 pub mod schedule;
 pub mod site;

@@ -7,6 +7,7 @@ use std::collections::{HashSet, VecDeque};
 use crate::model::address::{Addr, IpRange};
 use crate::model::ip_lease::IpLease;
 use crate::model::ip_pool::{AllocationStrategy, IpPool};
+use crate::model::range_set::RangeSet;
 use crate::model::state::{AddressBook, State};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
@@ -24,7 +25,7 @@ pub struct AddressAllocator<'a> {
     book: &'a dyn AddressBook,
     tick: &'a Tick,
     /// What anybody may be given: neither reserved nor pre-allocated.
-    open_ranges: Vec<IpRange>,
+    open_ranges: RangeSet,
     /// Given in this pass, by this pool or another of the namespace.
     taken: HashSet<Addr>,
     /// Given back in this pass.
@@ -43,6 +44,8 @@ pub struct AddressAllocator<'a> {
     last_rested: Option<(Addr, Time)>,
     /// All that is free of a random pool, once little is.
     counted_ranges: Option<Vec<IpRange>>,
+    /// Whether few addresses are left, as the book says it.
+    is_scarce: OnceCell<bool>,
     first_resting: OnceCell<Option<(Time, Addr)>>,
     /// When the first address will have rested that a claim was refused because it rests.
     pub resting_until: Option<Time>,
@@ -67,7 +70,7 @@ impl<'a> AddressAllocator<'a> {
             pool,
             book,
             tick,
-            open_ranges: pool.leasable_ranges().into_iter().map(|(_, range)| range).collect(),
+            open_ranges: RangeSet::new(pool.leasable_ranges()),
             taken,
             freed,
             free_ranges: Vec::new().into_iter(),
@@ -77,6 +80,7 @@ impl<'a> AddressAllocator<'a> {
             rested: VecDeque::new(),
             last_rested: None,
             counted_ranges: None,
+            is_scarce: OnceCell::new(),
             first_resting: OnceCell::new(),
             resting_until: None,
         }
@@ -149,7 +153,7 @@ impl<'a> AddressAllocator<'a> {
     }
 
     fn is_open(&self, address: Addr) -> bool {
-        self.open_ranges.iter().any(|range| range.contains(address))
+        self.open_ranges.contains(address)
     }
 
     fn is_free(&self, address: Addr) -> bool {
@@ -327,7 +331,7 @@ impl<'a> AddressAllocator<'a> {
         }
         let owner = lease.key().to_string();
         if self.counted_ranges.is_none()
-            && !self.book.is_scarce(self.pool)
+            && !self.is_scarce()
             && let Some(address) = self.draw_by_trial(&owner)
         {
             return Some(address);
@@ -342,12 +346,18 @@ impl<'a> AddressAllocator<'a> {
         address_at(ranges, place)
     }
 
+    /// Whether so few addresses are left that drawing one takes long. The book does not change during
+    /// a step, so it is asked once.
+    fn is_scarce(&self) -> bool {
+        *self.is_scarce.get_or_init(|| self.book.is_scarce(self.pool))
+    }
+
     /// Draws from all open addresses until one is free; none if that takes too long.
     fn draw_by_trial(&self, owner: &str) -> Option<Addr> {
-        let total = total_size(&self.open_ranges);
+        let total = self.open_ranges.address_count();
         for attempt in 0..DRAWS {
             let place = self.tick.random_bits("address", owner, attempt).checked_rem(total)?;
-            let address = address_at(&self.open_ranges, place)?;
+            let address = self.open_ranges.address_at(place)?;
             if self.is_free(address) && self.rests_until(address).is_none() {
                 return Some(address);
             }

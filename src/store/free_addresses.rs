@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Rows, params};
 
 use crate::model::address::{Addr, IpRange};
 use crate::model::ip_pool::{AllocationStrategy, IpPool};
+use crate::model::range_set::RangeSet;
 use crate::model::refusal::Refusal;
 use crate::model::time::Time;
 
@@ -275,11 +276,10 @@ pub fn take_from_free_list(
 pub fn return_to_free_list(
     conn: &Connection,
     pool_id: i64,
-    pool: &IpPool,
+    open_ranges: &RangeSet,
     address: Addr,
 ) -> Result<(), Refusal> {
-    let open_range = pool.leasable_ranges().into_iter().find(|(_, range)| range.contains(address));
-    let Some((entry, _)) = open_range else { return Ok(()) };
+    let Some(entry) = open_ranges.entry_of(address) else { return Ok(()) };
     if !has_free_list(conn, pool_id)? {
         return Ok(());
     }

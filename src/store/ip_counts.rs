@@ -227,8 +227,9 @@ pub fn count_lease(
 
 /// Whether an address is among those of a pool: usable, or pre-allocated.
 fn is_inside(pool: &IpPool, address: Addr) -> bool {
-    let is_pre_allocated = pool.pre_allocated_addresses().any(|(_, other)| other == address);
-    is_pre_allocated || pool.usable_ranges().iter().any(|(_, range)| range.contains(address))
+    // There may be many pre-allocated addresses, and most of them are in a range.
+    pool.usable_ranges().iter().any(|(_, range)| range.contains(address))
+        || pool.pre_allocated_addresses().any(|(_, pre_allocated)| pre_allocated == address)
 }
 
 /// Counts the leases of a pool that was changed anew.

@@ -2,6 +2,10 @@
 //! that is derived from them: counts, lists of free addresses, the past. Never decides who gets an
 //! address.
 
+use std::cell::OnceCell;
+use std::collections::HashSet;
+use std::rc::Rc;
+
 use rusqlite::{Connection, params};
 
 use crate::model::address::{Addr, IpRange};
@@ -9,6 +13,7 @@ use crate::model::annotations::OVERLAP;
 use crate::model::ip_lease::{IpLease, address_name};
 use crate::model::ip_pool::{IpPool, IpPoolStatus, Tenant};
 use crate::model::meta::Key;
+use crate::model::range_set::RangeSet;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::table::{Change, Owner};
@@ -193,7 +198,8 @@ fn find_leases_out_of_bounds(
         before.usable_ranges().into_iter().map(|(_, range)| range).collect();
     let ranges_after: Vec<IpRange> =
         after.usable_ranges().into_iter().map(|(_, range)| range).collect();
-    let pre_allocated: Vec<(&str, Addr)> = after.pre_allocated_addresses().collect();
+    let pre_allocated_before: HashSet<Addr> =
+        before.pre_allocated_addresses().map(|(_, address)| address).collect();
     let mut offenders = Vec::new();
     let sql = format!("SELECT {LEASE_SELECTION} WHERE l.pool = ?1 ORDER BY l.address");
     let mut statement = conn.prepare_cached(&sql)?;
@@ -202,9 +208,9 @@ fn find_leases_out_of_bounds(
         let lease = read_lease(row)?;
         let Some(address) = lease.address else { continue };
         let fits = ranges_after.iter().any(|range| range.contains(address))
-            || pre_allocated.contains(&(&*lease.name_in_pool(), address));
+            || after.pre_allocated_address_of(&lease.name_in_pool()) == Some(address);
         let fitted = ranges_before.iter().any(|range| range.contains(address))
-            || before.pre_allocated_addresses().any(|(_, pre_allocated)| pre_allocated == address);
+            || pre_allocated_before.contains(&address);
         if !fits && fitted && offenders.len() < MOST_OFFENDERS {
             offenders.push(format!(
                 "spec.pools: {address} is in use but out of bounds of the pools given (claim {})",
@@ -277,7 +283,10 @@ pub fn write_changed_ip_pools(
         recount_leases(conn, *pool_id, pool)?;
         remove_free_list(conn, *pool_id)?;
     }
-    for (pool_id, pool) in touched_pools.pools.iter().chain(&changed_pools) {
+    for touched_pool in &touched_pools.pools {
+        build_or_remove_free_list(conn, touched_pool.id, &touched_pool.pool)?;
+    }
+    for (pool_id, pool) in &changed_pools {
         build_or_remove_free_list(conn, *pool_id, pool)?;
     }
     Ok(())
@@ -314,28 +323,49 @@ fn changes_addresses(before: &IpPool, after: &IpPool) -> bool {
             != after.metadata.has_true_annotation(OVERLAP)
 }
 
-/// The pools whose leases change, with their ids. Each is read only once.
+/// A pool whose leases change.
+struct TouchedPool {
+    /// The id of its row.
+    id: i64,
+    pool: IpPool,
+    /// What anybody may be given of it. It takes long to find out, and few changes need it.
+    open_ranges: OnceCell<RangeSet>,
+}
+
+impl TouchedPool {
+    fn open_ranges(&self) -> &RangeSet {
+        self.open_ranges.get_or_init(|| RangeSet::new(self.pool.leasable_ranges()))
+    }
+}
+
+/// The pools whose leases change.
 struct TouchedPools<'a> {
     conn: &'a Connection,
-    pools: Vec<(i64, IpPool)>,
+    pools: Vec<Rc<TouchedPool>>,
 }
 
 impl TouchedPools<'_> {
-    /// The pool of a lease and the id of its row. Each pool is read once.
-    fn find_pool(&mut self, lease: &IpLease) -> Result<(i64, IpPool), Refusal> {
-        let key = lease.pool_key();
-        let id_and_pool = self.pools.iter().find(|(_, pool)| pool.metadata.key() == key);
-        if let Some(id_and_pool) = id_and_pool {
-            return Ok(id_and_pool.clone());
+    /// The pool of a lease. Each pool is read once.
+    fn find_pool(&mut self, lease: &IpLease) -> Result<Rc<TouchedPool>, Refusal> {
+        let mut read_pools = self.pools.iter();
+        let read_pool = read_pools.find(|touched_pool| {
+            let metadata = &touched_pool.pool.metadata;
+            metadata.name == lease.pool && metadata.namespace == lease.namespace
+        });
+        if let Some(touched_pool) = read_pool {
+            return Ok(Rc::clone(touched_pool));
         }
+        let key = lease.pool_key();
         let pool: IpPool = select_document(self.conn, &key)?.ok_or_else(|| {
             Refusal::not_found(format!(
                 "there is no IPPool `{}` in namespace `{}`",
                 key.name, key.namespace
             ))
         })?;
-        self.pools.push((pool.metadata.id, pool.clone()));
-        Ok((pool.metadata.id, pool))
+        let id = pool.metadata.id;
+        let touched_pool = Rc::new(TouchedPool { id, pool, open_ranges: OnceCell::new() });
+        self.pools.push(Rc::clone(&touched_pool));
+        Ok(touched_pool)
     }
 }
 
@@ -352,7 +382,8 @@ fn remove_lease(
         conn.prepare_cached("DELETE FROM ip_wait WHERE id = ?1")?.execute([lease.id])?;
         return Ok(());
     };
-    let (pool_id, pool) = touched_pools.find_pool(lease)?;
+    let touched_pool = touched_pools.find_pool(lease)?;
+    let TouchedPool { id: pool_id, pool, .. } = &*touched_pool;
     let scope = find_or_insert_scope(conn, &lease.namespace)?;
     let sql = "DELETE FROM ip_lease WHERE scope = ?1 AND address = ?2";
     conn.prepare_cached(sql)?.execute(params![scope, address.to_key()])?;
@@ -364,10 +395,10 @@ fn remove_lease(
         since: lease.leased.unwrap_or(lease.created),
         until: Some(now),
     };
-    write_past_tenant(conn, pool_id, &pool, &tenant)?;
-    count_lease(conn, pool_id, &pool, address, -1, now)?;
+    write_past_tenant(conn, *pool_id, pool, &tenant)?;
+    count_lease(conn, *pool_id, pool, address, -1, now)?;
     if !pool.remembers_releases() {
-        return_to_free_list(conn, pool_id, &pool, address)?;
+        return_to_free_list(conn, *pool_id, touched_pool.open_ranges(), address)?;
     }
     Ok(())
 }
@@ -396,7 +427,8 @@ fn write_lease(
         conn.prepare_cached(sql)?.execute(values)?;
         return Ok(());
     }
-    let (pool_id, pool) = touched_pools.find_pool(lease)?;
+    let touched_pool = touched_pools.find_pool(lease)?;
+    let TouchedPool { id: pool_id, pool, .. } = &*touched_pool;
     let sql = "INSERT INTO ip_lease \
                (scope, address, pool, claim, network, created, more, cluster, agent) \
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
@@ -406,10 +438,10 @@ fn write_lease(
     let agent = lease.agent();
     let values = params![scope, key, pool_id, lease.claim, network, created, more, cluster, agent];
     conn.prepare_cached(sql)?.execute(values)?;
-    count_lease(conn, pool_id, &pool, address, 1, lease.leased.unwrap_or(lease.created))?;
+    count_lease(conn, *pool_id, pool, address, 1, lease.leased.unwrap_or(lease.created))?;
     let sql = "DELETE FROM ip_released WHERE pool = ?1 AND address = ?2";
     conn.prepare_cached(sql)?.execute(params![pool_id, address.to_key()])?;
-    take_from_free_list(conn, pool_id, &pool, address)
+    take_from_free_list(conn, *pool_id, pool, address)
 }
 
 /// Writes a claim that has no address yet.
