@@ -36,8 +36,13 @@ const OWN_FIELDS: [&str; 5] =
 
 /// What finalizers of upstream's programs contain. These programs do not run here, so nobody would
 /// ever take such a finalizer away.
-const UPSTREAM_FINALIZERS: [&str; 3] =
-    ["hive.openshift.io/", "ipam.metal3.io", "agent-install.openshift.io/"];
+const UPSTREAM_FINALIZERS: [&str; 5] = [
+    "hive.openshift.io/",
+    "ipam.metal3.io",
+    "agent-install.openshift.io/",
+    "metal3data.infrastructure.cluster.x-k8s.io",
+    "metal3dataclaim.infrastructure.cluster.x-k8s.io",
+];
 
 /// The largest text of a whole state that is read, in bytes.
 const LARGEST_STATE: usize = 1 << 30;

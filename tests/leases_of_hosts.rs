@@ -61,3 +61,78 @@ fn an_address_that_somebody_else_holds_outlives_the_host() {
     sandbox.ok("patch ipclaim kept -p '{\"metadata\": {\"finalizers\": null}}'");
     assert_eq!(addresses(&sandbox), "10.40.0.9=console ");
 }
+
+#[test]
+fn the_number_of_a_host_is_a_metal3data_and_moves_with_the_state() {
+    let sandbox = lab();
+    sandbox.ok("template render nodes --host node-2");
+    let data = sandbox.ok("get metal3data nodes-0 -o jsonpath={.spec.index}={.spec.claim.name}");
+    assert_eq!(data, "0=node-2");
+    assert!(sandbox.ok("get m3d").contains("node-2"));
+    sandbox.ok("template render nodes --host node-2");
+    let file = sandbox.write_file("state.yaml", &sandbox.ok("export"));
+    let moved = Sandbox::new();
+    moved.ok(&format!("import {file}"));
+    assert_eq!(moved.ok("export"), sandbox.ok("export"));
+    assert!(moved.ok("template render nodes --host node-3").contains("index: 1\n"));
+    sandbox.ok("template release nodes --host node-2");
+    assert_eq!(sandbox.ok("get metal3data -o name"), "");
+    sandbox.ok("template render nodes --host node-3");
+    sandbox.ok("delete host node-3");
+    assert_eq!(sandbox.ok("get metal3data -o name"), "");
+}
+
+/// What CAPM3 keeps of a machine, without the status of its template.
+const DUMP: &str = "apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: Metal3DataClaim
+metadata: {name: machine-7, finalizers: [metal3dataclaim.infrastructure.cluster.x-k8s.io]}
+spec: {template: {name: nodes}}
+status: {renderedData: {name: nodes-0}}
+---
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: Metal3Data
+metadata: {name: nodes-0, finalizers: [metal3data.infrastructure.cluster.x-k8s.io]}
+spec: {index: 0, template: {name: nodes}, claim: {name: machine-7}}
+status: {ready: true}
+---
+";
+
+#[test]
+fn a_number_that_another_program_has_given_is_not_given_again() {
+    let sandbox = Sandbox::new();
+    let template = std::fs::read_to_string("examples/addresses/template.yaml").unwrap();
+    let file = sandbox.write_file("dump.yaml", &format!("{DUMP}{template}"));
+    sandbox.ok(&format!("import {file}"));
+    assert!(numbers(&sandbox).contains("machine-7"), "{}", numbers(&sandbox));
+    assert!(sandbox.ok("get m3dc").contains("nodes-0"));
+    sandbox.ok("ippool create machines --range 10.40.0.0/24 --gateway 10.40.0.1");
+    sandbox.ok("host import examples/hosts/hosts.csv -q");
+    let data = sandbox.ok("template render nodes --host node-1");
+    assert!(data.contains("index: 1\n"), "{data}");
+}
+
+#[test]
+fn a_metal3data_says_what_is_wrong_with_it() {
+    let sandbox = Sandbox::new();
+    for (metadata, spec, problem) in [
+        (
+            "{name: a-1}",
+            "{index: 0, template: {name: a}, claim: {name: m}}",
+            "metadata.name: should follow the convention",
+        ),
+        (
+            "{name: a-1}",
+            "{index: -1, template: {name: a}, claim: {name: m}}",
+            "spec.index: must be positive value",
+        ),
+        ("{name: a-0}", "{index: 0, template: {name: a}}", "spec.claim.name: cannot be empty"),
+    ] {
+        let manifest = format!(
+            "apiVersion: infrastructure.cluster.x-k8s.io/v1beta1\nkind: Metal3Data\n\
+             metadata: {metadata}\nspec: {spec}\n"
+        );
+        let file = sandbox.write_file("data.yaml", &manifest);
+        let ran = sandbox.run(&format!("apply -f {file}"));
+        assert!(ran.code != 0 && ran.err.contains(problem), "{problem}: {}", ran.err);
+    }
+}

@@ -292,6 +292,7 @@ fn fill_state(
         }
         insert_object(state, object, &job_counts, tick)?;
     }
+    edits::restore_indexes(state, tick);
     let mut job_ids = HashSet::new();
     for mut job in jobs {
         if !job_ids.insert(job.id) {

@@ -16,6 +16,7 @@ use crate::model::host::BareMetalHost;
 use crate::model::ip_lease::{IpClaim, IpClaimSpec, Reference};
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta, OwnerReference};
+use crate::model::metal3_data::Metal3Data;
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
@@ -128,6 +129,7 @@ fn lease_addresses(
         |state, tick| {
             let numbering = Numbering { store, template_key: &template_key, host_name, pools };
             let index = numbering.assign_number(state, &numbered_claims, tick)?;
+            put_data(state, store, Metal3Data::of_host(&template_key, index, host_name), tick)?;
             let claim_keys = claim_keys_of(&template_key, index, pools);
             for (claim_key, pool) in claim_keys.iter().zip(pools) {
                 put_claim(state, store, claim_key, pool, host_name, tick)?;
@@ -137,6 +139,20 @@ fn lease_addresses(
         |state, (index, claim_keys)| Ok((index, read_leases(state, &claim_keys, pools)?)),
     )?;
     Ok(leased)
+}
+
+/// Puts the Metal3Data of a host into the state, unless it exists: then it is this host's own.
+fn put_data(
+    state: &mut State,
+    store: &Store,
+    data: Metal3Data,
+    tick: &Tick,
+) -> Result<(), Refusal> {
+    let key = data.metadata.key();
+    if state.metal3_data.find(&key).is_none() && store.find::<Metal3Data>(&key)?.is_none() {
+        put_object(state, Object::Metal3Data(Box::new(data)), PutMode::Apply, tick)?;
+    }
+    Ok(())
 }
 
 /// Puts the claim of a host for an address of a pool into the state, unless it exists.
@@ -208,10 +224,17 @@ impl RunCommand for Release {
         for claim_key in &claim_keys {
             needs.push(NeededObject { kind: Kind::IpClaim, key: claim_key.clone() });
         }
+        let data_key = index.map(|index| template.data_key(index));
+        if let Some(key) = data_key.clone() {
+            needs.push(NeededObject { kind: Kind::Metal3Data, key });
+        }
         let scope = Scope::Pools(Vec::new());
         let ((), passed) = context.door(&store).change(&scope, &needs, |state, tick| {
             for claim_key in &claim_keys {
                 edits::delete_object(state, Kind::IpClaim, claim_key, tick);
+            }
+            if let Some(data_key) = &data_key {
+                edits::delete_object(state, Kind::Metal3Data, data_key, tick);
             }
             if let Some(template_id) = state.data_templates.find(&template_key) {
                 state
@@ -312,6 +335,14 @@ impl Numbering<'_> {
 
     /// Why a number cannot be the host's: one of its claims is in use otherwise.
     fn number_obstacle(&self, number: u64) -> Result<Option<String>, Refusal> {
+        let data_name = Metal3DataTemplate::data_name(&self.template_key.name, number);
+        let data_key = Key::new(&*self.template_key.namespace, data_name);
+        if let Some(data) = self.store.find::<Metal3Data>(&data_key)?
+            && data.machine() != self.host_name
+        {
+            let machine = data.machine();
+            return Ok(Some(format!("Metal3Data `{}` belongs to `{machine}`", data_key.name)));
+        }
         let claim_keys = claim_keys_of(self.template_key, number, self.pools);
         for (claim_key, pool) in claim_keys.iter().zip(self.pools) {
             let Some(lease) = self.store.find_lease_of_claim(claim_key)? else { continue };

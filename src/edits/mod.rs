@@ -23,6 +23,7 @@ mod put_mode;
 mod secrets;
 mod settings;
 
+pub use data_templates::restore_indexes;
 pub use delete::delete_object;
 pub use documents::{initialize_metadata, refuse_deleted};
 pub use edited::import_object;

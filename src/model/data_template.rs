@@ -81,6 +81,11 @@ impl Metal3DataTemplate {
         self.metadata.key()
     }
 
+    /// The key of the Metal3Data of an index.
+    pub fn data_key(&self, index: u64) -> Key {
+        Key::new(&*self.metadata.namespace, Self::data_name(&self.metadata.name, index))
+    }
+
     /// The index that a machine has, from 0.
     pub fn index_of(&self, machine: &str) -> Option<u64> {
         let mut indexes = self.status.indexes.iter();
@@ -93,9 +98,14 @@ impl Metal3DataTemplate {
         self.status.indexes.get(&index.to_string()).cloned()
     }
 
+    /// The name of the Metal3Data of an index.
+    pub fn data_name(template: &str, index: u64) -> String {
+        format!("{template}-{index}")
+    }
+
     /// Gives an index to a machine. Whoever had it before loses it.
     pub fn assign_index(&mut self, machine: &str, index: u64, now: Time) {
-        let data_name = format!("{}-{index}", self.metadata.name);
+        let data_name = Self::data_name(&self.metadata.name, index);
         let previous_holder = self.status.indexes.insert(index.to_string(), machine.to_owned());
         self.status.data_names.insert(machine.to_owned(), data_name);
         if previous_holder.as_deref() != Some(machine) {

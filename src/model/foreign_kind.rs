@@ -26,14 +26,12 @@ impl ForeignKind {
     /// metal3's pool, which is not kept if its ranges contradict each other.
     pub const IP_POOL: Self = Self::new(cluster_api::POOL_GROUP, "IPPool", "addresses");
 
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 7] = [
         Self::IP_POOL,
         Self::IP_ADDRESS,
         Self::IP_CLAIM,
         Self::CLUSTER_API_ADDRESS,
         Self::CLUSTER_API_CLAIM,
-        Self::new("infrastructure.cluster.x-k8s.io", "Metal3Data", "an index of a template"),
-        Self::new("infrastructure.cluster.x-k8s.io", "Metal3DataClaim", "an index of a template"),
         Self::new("infrastructure.cluster.x-k8s.io", "Metal3Machine", "a host"),
         Self::new("metal3.io", "HostClaim", "a host"),
     ];

@@ -72,6 +72,22 @@ macro_rules! every_kind {
                     names: Dotted,
                     document: data_templates "data_template",
                 }
+                Metal3DataClaim($crate::model::metal3_data::Metal3DataClaim) {
+                    about: "A request of a machine for an index of a data template.",
+                    wire: "infrastructure.cluster.x-k8s.io/v1beta1" "Metal3DataClaim",
+                    words: ["metal3dataclaim", "m3dc"],
+                    namespaced: true,
+                    names: Dotted,
+                    plain: metal3_data_claims "metal3_data_claim",
+                }
+                Metal3Data($crate::model::metal3_data::Metal3Data) {
+                    about: "The index that a machine has of a data template.",
+                    wire: "infrastructure.cluster.x-k8s.io/v1beta1" "Metal3Data",
+                    words: ["metal3data", "m3data", "m3d"],
+                    namespaced: true,
+                    names: Dotted,
+                    plain: metal3_data "metal3_data",
+                }
                 IpPool($crate::model::ip_pool::IpPool) {
                     about: "Ranges of addresses that are leased one by one.",
                     wire: "ipam.metal3.io/v1alpha1" "IPPool",

@@ -39,6 +39,7 @@ pub mod lease;
 pub mod lease_purpose;
 pub mod links;
 pub mod meta;
+pub mod metal3_data;
 pub mod nmstate_config;
 pub mod object;
 pub mod order;

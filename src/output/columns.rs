@@ -102,6 +102,15 @@ fn kind_columns(object: &Object, view: &RowContext) -> Row {
         Object::DataTemplate(template) => {
             vec![("hosts", template.status.indexes.len().to_string())]
         }
+        Object::Metal3DataClaim(claim) => {
+            let data = claim.status.rendered_data.as_ref().map(|data| data.name.clone());
+            vec![("template", claim.spec.template.name.clone()), ("data", data.unwrap_or_default())]
+        }
+        Object::Metal3Data(data) => vec![
+            ("template", data.spec.template.name.clone()),
+            ("index", data.spec.index.to_string()),
+            ("machine", data.machine().to_owned()),
+        ],
         Object::InfraEnv(infra_env) => infra_env_columns(infra_env),
         Object::Agent(agent) => agent_columns(agent, view),
         Object::NMStateConfig(config) => {

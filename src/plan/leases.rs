@@ -81,14 +81,20 @@ pub fn return_addresses_of_agent(state: &mut State, agent: &Agent, cluster: &str
 /// Gives back what a host had that is no object any more: its numbers of templates, and the
 /// addresses that were claimed for it. What another program holds goes when that lets go of it.
 pub fn return_leases_of_removed_host(state: &mut State, host: &Key, now: Time) {
-    let mut template_ids = Vec::new();
+    let mut numbers = Vec::new();
     for (template_id, template) in state.data_templates.iter() {
-        if template.metadata.namespace == host.namespace && template.index_of(&host.name).is_some()
+        if template.metadata.namespace == host.namespace
+            && let Some(index) = template.index_of(&host.name)
         {
-            template_ids.push(template_id);
+            numbers.push((template_id, template.data_key(index)));
         }
     }
-    for template_id in template_ids {
+    for (template_id, data_key) in numbers {
+        if let Some(data_id) = state.metal3_data.find(&data_key)
+            && state.metal3_data.get(data_id).is_some_and(|data| data.machine() == host.name)
+        {
+            state.metal3_data.remove(data_id);
+        }
         state.data_templates.update(template_id, |template| {
             template.release_index(&host.name);
             template.status.last_updated = Some(now);

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::data_template::metadata::{MetaData, SourceObject};
 use crate::model::data_template::{Metal3DataTemplate, PoolSource, SOURCE_OBJECTS};
+use crate::model::metal3_data::Metal3Data;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 
@@ -185,4 +186,25 @@ fn check_list_length(path: &str, length: usize, problems: &mut Vec<String>) {
     if length > MAX_LENGTH {
         problems.push(format!("{path}: it has {length} entries; the limit is {MAX_LENGTH}"));
     }
+}
+
+/// Every problem of a Metal3Data, in metal3's words.
+pub fn check_data(data: &Metal3Data) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (path, reference) in [("template", &data.spec.template), ("claim", &data.spec.claim)] {
+        if reference.name.is_empty() {
+            problems.push(format!("spec.{path}.name: cannot be empty"));
+        }
+    }
+    let Ok(index) = u64::try_from(data.spec.index) else {
+        problems.push("spec.index: must be positive value".into());
+        return problems;
+    };
+    let name = Metal3DataTemplate::data_name(&data.spec.template.name, index);
+    if data.metadata.name != name && problems.is_empty() {
+        problems.push(format!(
+            "metadata.name: should follow the convention <Metal3Template Name>-<index>, `{name}`"
+        ));
+    }
+    problems
 }

@@ -191,6 +191,17 @@ impl StoredDocument for BareMetalHost {
     }
 }
 
+/// Loads the Metal3Data of the number that a host has of a template.
+fn load_data_of_host(
+    conn: &Connection,
+    state: &mut State,
+    template: &Metal3DataTemplate,
+    host: &str,
+) -> Result<(), Refusal> {
+    let Some(index) = template.index_of(host) else { return Ok(()) };
+    load_document(conn, &mut state.metal3_data, &template.data_key(index))
+}
+
 /// Loads what goes when a host is removed: the templates that have given it a number, and the
 /// addresses that are claimed for it.
 fn load_leases_of_host(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
@@ -198,6 +209,7 @@ fn load_leases_of_host(conn: &Connection, state: &mut State, key: &Key) -> Resul
         if template.index_of(&key.name).is_some()
             && !state.data_templates.has_or_had(&template.key())
         {
+            load_data_of_host(conn, state, &template, &key.name)?;
             state.data_templates.load(template);
         }
     }

@@ -41,3 +41,19 @@ UPDATE ip_wait SET more = json_set(more, '$.host', (
   WHERE o.value ->> '$.kind' = 'BareMetalHost' LIMIT 1
 )) WHERE more LIKE '%"BareMetalHost"%';
 CREATE INDEX ip_lease_host ON ip_lease (more ->> '$.host') WHERE more ->> '$.host' IS NOT NULL;
+
+-- The numbers that machines have of data templates, and the requests for them.
+CREATE TABLE metal3_data (
+  id INTEGER PRIMARY KEY,
+  body TEXT NOT NULL CHECK (json_valid(body)),
+  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
+  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
+) STRICT;
+CREATE UNIQUE INDEX metal3_data_name ON metal3_data (namespace, name);
+CREATE TABLE metal3_data_claim (
+  id INTEGER PRIMARY KEY,
+  body TEXT NOT NULL CHECK (json_valid(body)),
+  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
+  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
+) STRICT;
+CREATE UNIQUE INDEX metal3_data_claim_name ON metal3_data_claim (namespace, name);
