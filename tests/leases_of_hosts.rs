@@ -136,3 +136,82 @@ fn a_metal3data_says_what_is_wrong_with_it() {
         assert!(ran.code != 0 && ran.err.contains(problem), "{problem}: {}", ran.err);
     }
 }
+
+/// A lab whose template has an annotation.
+fn annotated_lab(annotation: &str) -> Sandbox {
+    let sandbox = Sandbox::new();
+    let template = std::fs::read_to_string("examples/addresses/template.yaml").unwrap();
+    let metadata = format!("metadata:\n  name: nodes\n  annotations: {{{annotation}}}\n");
+    let template = template.replace("metadata:\n  name: nodes\n", &metadata);
+    let pool = "---\napiVersion: ipam.metal3.io/v1alpha1\nkind: IPPool\n\
+                metadata: {name: machines}\n\
+                spec: {pools: [{subnet: 10.40.0.0/24}], gateway: 10.40.0.1, prefix: 24, \
+                allocationStrategy: sequential, \
+                preAllocations: {node-2-machines: 10.40.0.77}}\n";
+    let file = sandbox.write_file("template.yaml", &format!("{template}{pool}"));
+    sandbox.ok(&format!("apply -f {file}"));
+    sandbox.ok("host import examples/hosts/hosts.csv -q");
+    sandbox
+}
+
+#[test]
+fn a_host_has_its_addresses_again_after_a_rebuild_if_claims_are_called_after_it() {
+    let sandbox = annotated_lab("poolctl.dev/claim-names: host");
+    for _ in 0..2 {
+        sandbox.ok("template render nodes --host node-1");
+        let data = sandbox.ok("template render nodes --host node-2");
+        assert!(data.contains("ip: \"10.40.0.77\""), "{data}");
+        assert_eq!(addresses(&sandbox), "10.40.0.2=node-1-machines 10.40.0.77=node-2-machines ");
+        sandbox.ok("template release nodes --host node-2");
+        assert_eq!(addresses(&sandbox), "10.40.0.2=node-1-machines ");
+    }
+    sandbox.ok("delete host node-1");
+    assert_eq!(addresses(&sandbox), "");
+}
+
+#[test]
+fn a_claim_of_somebody_else_is_not_taken_for_that_of_a_host() {
+    let sandbox = annotated_lab("poolctl.dev/claim-names: host");
+    let claim = "apiVersion: ipam.metal3.io/v1alpha1\nkind: IPClaim\n\
+                 metadata: {name: node-1-machines, ownerReferences: \
+                 [{apiVersion: metal3.io/v1alpha1, kind: BareMetalHost, name: node-3}]}\n\
+                 spec: {pool: {name: machines}}\n";
+    let file = sandbox.write_file("claim.yaml", claim);
+    sandbox.ok(&format!("apply -f {file}"));
+    let ran = sandbox.run("template render nodes --host node-1");
+    assert_eq!(ran.code, 4, "{}", ran.err);
+    let cause = "claim `node-1-machines` belongs to host `node-3`";
+    assert!(ran.err.contains(cause), "{}", ran.err);
+}
+
+#[test]
+fn each_network_of_a_host_may_have_an_address_of_its_own_of_one_pool() {
+    let second = "          link: eth0\n          ipAddressFromIPPool: machines\n        \
+                  - id: storage\n          link: eth0\n          ipAddressFromIPPool: machines\n";
+    let template = std::fs::read_to_string("examples/addresses/template.yaml").unwrap();
+    let template =
+        template.replace("          link: eth0\n          ipAddressFromIPPool: machines\n", second);
+    for (annotation, storage_address) in [("true", "10.40.0.3"), ("false", "10.40.0.2")] {
+        let sandbox = Sandbox::new();
+        sandbox.ok("ippool create machines --range 10.40.0.0/24 --gateway 10.40.0.1 \
+             --allocation sequential");
+        sandbox.ok("host import examples/hosts/hosts.csv -q");
+        let annotated = template.replace(
+            "  name: nodes\n",
+            &format!(
+                "  name: nodes\n  annotations: {{poolctl.dev/separate-addresses: '{annotation}'}}\n"
+            ),
+        );
+        let file = sandbox.write_file("template.yaml", &annotated);
+        sandbox.ok(&format!("apply -f {file}"));
+        let data = sandbox.ok("template render nodes --host node-1 -o json");
+        let data: serde_json::Value = serde_json::from_str(&data).unwrap();
+        let networks = &data["networkData"]["networks"];
+        assert_eq!(networks[0]["ip_address"], "10.40.0.2");
+        assert_eq!(networks[1]["id"], "storage");
+        assert_eq!(networks[1]["ip_address"], storage_address);
+        assert_eq!(data["metaData"]["ip"], "10.40.0.2");
+        sandbox.ok("delete host node-1");
+        assert_eq!(addresses(&sandbox), "");
+    }
+}

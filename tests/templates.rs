@@ -115,6 +115,7 @@ impl Case {
             machine: "machine1",
             namespace: "ns1",
             leases: &self.leases(),
+            network_leases: &BTreeMap::new(),
         };
         render(&facts)
     }

@@ -1,9 +1,12 @@
 //! `template render|release`: prints what a data template makes for one host, with the number and
 //! the addresses that are leased for it, and gives them back.
 //!
-//! Each host has a number of each template. Its claims of addresses are called after template,
-//! number and pool, as metal3 calls them; a template without its status finds the numbers by these
-//! names.
+//! Each host has a number of each template, and a Metal3Data that says so. Its claims of addresses
+//! are called after template, number and pool, as metal3 calls them; a template without its status
+//! finds the numbers by these names. Where the claims are called after the host, it has the same
+//! addresses after each rebuild.
+
+mod claim_names;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,6 +32,8 @@ use crate::render::host_data::{
 use crate::store::{Filter, NeededObject, Store};
 
 use crate::commands::{Context, RunCommand, target};
+
+use self::claim_names::{ClaimNames, WantedAddress, wanted_addresses};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum RenderFormat {
@@ -61,16 +66,18 @@ impl RunCommand for Render {
         let store = context.open_existing_state()?;
         let template = context.find::<Metal3DataTemplate>(&store, &self.name)?;
         let host = context.find::<BareMetalHost>(&store, &self.host)?;
-        let pools: Vec<String> =
-            template.pool_names(host.annotations()).into_iter().map(str::to_owned).collect();
-        let (index, leases) = lease_addresses(context, &store, &template, &host, &pools)?;
+        let wanted = wanted_addresses(&template, host.annotations());
+        let names =
+            ClaimNames { template: &template, host_name: &host.metadata.name, wanted: &wanted };
+        let (index, addresses) = lease_addresses(context, &store, &names)?;
         let facts = TemplateContext {
             template: &template,
             index,
             host: &host,
             machine: &host.metadata.name,
             namespace: &template.metadata.namespace,
-            leases: &leases,
+            leases: &addresses.of_pools,
+            network_leases: &addresses.of_networks,
         };
         let data_name = format!("{}-{index}", template.metadata.name);
         let document = self.make_document(&facts, &data_name).map_err(Refusal::invalid)?;
@@ -101,24 +108,30 @@ impl Render {
     }
 }
 
-/// Gives a host its number of a template and leases an address of each pool for it. Returns the
-/// number, and the leases by pool.
+/// The addresses of a host.
+#[derive(Default)]
+struct HostAddresses {
+    /// Those that it has of each pool, by the name of the pool.
+    of_pools: BTreeMap<String, LeasedAddress>,
+    /// Those of networks with an address of their own, by the id of the network.
+    of_networks: BTreeMap<String, LeasedAddress>,
+}
+
+/// Gives a host its number of a template and leases the addresses that the template wants for it.
 fn lease_addresses(
     context: &Context,
     store: &Store,
-    template: &Metal3DataTemplate,
-    host: &BareMetalHost,
-    pools: &[String],
-) -> Result<(u64, BTreeMap<String, LeasedAddress>), Refusal> {
+    names: &ClaimNames<'_>,
+) -> Result<(u64, HostAddresses), Refusal> {
+    let ClaimNames { template, host_name, wanted } = *names;
     let template_key = template.metadata.key();
-    let host_name = host.metadata.name.as_str();
     // A template that was moved without its status has forgotten which number its hosts have.
     let numbered_claims = match template.index_of(host_name) {
         Some(_) => Vec::new(),
         None => find_numbered_claims(store, &template_key)?,
     };
     let mut needs = vec![NeededObject { kind: Kind::DataTemplate, key: template_key.clone() }];
-    for pool in pools {
+    for WantedAddress { pool, .. } in wanted {
         let pool_key = Key::new(&*template_key.namespace, &**pool);
         needs.push(NeededObject { kind: Kind::IpPool, key: pool_key });
     }
@@ -127,16 +140,16 @@ fn lease_addresses(
         &Scope::Pools(Vec::new()),
         &needs,
         |state, tick| {
-            let numbering = Numbering { store, template_key: &template_key, host_name, pools };
+            let numbering = Numbering { store, template_key: &template_key, names };
             let index = numbering.assign_number(state, &numbered_claims, tick)?;
             put_data(state, store, Metal3Data::of_host(&template_key, index, host_name), tick)?;
-            let claim_keys = claim_keys_of(&template_key, index, pools);
-            for (claim_key, pool) in claim_keys.iter().zip(pools) {
+            let claim_keys = names.keys(index);
+            for (claim_key, WantedAddress { pool, .. }) in claim_keys.iter().zip(wanted) {
                 put_claim(state, store, claim_key, pool, host_name, tick)?;
             }
             Ok((index, claim_keys))
         },
-        |state, (index, claim_keys)| Ok((index, read_leases(state, &claim_keys, pools)?)),
+        |state, (index, claim_keys)| Ok((index, read_leases(state, &claim_keys, wanted)?)),
     )?;
     Ok(leased)
 }
@@ -213,6 +226,7 @@ impl RunCommand for Release {
                 claim_keys.push(claim.key);
             }
         }
+        claim_keys.extend(find_claims_after_host(&store, &template, &host_name)?);
         if index.is_none() && claim_keys.is_empty() {
             // The name of a host that does not exist is a mistake.
             context.find_object(&store, Kind::BareMetalHost, &host_name)?;
@@ -249,22 +263,35 @@ impl RunCommand for Release {
     }
 }
 
-/// The claims of a host with this number, one for each pool.
-fn claim_keys_of(template_key: &Key, index: u64, pools: &[String]) -> Vec<Key> {
+/// The claims of a host that are called after it, if the template wants that. They must be the
+/// host's own.
+fn find_claims_after_host(
+    store: &Store,
+    template: &Metal3DataTemplate,
+    host_name: &str,
+) -> Result<Vec<Key>, Refusal> {
+    let host_key = Key::new(&*template.metadata.namespace, host_name);
+    let host = store.find::<BareMetalHost>(&host_key)?.unwrap_or_default();
+    let wanted = wanted_addresses(template, host.annotations());
+    let names = ClaimNames { template, host_name, wanted: &wanted };
     let mut claim_keys = Vec::new();
-    for pool in pools {
-        let name = format!("{}-{index}-{pool}", template_key.name);
-        claim_keys.push(Key::new(&*template_key.namespace, name));
+    if !names.are_after_host() {
+        return Ok(claim_keys);
     }
-    claim_keys
+    for claim_key in names.keys(0) {
+        let lease = store.find_lease_of_claim(&claim_key)?;
+        if lease.is_some_and(|lease| lease.host() == Some(host_name)) {
+            claim_keys.push(claim_key);
+        }
+    }
+    Ok(claim_keys)
 }
 
 /// Chooses the number of one host of one template.
 struct Numbering<'a> {
     store: &'a Store,
     template_key: &'a Key,
-    host_name: &'a str,
-    pools: &'a [String],
+    names: &'a ClaimNames<'a>,
 }
 
 impl Numbering<'_> {
@@ -283,7 +310,14 @@ impl Numbering<'_> {
             let problem = format!("there is no datatemplate `{template_name}` any more");
             return Err(Refusal::not_found(problem));
         };
-        let host_name = self.host_name;
+        let host_name = self.names.host_name;
+        // Whatever the number is, the claims are the same.
+        if self.names.are_after_host()
+            && let Some(why) = self.claims_obstacle(0)?
+        {
+            let problem = format!("host `{host_name}` cannot claim addresses by its name");
+            return Err(Refusal::conflict(problem).because(why).next("poolctl get ipclaim"));
+        }
         let number = match template.index_of(host_name) {
             Some(number) => {
                 if let Some(why) = self.number_obstacle(number)? {
@@ -315,7 +349,7 @@ impl Numbering<'_> {
         let mut numbers_of_others = BTreeSet::new();
         for claim in numbered_claims {
             let Some(owner) = &claim.host_name else { continue };
-            if owner == self.host_name {
+            if owner == self.names.host_name {
                 own_numbers.push(claim.number);
             } else {
                 numbers_of_others.insert(claim.number);
@@ -338,17 +372,25 @@ impl Numbering<'_> {
         let data_name = Metal3DataTemplate::data_name(&self.template_key.name, number);
         let data_key = Key::new(&*self.template_key.namespace, data_name);
         if let Some(data) = self.store.find::<Metal3Data>(&data_key)?
-            && data.machine() != self.host_name
+            && data.machine() != self.names.host_name
         {
             let machine = data.machine();
             return Ok(Some(format!("Metal3Data `{}` belongs to `{machine}`", data_key.name)));
         }
-        let claim_keys = claim_keys_of(self.template_key, number, self.pools);
-        for (claim_key, pool) in claim_keys.iter().zip(self.pools) {
+        if self.names.are_after_host() {
+            return Ok(None);
+        }
+        self.claims_obstacle(number)
+    }
+
+    /// Why the claims of a number cannot be the host's: one of them is in use otherwise.
+    fn claims_obstacle(&self, number: u64) -> Result<Option<String>, Refusal> {
+        let claim_keys = self.names.keys(number);
+        for (claim_key, WantedAddress { pool, .. }) in claim_keys.iter().zip(self.names.wanted) {
             let Some(lease) = self.store.find_lease_of_claim(claim_key)? else { continue };
             let name = &claim_key.name;
             if let Some(owner) = lease.stored_claim_meta().and_then(owner_host)
-                && owner != self.host_name
+                && owner != self.names.host_name
             {
                 return Ok(Some(format!("claim `{name}` belongs to host `{owner}`")));
             }
@@ -387,7 +429,9 @@ fn find_numbered_claims(store: &Store, template_key: &Key) -> Result<Vec<Numbere
         let Some(suffix) = claim.metadata.name.strip_prefix(&prefix) else { continue };
         let Some((number, pool)) = suffix.split_once('-') else { continue };
         let Ok(number) = number.parse::<u64>() else { continue };
-        if pool == claim.spec.pool.name {
+        // The id of a network may follow.
+        let after_pool = pool.strip_prefix(claim.spec.pool.name.as_str());
+        if after_pool.is_some_and(|rest| rest.is_empty() || rest.starts_with('-')) {
             let host_name = owner_host(&claim.metadata).map(str::to_owned);
             numbered_claims.push(NumberedClaim { number, key: claim.metadata.key(), host_name });
         }
@@ -414,14 +458,14 @@ fn make_claim(claim_key: &Key, pool: &str, host_name: &str) -> Object {
     Object::IpClaim(Box::new(IpClaim { metadata, spec, ..IpClaim::default() }))
 }
 
-/// What the claims have got, by pool; refused if a pool has no address left.
+/// What the claims have got; refused if a pool has no address left.
 fn read_leases(
     state: &State,
     claim_keys: &[Key],
-    pools: &[String],
-) -> Result<BTreeMap<String, LeasedAddress>, Refusal> {
-    let mut leases = BTreeMap::new();
-    for (claim_key, pool) in claim_keys.iter().zip(pools) {
+    wanted: &[WantedAddress],
+) -> Result<HostAddresses, Refusal> {
+    let mut addresses = HostAddresses::default();
+    for (claim_key, WantedAddress { pool, network }) in claim_keys.iter().zip(wanted) {
         let Some(lease) = state.ip_leases.by_key(claim_key) else { continue };
         let Some(address) = lease.address else {
             let problem = format!("IP Allocation for {pool} failed : {}", lease.error);
@@ -435,7 +479,10 @@ fn read_leases(
             gateway: network.gateway.unwrap_or_default(),
             dns: network.dns_servers,
         };
-        leases.insert(pool.clone(), leased);
+        match network {
+            Some(network) => addresses.of_networks.insert(network.clone(), leased),
+            None => addresses.of_pools.insert(pool.clone(), leased),
+        };
     }
-    Ok(leases)
+    Ok(addresses)
 }

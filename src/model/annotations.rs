@@ -242,6 +242,18 @@ annotations! {
         value: AnnotationValue::Ranges,
         default: None,
     }
+    CLAIM_NAMES = "poolctl.dev/claim-names" {
+        about: "What claims of addresses are called after; by host, a rebuilt host has its old ones.",
+        kinds: [DataTemplate],
+        value: AnnotationValue::Word(&["index", "host"]),
+        default: Some("index"),
+    }
+    SEPARATE_ADDRESSES = "poolctl.dev/separate-addresses" {
+        about: "Each network gets an address of its own, even if another one has the same pool.",
+        kinds: [DataTemplate],
+        value: AnnotationValue::Bool,
+        default: Some("false"),
+    }
     CLUSTER_API = "poolctl.dev/cluster-api" {
         about: "The IPAddressClaim that the object stands for; written by poolctl.",
         kinds: [IpClaim, IpAddress],

@@ -27,6 +27,8 @@ pub struct TemplateContext<'a> {
     pub namespace: &'a str,
     /// The machine's leases by the names of their pools.
     pub leases: &'a BTreeMap<String, LeasedAddress>,
+    /// The leases of networks that have an address of their own, by the ids of the networks.
+    pub network_leases: &'a BTreeMap<String, LeasedAddress>,
 }
 
 /// A leased address, with the network of its pool.

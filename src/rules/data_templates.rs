@@ -8,9 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::data_template::metadata::{MetaData, SourceObject};
 use crate::model::data_template::{Metal3DataTemplate, PoolSource, SOURCE_OBJECTS};
+use crate::model::kinds::Kind;
 use crate::model::metal3_data::Metal3Data;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
+
+use super::annotations;
 
 /// The longest text, in characters, and the longest list, in entries.
 const MAX_LENGTH: usize = 512;
@@ -27,6 +30,7 @@ pub fn check(template: &Metal3DataTemplate) -> Result<(), Vec<String>> {
         networks::check(network_data, &mut problems);
     }
     check_types_of_pools(template, &mut problems);
+    problems.extend(annotations::check(Kind::DataTemplate, &template.metadata.annotations).err());
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Metal3DataTemplate;
 use super::network::{Gateway, ObjectAnnotation, PoolRef, Services, StaticNetwork};
+use crate::model::annotations::SEPARATE_ADDRESSES;
 
 const KIND: &str = "IPPool";
 const GROUP: &str = "ipam.metal3.io";
@@ -126,5 +127,29 @@ impl Metal3DataTemplate {
             }
         }
         pools
+    }
+    /// The networks that have an address of their own, because another network has the host's
+    /// address of their pool already: the name of the pool, and the id of the network. There are
+    /// some only if the template asks for that.
+    pub fn further_networks<'a>(
+        &'a self,
+        annotations: &'a BTreeMap<String, String>,
+    ) -> Vec<(&'a str, &'a str)> {
+        let mut further = Vec::new();
+        let Some(network_data) = &self.spec.network_data else { return further };
+        if !self.metadata.has_true_annotation(SEPARATE_ADDRESSES) {
+            return further;
+        }
+        let mut pools: Vec<&str> = Vec::new();
+        for network in network_data.networks.list_networks() {
+            let source = network.leased.and_then(StaticNetwork::source);
+            let Some(pool) = source.and_then(|source| source.name(annotations)) else { continue };
+            if pools.contains(&pool) {
+                further.push((pool, network.id));
+            } else {
+                pools.push(pool);
+            }
+        }
+        further
     }
 }

@@ -9,7 +9,7 @@ use crate::model::address::IpFamily;
 use crate::model::data_template::network::{
     Bond, Link, Links, MacAddress, Route, Services, Vlan, is_mac_address,
 };
-use crate::model::data_template::{AnyNetwork, NetworkList};
+use crate::model::data_template::{AnyNetwork, NetworkList, PoolSource};
 
 use super::{LeasedAddress, TemplateContext};
 
@@ -126,15 +126,21 @@ fn render_network(facts: &TemplateContext<'_>, network: &AnyNetwork<'_>) -> Resu
     fields.insert("id".into(), network.id.into());
     fields.insert("link".into(), network.link.into());
     fields.insert("type".into(), network_type.into());
+    let mut own_address = None;
     if let Some(leased) = network.leased {
-        let lease = facts.lease(leased.source().ok_or(NO_POOL)?)?;
+        let source = leased.source().ok_or(NO_POOL)?;
+        let lease = match facts.network_leases.get(network.id) {
+            Some(lease) => lease,
+            None => facts.lease(source)?,
+        };
+        own_address = Some(OwnAddress { source, lease });
         check_family(lease, network)?;
         fields.insert("ip_address".into(), lease.address.as_str().into());
         fields.insert("netmask".into(), netmask(lease.prefix, network.family())?.into());
     }
     let mut routes = Vec::new();
     for route in network.routes {
-        routes.push(render_route(facts, route, network.family())?);
+        routes.push(render_route(facts, route, network.family(), own_address)?);
     }
     fields.insert("routes".into(), routes.into());
     Ok(fields.into())
@@ -155,14 +161,25 @@ fn check_family(lease: &LeasedAddress, network: &AnyNetwork<'_>) -> Result<(), S
     Ok(())
 }
 
+/// The address of a network, and the pool that it is of.
+#[derive(Clone, Copy)]
+struct OwnAddress<'a> {
+    source: PoolSource<'a>,
+    lease: &'a LeasedAddress,
+}
+
+/// Renders a route. A gateway of the pool that its network is of is that of the network's address.
 fn render_route(
     facts: &TemplateContext<'_>,
     route: &Route,
     family: IpFamily,
+    own_address: Option<OwnAddress<'_>>,
 ) -> Result<Value, String> {
-    let gateway = match route.gateway.source() {
-        Some(source) => facts.lease(source)?.gateway.as_str(),
-        None => route.gateway.string.as_str(),
+    let gateway_source = route.gateway.source();
+    let gateway = match (gateway_source, own_address) {
+        (Some(source), Some(address)) if source == address.source => &address.lease.gateway,
+        (Some(source), _) => &facts.lease(source)?.gateway,
+        (None, _) => &route.gateway.string,
     };
     let mut rendered = json!({
         "netmask": netmask(route.prefix, family)?,
