@@ -4,6 +4,7 @@
 mod cluster_api;
 mod hive_config;
 pub mod schema;
+mod spelling;
 mod unmodelled;
 
 use std::collections::BTreeMap;
@@ -13,7 +14,6 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::model::data_template::V1BETA2_FIELD_NAMES;
 use crate::model::event::Event;
 use crate::model::job::Job;
 use crate::model::kinds::Kind;
@@ -462,10 +462,10 @@ fn normalise_document(kind: Kind, document: &mut Node, reading: &ReadOptions<'_>
             remove_fields(metadata, &["namespace"]);
         }
     }
-    if matches!(kind, Kind::IpClaim | Kind::IpAddress | Kind::DataTemplate)
+    if spelling::is_kind_of_metal3(kind)
         && let Some(spec) = field_mut(document, "spec")
     {
-        rename_metal3_fields(spec);
+        spelling::rename_metal3_fields(spec);
     }
     // The first design of inventories has the list inside of a mapping.
     if kind == Kind::ClusterPool
@@ -474,39 +474,6 @@ fn normalise_document(kind: Kind, document: &mut Node, reading: &ReadOptions<'_>
         && let Some(customizations) = inventory.get("ClusterDeploymentCustomizations")
     {
         *inventory = customizations.clone();
-    }
-}
-
-/// Renames fields at any depth: metal3's design documents begin some with a capital that its API
-/// has in lower case, and newer versions of the API have other names for some.
-fn rename_metal3_fields(node: &mut Node) {
-    match &mut node.tree {
-        Tree::Scalar(_) => {}
-        Tree::List(items) => items.iter_mut().for_each(rename_metal3_fields),
-        Tree::Map(entries) => {
-            for (key, value) in entries {
-                if let Tree::Scalar(Value::String(name)) = &mut key.tree {
-                    rename_metal3_field(name);
-                }
-                rename_metal3_fields(value);
-            }
-        }
-    }
-}
-
-/// Renames one field as `rename_metal3_fields` does.
-fn rename_metal3_field(name: &mut String) {
-    if let Some(first_letter) = name.get_mut(..1) {
-        first_letter.make_ascii_lowercase();
-    }
-    for (newer_name, name_here) in V1BETA2_FIELD_NAMES {
-        if name == newer_name {
-            name_here.clone_into(name);
-            return;
-        }
-    }
-    if name == "ipAddressfromIPPool" {
-        "ipAddressFromIPPool".clone_into(name);
     }
 }
 

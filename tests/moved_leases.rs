@@ -249,3 +249,48 @@ fn an_address_may_be_called_like_its_pool() {
     sandbox.ok("delete ipaddress lan");
     assert_eq!(sandbox.ok("get ipaddress -o name"), "");
 }
+
+#[test]
+fn metal3s_own_examples_are_taken() {
+    for example in [
+        // A pool whose fields are spelled as in its documentation.
+        "apiVersion: ipam.metal3.io/v1alpha1\nkind: IPPool\nmetadata: {name: pool1}\n\
+         spec: {namePrefix: test1-prov, pools: [{Start: 192.168.0.10, End: 192.168.0.30, \
+         prefix: 25, Gateway: 192.168.0.1, DNSServers: [192.168.0.2]}, \
+         {subnet: 192.168.1.1/26}], prefix: 24, preAllocations: {Claim-1: 192.168.0.12}}\n",
+        // One whose status names claims of pre-allocated addresses, and none of their addresses.
+        "apiVersion: ipam.metal3.io/v1alpha1\nkind: IPPool\nmetadata: {name: bmv4}\n\
+         spec: {namePrefix: test1-bmv4, gateway: 192.168.111.1, prefix: 24, \
+         pools: [{start: 192.168.111.100, end: 192.168.111.200}], \
+         preAllocations: {node-0-pool0: 192.168.111.101}}\n\
+         status: {indexes: {node-0-pool0: 192.168.111.101}}\n",
+        // A template whose routes have a netmask.
+        "apiVersion: infrastructure.cluster.x-k8s.io/v1beta1\nkind: Metal3DataTemplate\n\
+         metadata: {name: nodepool-1}\nspec: {networkData: {links: {ethernets: \
+         [{type: phy, id: enp1s0, mtu: 1500, macAddress: {fromHostInterface: eth0}}]}, \
+         networks: {ipv4: [{id: Baremetal, link: enp1s0, IPAddressFromIPPool: pool-1, routes: \
+         [{network: 0.0.0.0, netmask: 0, gateway: {fromIPPool: pool-1}}]}]}}}\n\
+         status: {indexes: {'0': machine-1}}\n",
+    ] {
+        for command in ["apply -f", "import"] {
+            let sandbox = Sandbox::new();
+            let file = sandbox.write_file("example.yaml", example);
+            let ran = sandbox.run(&format!("{command} {file}"));
+            assert_eq!(ran.code, 0, "{command}: {example}{}", ran.err);
+        }
+    }
+    let sandbox = Sandbox::new();
+    assert_eq!(apply(&sandbox, POOL).code, 0);
+    assert!(sandbox.ok("get ippool lan -o yaml").contains("db: "));
+}
+
+#[test]
+fn an_example_that_no_machine_could_use_is_refused_by_the_name_of_its_field() {
+    let example = "apiVersion: infrastructure.cluster.x-k8s.io/v1beta1\n\
+                   kind: Metal3DataTemplate\nmetadata: {name: nodepool-1}\n\
+                   spec: {networkData: {links: {bonds: [{id: bond0, bondMode: 802.3ad, \
+                   macAddress: {string: 'XX:XX:XX:XX:XX:XX'}, bondLinks: []}]}}}\n";
+    let ran = apply(&Sandbox::new(), example);
+    assert_ne!(ran.code, 0);
+    assert!(ran.err.contains("spec.networkData.links.bonds[0]"), "{}", ran.err);
+}

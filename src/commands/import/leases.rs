@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use crate::manifest::{ForeignLease, Manifests, RefusedPool};
+use crate::model::address::Addr;
 use crate::model::cluster_api::ClusterApiOrigin;
 use crate::model::foreign_kind::ForeignKind;
 use crate::model::ip_lease::{IpAddress, IpClaim};
@@ -213,6 +214,12 @@ fn allocation_without_address(
     let kind = ForeignKind::IP_ADDRESS;
     let key = pool.metadata.key();
     for (claim, address) in pool.status.allocations.iter().chain(&pool.status.indexes) {
+        if let Some(pre_allocated) = pool.pre_allocated_address_of(claim)
+            && address.parse::<Addr>() == Ok(pre_allocated)
+        {
+            // Nobody but this claim ever gets it.
+            continue;
+        }
         // The name does not tell of which of the two kinds the claim is.
         let origin = ClusterApiOrigin { claim: claim.clone(), ..ClusterApiOrigin::default() };
         let names = [claim.clone(), origin.name_here()];
