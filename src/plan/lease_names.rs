@@ -67,7 +67,9 @@ impl PoolNames<'_> {
         let address = lease.address?;
         let name = self.pool.address_name(address);
         let address_before = change.before.and_then(|before| before.address);
-        if address_before == Some(address) || self.state.address_name_of(lease) != name {
+        let has_given_name =
+            lease.notes.as_ref().is_some_and(|notes| !notes.address.name.is_empty());
+        if address_before == Some(address) || has_given_name {
             return None;
         }
         let mut alike =

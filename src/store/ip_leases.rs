@@ -206,7 +206,8 @@ pub fn select_leases_of_host(conn: &Connection, host: &Key) -> Result<Vec<IpLeas
     let values = params![host.namespace, host.name];
     let mut leases = select_leases(conn, clauses, values)?;
     let sql = format!(
-        "SELECT {WAITING_CLAIM_SELECTION} WHERE namespace = ?1 AND more ->> '$.host' = ?2 ORDER BY id"
+        "SELECT {WAITING_CLAIM_SELECTION} \
+         WHERE namespace = ?1 AND more ->> '$.host' = ?2 ORDER BY id"
     );
     let mut statement = conn.prepare_cached(&sql)?;
     let mut rows = statement.query(values)?;

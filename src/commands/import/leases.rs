@@ -223,8 +223,10 @@ fn allocation_without_address(
         // The name does not tell of which of the two kinds the claim is.
         let origin = ClusterApiOrigin { claim: claim.clone(), ..ClusterApiOrigin::default() };
         let names = [claim.clone(), origin.name_here()];
-        let mut keys = names.into_iter().map(|name| Key::new(&*key.namespace, name));
-        if !keys.any(|claim_key| claims_with_address.contains(&claim_key)) {
+        let has_address = names
+            .into_iter()
+            .any(|name| claims_with_address.contains(&Key::new(&*key.namespace, name)));
+        if !has_address {
             let description = format!(
                 "IPPool `{key}` has given {address} to IPClaim `{claim}`, but the {} is not in \
                  the file",
