@@ -436,29 +436,10 @@ fn check_leases_fit(state: &State, pool: &IpPool) -> Result<(), Refusal> {
     Err(refusal.advise(format!("release them, or annotate the pool with {OUT_OF_RANGE}=true")))
 }
 
-/// No address has two holders, and none has the name that another address gets by itself.
+/// No address has two holders.
 fn check_leases_differ(state: &State) -> Result<(), Refusal> {
-    let mut changed_leases = state.ip_leases.difference().peekable();
-    if changed_leases.peek().is_none() {
+    if state.ip_leases.is_unchanged() {
         return Ok(());
-    }
-    for lease in changed_leases.filter_map(|change| change.after) {
-        let name =
-            lease.notes.as_ref().map(|notes| notes.address.name.as_str()).unwrap_or_default();
-        if name.is_empty() {
-            continue;
-        }
-        let pools = state.ip_pools.rows().filter(|pool| pool.metadata.namespace == lease.namespace);
-        let addresses: Vec<Addr> =
-            pools.flat_map(|pool| addresses_to_be_named(pool, name)).collect();
-        let is_own_name = lease.address.is_some_and(|address| addresses.contains(&address));
-        if let Some(address) = addresses.first()
-            && !is_own_name
-        {
-            let problem =
-                format!("IPAddress `{name}` would have the name of the IPAddress of {address}");
-            return Err(Refusal::conflict(problem).advise("give it another name"));
-        }
     }
     let mut claims = HashMap::new();
     for lease in state.ip_leases.rows() {
@@ -470,15 +451,6 @@ fn check_leases_differ(state: &State) -> Result<(), Refusal> {
         }
     }
     Ok(())
-}
-
-/// The addresses that a pool may lease, now or when somebody asks for one, and whose IPAddress would
-/// have this name. An IPv6 address can have the name of the pool itself, `::` for one: that name is
-/// free in a pool without this address.
-fn addresses_to_be_named(pool: &IpPool, name: &str) -> Vec<Addr> {
-    let mut addresses = pool.addresses_with_name(name);
-    addresses.retain(|address| pool.range_index_of(*address).is_some());
-    addresses
 }
 
 /// Refuses changes of fields that leases were made by.
