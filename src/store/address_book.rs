@@ -41,7 +41,7 @@ impl AddressBook for StoredBooks<'_> {
             // further addresses, and where pools overlap, another pool may have leased some of
             // these.
             let is_as_listed = kept_pool.is_some_and(|kept_pool| {
-                kept_pool.leasable_ranges() == pool.leasable_ranges()
+                has_same_ranges(&kept_pool, pool)
                     && kept_pool.remembers_releases() == pool.remembers_releases()
                     && !kept_pool.metadata.has_true_annotation(OVERLAP)
             });
@@ -84,4 +84,12 @@ impl AddressBook for StoredBooks<'_> {
     fn is_scarce(&self, pool: &IpPool) -> bool {
         self.look_up(|conn| ip_counts::is_scarce(conn, pool.metadata.id, pool))
     }
+}
+
+/// Whether two versions of a pool lease the same addresses. To compute these takes long if many are
+/// pre-allocated, and mostly nothing has changed.
+fn has_same_ranges(pool: &IpPool, other_version: &IpPool) -> bool {
+    let is_unchanged = pool.spec == other_version.spec
+        && pool.metadata.annotations == other_version.metadata.annotations;
+    is_unchanged || pool.leasable_ranges() == other_version.leasable_ranges()
 }

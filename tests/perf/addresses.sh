@@ -41,4 +41,28 @@ done
 poolctl --state bulk.db ippool create p --range 10.0.0.0/11 --allocation sequential -q > /dev/null
 runs=5 prepare="sh -c 'rm -f b.db*; cp bulk.db b.db; cp bulk.db-wal b.db-wal 2> /dev/null || true'" run "10,000 claims in one pass" "poolctl --state b.db ip claim p c --count 10000"
 unset prepare
+# Pre-allocated addresses are intervals: a pool with many of them leases as fast as one without.
+for kept in 0 10000; do
+  awk -v kept=$kept 'BEGIN {
+    print "apiVersion: ipam.metal3.io/v1alpha1\nkind: IPPool\nmetadata: {name: p}"
+    print "spec:\n  pools: [{subnet: 10.0.0.0/8}]\n  prefix: 8\n  preAllocations:"
+    if (kept == 0) print "    none: 10.0.0.77"
+    for (i = 0; i < kept; i++) printf "    vm-%d: 10.%d.%d.77\n", i, int(i / 256), i % 256
+  }' > kept.yaml
+  poolctl --state kept.$kept.db apply -f kept.yaml -q > /dev/null
+  runs=5 prepare="sh -c 'rm -f b.db*; cp kept.$kept.db b.db; cp kept.$kept.db-wal b.db-wal 2> /dev/null || true'" run "1,000 claims, $kept pre-allocated" "poolctl --state b.db ip claim p c --count 1000"
+done
+unset prepare
+# An import is linear: ten times the leases take ten times as long.
+for leases in 10000 100000; do
+  poolctl --state export.$leases.db ippool create p --range 10.0.0.0/11 --allocation sequential -q > /dev/null
+  done=0
+  while [ "$done" -lt "$leases" ]; do
+    poolctl --state export.$leases.db ip claim p "c$done" --count 10000 > /dev/null
+    done=$((done + 10000))
+  done
+  poolctl --state export.$leases.db export -o json > leases.json
+  runs=3 prepare="sh -c 'rm -f b.db*'" run "import of $leases leases" "poolctl --state b.db import leases.json -q"
+done
+unset prepare
 run "SC again" "sqlite3 sc.db 'PRAGMA synchronous = FULL; INSERT INTO t VALUES (1)'"
