@@ -85,6 +85,13 @@ impl IpLease {
         }
     }
 
+    /// The name of the IPAddress, if it was given one: one that was made by hand may have a name of
+    /// its own. Otherwise the name follows from the pool and the address.
+    pub fn given_address_name(&self) -> Option<&str> {
+        let name = self.notes.as_ref()?.address.name.as_str();
+        if name.is_empty() { None } else { Some(name) }
+    }
+
     /// The cluster that the address is released with.
     pub fn cluster(&self) -> Option<&str> {
         Some(&self.holder.as_ref()?.cluster)
@@ -371,11 +378,8 @@ pub struct IpAddressSpec {
 
 /// The name of a lease's IPAddress; empty while the claim waits.
 pub fn address_name(pool: &IpPool, lease: &IpLease) -> String {
-    // An IPAddress that was made by hand may have a name of its own.
-    if let Some(notes) = &lease.notes
-        && !notes.address.name.is_empty()
-    {
-        return notes.address.name.clone();
+    if let Some(name) = lease.given_address_name() {
+        return name.to_owned();
     }
     lease.address.map(|address| pool.address_name(address)).unwrap_or_default()
 }

@@ -441,8 +441,11 @@ impl State {
         match_object!(like, resource => find_like(self, &**resource))
     }
 
-    /// The name of a lease's IPAddress; empty if its pool is not in scope.
+    /// The name of a lease's IPAddress. It is empty if it follows from a pool that is not in scope.
     pub fn address_name_of(&self, lease: &IpLease) -> String {
+        if let Some(name) = lease.given_address_name() {
+            return name.to_owned();
+        }
         let pool = self.ip_pools.by_key(&lease.pool_key());
         pool.map(|pool| address_name(pool, lease)).unwrap_or_default()
     }
@@ -516,8 +519,7 @@ impl Row for IpLease {
     fn links(&self) -> Vec<Cow<'_, str>> {
         let mut links: Vec<Cow<'_, str>> = Vec::new();
         links.extend(self.address.map(|address| Cow::Owned(address.to_string())));
-        let notes = self.notes.iter().filter(|notes| !notes.address.name.is_empty());
-        links.extend(notes.map(|notes| Cow::from(&notes.address.name)));
+        links.extend(self.given_address_name().map(Cow::from));
         links
     }
 }

@@ -67,9 +67,7 @@ impl PoolNames<'_> {
         let address = lease.address?;
         let name = self.pool.address_name(address);
         let address_before = change.before.and_then(|before| before.address);
-        let has_given_name =
-            lease.notes.as_ref().is_some_and(|notes| !notes.address.name.is_empty());
-        if address_before == Some(address) || has_given_name {
+        if address_before == Some(address) || lease.given_address_name().is_some() {
             return None;
         }
         let mut alike =
