@@ -472,12 +472,12 @@ fn read_leases(
             let next = format!("poolctl ippool map {pool}");
             return Err(Refusal::new(Exit::Exhausted, problem).next(next));
         };
-        let network = lease.network.clone();
+        let leased_network = lease.network.clone();
         let leased = LeasedAddress {
             address: address.to_string(),
-            prefix: network.prefix,
-            gateway: network.gateway.unwrap_or_default(),
-            dns: network.dns_servers,
+            prefix: leased_network.prefix,
+            gateway: leased_network.gateway.unwrap_or_default(),
+            dns: leased_network.dns_servers,
         };
         match network {
             Some(network) => addresses.of_networks.insert(network.clone(), leased),

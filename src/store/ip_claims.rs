@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{Connection, params_from_iter};
+use rusqlite::{Connection, params, params_from_iter};
 
 use crate::model::ip_lease::{IpAddress, IpClaim, IpLease, address_name};
 use crate::model::ip_pool::IpPool;

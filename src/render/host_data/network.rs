@@ -188,7 +188,7 @@ fn render_route(
     });
     // cloud-init takes an empty gateway for an address, and refuses it.
     if !gateway.is_empty() {
-        rendered["gateway"] = gateway.into();
+        rendered["gateway"] = gateway.as_str().into();
     }
     Ok(rendered)
 }
