@@ -188,6 +188,8 @@ fn conditions_of(object: &Object) -> Vec<Condition> {
         Object::BareMetalHost(host) => host.status.conditions.clone(),
         Object::InfraEnv(infra_env) => infra_env.status.conditions.clone(),
         Object::Agent(agent) => agent.status.conditions.clone(),
+        Object::IpPool(ip_pool) => ip_pool.status.conditions.clone(),
+        Object::IpClaim(claim) => claim.status.conditions.clone(),
         _ => Vec::new(),
     }
 }

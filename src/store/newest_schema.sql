@@ -1,5 +1,5 @@
 -- What all migrations make. A new state needs only this script, which is written by
--- tests/newest_schema.rs. Digest of the migrations: 0727749110ece489
+-- tests/newest_schema.rs. Digest of the migrations: e2653af54199ee13
 CREATE TABLE state (
   id INTEGER PRIMARY KEY CHECK (id = 1),
   revision INTEGER NOT NULL,
@@ -108,7 +108,7 @@ CREATE TABLE cluster (
   'WaitingForStop', 'Unsupported', 'Paused')), power TEXT NOT NULL DEFAULT 'Unset' CHECK (
   power IN ('Unset', 'Running', 'Hibernating', 'Starting', 'Stopping', 'FailedToStart',
   'WaitingForMachines', 'WaitingForNodes', 'Pausing', 'WaitingForOperators', 'FailedToStop',
-  'WaitingForStop', 'Unsupported', 'Paused')), lacks_reason TEXT, lacks_message TEXT, failure_reason TEXT, stopped_at INTEGER, delete_after INTEGER, image_set TEXT, attempt_since INTEGER, recipe TEXT, platform_answers_since INTEGER, undo_blocked TEXT) STRICT;
+  'WaitingForStop', 'Unsupported', 'Paused')), lacks_reason TEXT, lacks_message TEXT, failure_reason TEXT, stopped_at INTEGER, delete_after INTEGER, image_set TEXT, attempt_since INTEGER, recipe TEXT, platform_answers_since INTEGER, undo_blocked TEXT, failure_class TEXT, refused_input TEXT, uncounted_failures INTEGER NOT NULL DEFAULT 0, undo_failure TEXT, undo_class TEXT) STRICT;
 CREATE TABLE cluster_body (
   id INTEGER PRIMARY KEY REFERENCES cluster ON DELETE CASCADE,
   body TEXT NOT NULL CHECK (json_valid(body))
@@ -270,7 +270,7 @@ CREATE TABLE job (
 , verb TEXT NOT NULL DEFAULT 'provision' CHECK (verb IN (
   'provision', 'deprovision', 'start', 'stop', 'health', 'cycle', 'state', 'attach', 'eject',
   'inspect', 'add-nodes', 'wipe')), driver TEXT NOT NULL DEFAULT 'none' CHECK (driver IN (
-  'none', 'fake', 'openshift-install', 'exec', 'ipmitool', 'redfish', 'agent'))) STRICT;
+  'none', 'fake', 'openshift-install', 'exec', 'ipmitool', 'redfish', 'agent')), failure_class TEXT) STRICT;
 CREATE TABLE job_host (
   job TEXT NOT NULL REFERENCES job ON DELETE CASCADE,
   host TEXT NOT NULL,
@@ -319,6 +319,18 @@ CREATE TABLE due_object (
   dirty INTEGER NOT NULL CHECK (dirty IN (0, 1)),
   PRIMARY KEY (kind, namespace, name)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE metal3_data (
+  id INTEGER PRIMARY KEY,
+  body TEXT NOT NULL CHECK (json_valid(body)),
+  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
+  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
+) STRICT;
+CREATE TABLE metal3_data_claim (
+  id INTEGER PRIMARY KEY,
+  body TEXT NOT NULL CHECK (json_valid(body)),
+  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
+  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
+) STRICT;
 INSERT INTO state (id, revision, last_pass, wall, boot, since_boot, doubted, off, pruned, prune_cursor) VALUES (1, 0, 0, 0, '', 0, 0, 0, 0, 0);
 INSERT INTO due_scope (namespace, pool, due, dirty, polled, waits) VALUES ('', '', NULL, 1, 0, 0);
 CREATE UNIQUE INDEX pool_name ON pool (namespace, name);
@@ -396,3 +408,9 @@ CREATE INDEX event_replacement ON event (time) WHERE reason IN ('ClusterBroken',
 CREATE INDEX job_live_program ON job (started) WHERE ended IS NULL AND driver <> 'fake';
 CREATE INDEX due_object_due ON due_object (due) WHERE due IS NOT NULL;
 CREATE INDEX due_object_dirty ON due_object (dirty) WHERE dirty = 1;
+CREATE INDEX ip_lease_expiring ON ip_lease (pool) WHERE more ->> '$.expires' IS NOT NULL;
+CREATE INDEX ip_lease_name ON ip_lease (more ->> '$.notes.address.name')
+  WHERE more ->> '$.notes.address.name' IS NOT NULL;
+CREATE INDEX ip_lease_host ON ip_lease (more ->> '$.host') WHERE more ->> '$.host' IS NOT NULL;
+CREATE UNIQUE INDEX metal3_data_name ON metal3_data (namespace, name);
+CREATE UNIQUE INDEX metal3_data_claim_name ON metal3_data_claim (namespace, name);
