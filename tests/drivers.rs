@@ -19,7 +19,7 @@ fn a_vsphere_cluster_is_installed_claimed_and_destroyed_by_openshift_install() {
     let seen = fs::read_to_string(lab.bin("seen-foo.yaml")).unwrap();
     let expected = "apiVersion: v1\nbaseDomain: example.com\ncompute:\n- name: worker\n  replicas: 2\n\
         controlPlane:\n  name: master\n  replicas: 3\nmetadata:\n  name: foo\nplatform:\n  vsphere:\n    \
-        apiVIP: \"10.0.0.10\"\n    datacenter: lab\n    network: machines\n    password: CANARY-vsphere-password\n    \
+        apiVIP: \"10.0.0.10\"\n    datacenter: lab\n    ingressVIP: \"10.0.0.11\"\n    network: machines\n    password: CANARY-vsphere-password\n    \
         username: admin@vsphere.local\n    vCenter: vcenter.example.com\npullSecret: '{\"auths\": {\"q\": {\"auth\": \"CANARY-pull-secret\"}}}'\n";
     let expected = poolctl::yaml::parse_value(expected).unwrap();
     assert_eq!(poolctl::yaml::parse_value(&seen).unwrap(), expected, "{seen}");

@@ -52,6 +52,7 @@ spec:
   installConfigPatches:
     - {op: replace, path: /metadata/name, value: foo}
     - {op: add, path: /platform/vsphere/apiVIP, value: 10.0.0.10}
+    - {op: add, path: /platform/vsphere/ingressVIP, value: 10.0.0.11}
   installerManifestPatches:
     - manifestSelector: {glob: manifests/*.yml}
       patches: [{op: replace, path: /spec/mastersSchedulable, value: false}]

@@ -50,6 +50,7 @@ pub mod power;
 pub mod pull_secret;
 pub mod range_set;
 pub mod refusal;
+pub mod release;
 pub mod schedule;
 pub mod site;
 pub mod state;

@@ -16,7 +16,9 @@ use crate::model::refusal::Refusal;
 use crate::model::state::State;
 
 use super::annotations;
+use super::certificates::find_bundle_problem;
 use super::names::{is_label_key, is_label_value};
+use super::nmstate::find_nmstate_problems;
 use super::selectors;
 
 const ARCHITECTURES: [&str; 5] = ["x86_64", "aarch64", "arm64", "ppc64le", "s390x"];
@@ -70,6 +72,11 @@ pub fn check(infra_env: &InfraEnv) -> Vec<String> {
         && !spec.ssh_authorized_key.lines().all(is_ssh_key)
     {
         problems.push("SSH key is not valid".into());
+    }
+    if !spec.additional_trust_bundle.is_empty()
+        && let Some(why) = find_bundle_problem(&spec.additional_trust_bundle)
+    {
+        problems.push(format!("spec.additionalTrustBundle {why}"));
     }
     if !spec.ignition_config_override.is_empty() {
         problems.extend(find_json_object_problem(
@@ -158,9 +165,7 @@ pub fn check_network(config: &NMStateConfig) -> Vec<String> {
             problems.push(format!("{path}.name is missing"));
         }
     }
-    if !config.spec.config.is_object() {
-        problems.push("spec.config is not nmstate: a mapping with interfaces, routes, ...".into());
-    }
+    problems.extend(find_nmstate_problems("spec.config", &config.spec.config));
     problems
 }
 
@@ -251,13 +256,13 @@ fn is_proxy_url(url: &str) -> bool {
 }
 
 /// Whether a text can say what is reached without a proxy.
-fn is_no_proxy_entry(entry: &str) -> bool {
+pub fn is_no_proxy_entry(entry: &str) -> bool {
     let name = entry.strip_prefix('.').unwrap_or(entry);
     entry == "*" || entry.parse::<Subnet>().is_ok() || is_host(name)
 }
 
 /// Whether a text is a name in DNS, or an address.
-fn is_host(host: &str) -> bool {
+pub fn is_host(host: &str) -> bool {
     host.parse::<std::net::IpAddr>().is_ok()
         || (!host.is_empty() && host.len() <= 253 && host.split('.').all(is_dns_label))
 }

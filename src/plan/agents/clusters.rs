@@ -14,6 +14,7 @@ use crate::model::event::EventType;
 use crate::model::event_reason::EventReason;
 use crate::model::job::Verb;
 use crate::model::meta::Key;
+use crate::model::release::Release;
 use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 use crate::render::install_config;
@@ -103,9 +104,8 @@ fn release_version(state: &State, cluster: &Cluster) -> Option<(u64, u64)> {
         let name = &provisioning.image_set_ref.as_ref()?.name;
         &state.image_sets.by_key(&Key::new("", &**name))?.spec.release_image
     };
-    let (_, tag) = image.rsplit_once(':')?;
-    let mut parts = tag.split(['.', '-']);
-    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+    let release = Release::of_image(image)?;
+    Some((release.major, release.minor))
 }
 
 /// What an install-config needs of hosts.
