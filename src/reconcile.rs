@@ -214,6 +214,7 @@ impl Door<'_> {
         let edited = state.changed_kinds();
         self.store.load_references(scope, &mut state)?;
         rules::check_invariants(&state)?;
+        plan::check_edited_input(&state)?;
         if self.plans_changes {
             self.plan_to_fixed_point(scope, &mut state, &tick)?;
         }

@@ -204,8 +204,12 @@ fn find_lasting_shortage<'a>(state: &State, pool: &'a ClusterPool) -> Option<Obs
         return Some(Obstacle::EndlessClaims(max_size));
     }
     let condition = find_condition(pool, ConditionType::CapacityAvailable, "False")?;
-    let is_beyond_pool = [ConditionReason::HostsExhausted, ConditionReason::AddressesExhausted]
-        .contains(&ConditionReason::named(&condition.reason)?);
+    let is_beyond_pool = matches!(
+        ConditionReason::named(&condition.reason)?,
+        ConditionReason::HostsExhausted
+            | ConditionReason::AddressesExhausted
+            | ConditionReason::InputWrong
+    );
     is_beyond_pool.then_some(Obstacle::Capacity(condition))
 }
 
@@ -291,6 +295,9 @@ fn explain_obstacle(evidence: &Evidence, pool: &ClusterPool, obstacle: Obstacle<
                 Some(ConditionReason::DriverUnusable) => {
                     format!("poolctl driver check --pool {name}{option}")
                 }
+                Some(ConditionReason::InputWrong) => {
+                    format!("poolctl pool render {name}{option}")
+                }
                 _ => {
                     "poolctl apply -f FILE with what is missing, then poolctl reconcile".to_owned()
                 }
@@ -328,6 +335,7 @@ fn explain_obstacle(evidence: &Evidence, pool: &ClusterPool, obstacle: Obstacle<
             let next = match ConditionReason::named(&condition.reason) {
                 Some(ConditionReason::HostsExhausted) => format!("poolctl get agent{option}"),
                 Some(ConditionReason::AddressesExhausted) => format!("poolctl get ippool{option}"),
+                Some(ConditionReason::InputWrong) => format!("poolctl pool render {name}{option}"),
                 _ if pool.status.claimed > 0 => format!("poolctl get claim{option}"),
                 _ => {
                     let limit = pool.spec.max_size.unwrap_or(0).saturating_add(1);

@@ -21,8 +21,31 @@ pub fn warn_about_customizations(context: &Context, state: &State, applied: &[(K
         // If the template alone is unusable, the conditions of the pool say so.
         if plan::render_next_cluster(state, pool, None).is_ok() {
             warn_about_inventory(context, state, pool, &applied);
+            warn_about_template(context, state, pool, &applied);
             warn_about_customization_ref(context, state, pool, &applied);
         }
+    }
+}
+
+/// Warns of what the installer would overlook in the template of a pool without an inventory. What
+/// it would refuse is in the conditions of the pool.
+fn warn_about_template(
+    context: &Context,
+    state: &State,
+    pool: &ClusterPool,
+    applied: &HashSet<&(Kind, Key)>,
+) {
+    if pool.spec.inventory.is_some() || !is_base_applied(applied, pool) {
+        return;
+    }
+    let name = &pool.metadata.name;
+    match plan::render_checked_cluster(state, pool, None) {
+        Ok(rendered) => {
+            for note in &rendered.notes {
+                context.warn(&format!("pool `{name}`: {note}"));
+            }
+        }
+        Err(problem) => context.warn(&format!("pool `{name}`: {problem}")),
     }
 }
 
@@ -42,7 +65,7 @@ fn warn_about_inventory(
         let Some(customization) = state.customizations.by_key(&key) else { continue };
         warn_about_idle_patches(context, pool, customization);
         let subject = format!("customization `{}` on pool `{}`", entry.name, pool.metadata.name);
-        match plan::render_next_cluster(state, pool, Some(&customization.spec)) {
+        match plan::render_checked_cluster(state, pool, Some(&customization.spec)) {
             Err(problem) => context.warn(&format!("{subject}: {problem}")),
             Ok(rendered) if is_customization_applied => {
                 for note in &rendered.notes {

@@ -27,6 +27,7 @@ pub fn put_object(
     rules::check_admission(state, &object)?;
     let kind = object.kind();
     let key = object.key();
+    state.put_objects.push((kind, key.clone()));
     let pool_of_claim = match &object {
         Object::ClusterClaim(claim) => Some(claim.pool_key()),
         _ => None,

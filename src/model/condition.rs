@@ -235,6 +235,8 @@ declared! {
         Missing = "Missing" => "poolctl why pool/NAME",
         /// The program that is the driver of the pool is missing, or does not fit the pool.
         DriverUnusable = "DriverUnusable" => "poolctl driver check --pool NAME",
+        /// The installer would refuse the install-config of the next cluster.
+        InputWrong = "InputWrong" => "poolctl pool render NAME",
         /// The pool has as many clusters as its maxSize allows.
         MaxCapacity = "MaxCapacity" => "poolctl get claim",
         /// No addresses are left for API, ingress or hosts.

@@ -77,6 +77,8 @@ macro_rules! declare_state {
             pub ip_offenders: HashMap<Key, Vec<String>>,
             /// Install-config templates of the pools in scope, by the key of their Secret.
             pub templates: HashMap<Key, Template>,
+            /// The objects that a command has put, of which the install-configs are checked.
+            pub put_objects: Vec<(Kind, Key)>,
             /// Events recorded so far, each with the pool on whose behalf.
             pub events: Vec<(Event, Owner)>,
             /// Whether everything was loaded, so that what is not here does not exist.

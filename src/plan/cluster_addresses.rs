@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use crate::model::address::{Addr, Subnet};
 use crate::model::ip_lease::{IpLease, VIPS};
 use crate::model::lease::ClusterHolder;
 use crate::model::meta::Key;
@@ -39,18 +40,31 @@ pub fn choose_cluster_addresses(
         .find(|platform| document["platform"][platform.name].is_object())
         .ok_or("the platform has no addresses for API and ingress")?;
     for (role, field) in ROLES {
-        let mut addresses: Vec<String> = Vec::new();
+        let mut addresses: Vec<Addr> = Vec::new();
         for ip_pool in &ip_pools {
             let claim = format!("{cluster}-{role}{}", pool_suffix(&ip_pools, ip_pool));
             let request = AddressRequest { cluster, agent: None, claim };
             let lease = choose_address(state, pool, ip_pool, request, &leases, book, tick)
                 .map_err(|problem| format!("IPPool {ip_pool}, {role}: {problem}"))?;
-            addresses.extend(lease.address.map(|address| address.to_string()));
+            addresses.extend(lease.address);
             leases.push(lease);
         }
-        document["platform"][platform.name][field] = json!(addresses);
+        put_primary_family_first(&mut addresses, base);
+        let texts: Vec<String> = addresses.iter().map(Addr::to_string).collect();
+        document["platform"][platform.name][field] = json!(texts);
     }
     Ok((leases, document))
+}
+
+/// Puts the addresses of the family first that the networks of the machines begin with: a cluster
+/// with addresses of both families expects it.
+fn put_primary_family_first(addresses: &mut [Addr], base: &Value) {
+    let cidr = base.pointer("/networking/machineNetwork/0/cidr").and_then(Value::as_str);
+    let network = cidr.and_then(|cidr| cidr.parse::<Subnet>().ok());
+    if let Some(network) = network {
+        let primary = network.written_address().family();
+        addresses.sort_by_key(|address| address.family() != primary);
+    }
 }
 
 /// Chooses an address for each host of a new cluster, from each IPPool that its pool names for

@@ -30,7 +30,8 @@ use super::cluster_addresses;
 use super::customizations::write_customization_status;
 use super::dependencies::missing_dependencies;
 use super::inventory::{entries_with_taken_names, free_entries};
-use super::recipe::{cluster_name, render_install_config, unpatched_install_config};
+use super::preflight::{InputProblem, render_checked};
+use super::recipe::{cluster_name, unpatched_install_config};
 use super::version::{pool_version, recipe_of};
 use super::{leases, record_event, record_warning};
 
@@ -68,6 +69,17 @@ enum Obstacle {
 }
 
 impl Obstacle {
+    /// A template or a customization is to be corrected by its own; addresses that do not fit are a
+    /// matter of the pool.
+    fn of_input(problem: InputProblem) -> Self {
+        match problem {
+            InputProblem::Document(message) => Self::BrokenConfiguration(message),
+            InputProblem::LeasedVips(message) => {
+                Self::Shortage(Shortage::new(ConditionReason::InputWrong, message))
+            }
+        }
+    }
+
     fn no_addresses(message: String) -> Self {
         Self::Shortage(Shortage::new(ConditionReason::AddressesExhausted, message))
     }
@@ -210,8 +222,7 @@ fn prepare_parts(
         cluster_addresses::choose_cluster_addresses(state, pool, name, base, *names, tick)
             .map_err(Obstacle::no_addresses)?;
     let patches = customization.map(|customization| &customization.spec);
-    let rendered =
-        render_install_config(&base, name, patches, pool).map_err(Obstacle::BrokenConfiguration)?;
+    let rendered = render_checked(state, &base, name, patches, pool).map_err(Obstacle::of_input)?;
     if let Some(message) = describe_taken_name(state, batch, &rendered) {
         return Err(Obstacle::NameTaken(message));
     }
@@ -257,7 +268,12 @@ fn note_obstacle(
         Obstacle::BrokenConfiguration(message) => (EntryStatus::BrokenByConfiguration, message),
         Obstacle::NameTaken(message) => (EntryStatus::Unavailable, message),
     };
-    let Some(customization_id) = customization_id else { return };
+    let Some(customization_id) = customization_id else {
+        if status == EntryStatus::BrokenByConfiguration {
+            batch.shortage = Some(Shortage::new(ConditionReason::InputWrong, message));
+        }
+        return;
+    };
     let Some(customization) = state.customizations.get(customization_id) else { return };
     let entry = customization.metadata.name.clone();
     if status == EntryStatus::BrokenByConfiguration {

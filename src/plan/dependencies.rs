@@ -7,6 +7,7 @@ use crate::model::meta::{Key, LocalRef};
 use crate::model::pool::ClusterPool;
 use crate::model::state::State;
 
+use super::preflight::find_wrong_input;
 use super::recipe::unpatched_install_config;
 
 /// What a pool needs and does not have, in Hive's words; empty if nothing is missing.
@@ -18,6 +19,9 @@ pub fn missing_dependencies(state: &State, pool: &ClusterPool) -> Vec<String> {
     missing.extend(template_problem(state, pool));
     missing.extend(driver_problem(pool));
     missing.extend(driver_program_problem(state, pool));
+    if missing.is_empty() {
+        missing.extend(find_wrong_input(state, pool));
+    }
     missing
 }
 

@@ -11,6 +11,7 @@ use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::state::State;
 
+use super::preflight::render_checked_cluster;
 use super::recipe::render_next_cluster;
 use super::version::{is_recipe_changed, pool_version};
 
@@ -184,7 +185,7 @@ fn pool_verdict(
     if before.status != EntryStatus::BrokenByConfiguration {
         return None;
     }
-    let failure = render_next_cluster(state, pool, Some(&customization.spec)).err()?;
+    let failure = render_checked_cluster(state, pool, Some(&customization.spec)).err()?;
     Some((EntryStatus::BrokenByConfiguration, failure))
 }
 

@@ -15,62 +15,99 @@ use crate::rules::preflight::{InstallConfig, InstallMethod, Problem, VipSource, 
 
 use super::recipe::{render_install_config, render_next_cluster};
 
-/// Renders the install-config of a cluster and checks it. What the rules only warn of is added to
-/// the notes; the error is a sentence that fits a condition. `vips` says whether the addresses of
-/// API and ingress are in `base` already.
+/// Why a cluster could not be installed from its install-config, in a sentence that fits a
+/// condition.
+pub enum InputProblem {
+    /// The template or its patches are wrong.
+    Document(String),
+    /// The addresses that would be leased for API and ingress do not fit the template.
+    LeasedVips(String),
+}
+
+/// Renders the install-config of a cluster, with the addresses of API and ingress in `base`, and
+/// checks it. What the rules only warn of is added to the notes.
 pub fn render_checked(
     state: &State,
     base: &Value,
     name: &str,
     patches: Option<&CustomizationSpec>,
     pool: &ClusterPool,
-    vips: VipSource,
-) -> Result<Rendered, String> {
-    let rendered = render_install_config(base, name, patches, pool)?;
-    check_rendered(state, pool, rendered, vips)
+) -> Result<Rendered, InputProblem> {
+    let mut rendered =
+        render_install_config(base, name, patches, pool).map_err(InputProblem::Document)?;
+    let problems = find_input_problems(state, pool, &rendered.document, VipSource::Document);
+    let has_leases = !pool.vip_pools().is_empty();
+    let (about_leases, about_document): (Vec<Problem>, Vec<Problem>) =
+        problems.into_iter().partition(|problem| has_leases && problem.is_about_vips);
+    note_problems(&mut rendered, about_document).map_err(InputProblem::Document)?;
+    note_problems(&mut rendered, about_leases).map_err(InputProblem::LeasedVips)?;
+    Ok(rendered)
 }
 
-/// As `render_next_cluster`, and checked.
+/// As `render_next_cluster`, and checked as far as that can be done before anything is leased.
 pub fn render_checked_cluster(
     state: &State,
     pool: &ClusterPool,
     patches: Option<&CustomizationSpec>,
 ) -> Result<Rendered, String> {
-    let rendered = render_next_cluster(state, pool, patches)?;
-    let vips = if pool.vip_pools().is_empty() { VipSource::Document } else { VipSource::Leases };
-    check_rendered(state, pool, rendered, vips)
+    let mut rendered = render_next_cluster(state, pool, patches)?;
+    let problems = find_input_problems(state, pool, &rendered.document, vip_source_of(pool));
+    note_problems(&mut rendered, problems)?;
+    Ok(rendered)
 }
 
 /// Why the clusters of a pool without an inventory cannot be installed; none if they can, or if the
 /// pool has an inventory, whose customizations may correct its template.
-pub fn input_problem(state: &State, pool: &ClusterPool) -> Option<String> {
+pub fn find_wrong_input(state: &State, pool: &ClusterPool) -> Option<String> {
     if pool.spec.inventory.is_some() || method_of(pool).is_none() {
         return None;
     }
     render_checked_cluster(state, pool, None).err()
 }
 
-fn check_rendered(
+/// What the installer would refuse of the install-config of a pool's next cluster, a sentence for
+/// each rule. Empty if it cannot be rendered, or if the image set of the pool is not there: then it
+/// is not known yet which rules hold.
+pub fn refused_input(
     state: &State,
     pool: &ClusterPool,
-    mut rendered: Rendered,
-    vips: VipSource,
-) -> Result<Rendered, String> {
-    let Some(method) = method_of(pool) else { return Ok(rendered) };
-    let config = InstallConfig {
-        document: &rendered.document,
-        release: release_of_pool(state, pool),
-        method,
-        vips,
-    };
+    patches: Option<&CustomizationSpec>,
+) -> Vec<String> {
+    let image_set = Key::new("", &*pool.spec.image_set_ref.name);
+    if state.image_sets.find(&image_set).is_none() {
+        return Vec::new();
+    }
+    let Ok(rendered) = render_next_cluster(state, pool, patches) else { return Vec::new() };
+    let mut problems = find_input_problems(state, pool, &rendered.document, vip_source_of(pool));
+    problems.retain(|problem| problem.is_refused);
+    problems.into_iter().map(|problem| problem.message).collect()
+}
+
+/// Adds problems to the notes. The error is those for which the installer refuses the document.
+fn note_problems(rendered: &mut Rendered, problems: Vec<Problem>) -> Result<(), String> {
     let (refused, warned): (Vec<Problem>, Vec<Problem>) =
-        find_problems(&config).into_iter().partition(|problem| problem.is_refused);
+        problems.into_iter().partition(|problem| problem.is_refused);
+    rendered.notes.extend(warned.into_iter().map(|problem| problem.message));
     if refused.is_empty() {
-        rendered.notes.extend(warned.into_iter().map(|problem| problem.message));
-        return Ok(rendered);
+        return Ok(());
     }
     let messages: Vec<String> = refused.into_iter().map(|problem| problem.message).collect();
     Err(format!("install-config.yaml: {}", messages.join("; ")))
+}
+
+fn find_input_problems(
+    state: &State,
+    pool: &ClusterPool,
+    document: &Value,
+    vips: VipSource,
+) -> Vec<Problem> {
+    let Some(method) = method_of(pool) else { return Vec::new() };
+    let release = release_of_pool(state, pool);
+    find_problems(&InstallConfig { document, release, method, vips })
+}
+
+fn vip_source_of(pool: &ClusterPool) -> VipSource {
+    if pool.vip_pools().is_empty() { VipSource::Document } else { VipSource::Leases }
 }
 
 /// How clusters of a pool are installed; none if no installer reads their install-configs.

@@ -16,6 +16,7 @@ use super::inventory::{free_entries, sufficient_condition, valid_condition};
 use super::life::next_deprovision_at;
 use super::pause::describe_install_pause;
 use super::power::why_power_is_unsupported;
+use super::preflight::find_wrong_input;
 use super::{record_event, record_warning};
 
 /// A pool has this condition only if its driver cannot stop machines, or could not before.
@@ -150,9 +151,15 @@ fn dependencies_condition(state: &State, pool: &ClusterPool) -> Condition {
             "Dependencies verified",
         );
     }
-    let is_driver_alone = missing.len() == 1 && driver_program_problem(state, pool).is_some();
-    let reason =
-        if is_driver_alone { ConditionReason::DriverUnusable } else { ConditionReason::Missing };
+    let reason = if missing.len() > 1 {
+        ConditionReason::Missing
+    } else if driver_program_problem(state, pool).is_some() {
+        ConditionReason::DriverUnusable
+    } else if find_wrong_input(state, pool).as_ref() == missing.first() {
+        ConditionReason::InputWrong
+    } else {
+        ConditionReason::Missing
+    };
     Condition::new(ConditionType::MissingDependencies, "True", reason, join_errors(&missing))
 }
 

@@ -55,6 +55,8 @@ pub struct Problem {
     pub message: String,
     /// Whether the installer would refuse it; else it is only said.
     pub is_refused: bool,
+    /// Whether it is about the addresses of API and ingress.
+    pub is_about_vips: bool,
 }
 
 /// What a check has found out about a field.
@@ -95,6 +97,7 @@ pub fn find_problems(config: &InstallConfig<'_>) -> Vec<Problem> {
                 rule: rule.id,
                 message: finding.message(rule),
                 is_refused: holds_surely && rule.weight == Weight::Refuses,
+                is_about_vips: rule.reads_vips,
             });
         }
     }

@@ -103,11 +103,12 @@ impl TrialRender {
         Ok(self.state.customizations.by_key(&key).map(|customization| &customization.spec))
     }
 
-    /// The install-config with the patches of the customization. Warns of patches that apply only
-    /// because poolctl is as lenient as Hive.
+    /// The install-config with the patches of the customization, if the installer would accept it.
+    /// Warns of patches that apply only because poolctl is as lenient as Hive, and of what the
+    /// installer would overlook.
     pub fn render(&self, context: &Context) -> Result<Rendered, Refusal> {
         let rendered =
-            plan::render_next_cluster(&self.state, self.pool()?, self.customization_spec())
+            plan::render_checked_cluster(&self.state, self.pool()?, self.customization_spec())
                 .map_err(|cause| self.cannot_render(&cause))?;
         for note in &rendered.notes {
             context.warn(note);

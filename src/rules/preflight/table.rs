@@ -34,6 +34,8 @@ pub struct Rule {
     /// The last release for which it holds.
     pub until: Option<Release>,
     pub(super) weight: Weight,
+    /// Whether it reads the addresses of API and ingress, which may be leased.
+    pub(super) reads_vips: bool,
     pub(super) check: Check,
     /// File and function in github.com/openshift/installer.
     pub source: &'static str,
@@ -77,6 +79,7 @@ const fn rule(id: &'static str, check: Check, source: &'static str) -> Rule {
         since: None,
         until: None,
         weight: Weight::Refuses,
+        reads_vips: false,
         check,
         source,
     }
@@ -102,6 +105,11 @@ impl Rule {
     const fn warns(self) -> Self {
         Self { weight: Weight::Warns, ..self }
     }
+}
+
+/// A rule about the addresses of API and ingress.
+const fn vip_rule(id: &'static str, find: fn(&InstallConfig<'_>) -> Vec<Finding>) -> Rule {
+    Rule { reads_vips: true, ..rule(id, Check::Document(find), VIPS) }
 }
 
 const fn one_of(path: &'static str, words: &'static [&'static str]) -> Check {
@@ -383,18 +391,18 @@ pub const RULES: &[Rule] = &[
     ),
     rule("architecture", one_of("controlPlane.architecture", ARCHITECTURES), MACHINE_POOL),
     rule("compute-architecture", one_of("compute[].architecture", ARCHITECTURES), MACHINE_POOL),
-    rule("vips-of-hosts", Check::Document(vips::find_missing), VIPS)
+    vip_rule("vips-of-hosts", vips::find_missing)
         .on(&["baremetal", "nutanix", "vsphere"])
         .by(InstallMethod::Agent),
-    rule("vips-paired", Check::Document(vips::find_unpaired), VIPS).on(WITH_VIPS),
-    rule("vips", Check::Document(vips::find_unreadable), VIPS).on(WITH_VIPS),
-    rule("vips-of-two-families", Check::Document(vips::find_same_family), VIPS).on(WITH_VIPS),
-    rule("vips-apart", Check::Document(vips::find_shared), VIPS).on(WITH_VIPS),
-    rule("vips-inside", Check::Document(vips::find_outside), VIPS).on(WITH_VIPS_INSIDE),
-    rule("vips-of-hosts-inside", Check::Document(vips::find_outside), VIPS)
+    vip_rule("vips-paired", vips::find_unpaired).on(WITH_VIPS),
+    vip_rule("vips", vips::find_unreadable).on(WITH_VIPS),
+    vip_rule("vips-of-two-families", vips::find_same_family).on(WITH_VIPS),
+    vip_rule("vips-apart", vips::find_shared).on(WITH_VIPS),
+    vip_rule("vips-inside", vips::find_outside).on(WITH_VIPS_INSIDE),
+    vip_rule("vips-of-hosts-inside", vips::find_outside)
         .on(&["nutanix", "vsphere"])
         .by(InstallMethod::Agent),
-    rule("vips-in-order", Check::Document(vips::find_wrong_order), VIPS).on(WITH_VIPS),
+    vip_rule("vips-in-order", vips::find_wrong_order).on(WITH_VIPS),
     rule(
         "baremetal-load-balancer",
         one_of("platform.baremetal.loadBalancer.type", LOAD_BALANCERS),
