@@ -91,6 +91,7 @@ mod own_drivers;
 mod patches;
 mod planner;
 mod power;
+mod preflight;
 mod properties;
 mod queries;
 mod rack;

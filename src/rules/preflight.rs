@@ -173,7 +173,7 @@ fn find_words(document: &Value, path: &str, words: &[&str], advice: &str) -> Vec
     for (path, value) in select(document, path) {
         let text = value.as_str().unwrap_or_default();
         if words.iter().any(|word| word.eq_ignore_ascii_case(text)) {
-            let why = "is no longer supported";
+            let why = "is not supported here";
             findings.push(Finding::new(path, why, advice).with_value(value));
         }
     }
