@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(
             message(&bad, Role::AutoAssign, None, "has-min-memory"),
             "The host is not eligible to participate in Openshift Cluster because the minimum \
-             required RAM for any role is 8.00 GiB, found only 0.00 GiB"
+             required RAM for any role is 8.00 GiB, found only 0.00 MiB"
         );
         let mut late = good_host();
         late.status.clock_offset_seconds = Some(-1800);

@@ -35,6 +35,16 @@ impl NodeRole {
     }
 }
 
+/// Whose load balancer a cluster has in front of its API and ingress.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LoadBalancer {
+    /// The cluster's own: every host needs an address in each network of the machines.
+    #[default]
+    ClusterManaged,
+    /// Somebody else's, which may reach each host in another of these networks.
+    UserManaged,
+}
+
 /// What a host is checked against before it is installed for a cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostNeeds {
@@ -42,8 +52,10 @@ pub struct HostNeeds {
     pub masters: Option<u64>,
     /// `compute.replicas` of the install-config, if it is given.
     pub workers: Option<u64>,
-    /// Networks in which every host needs an address.
+    /// Networks in which every host needs an address: in each, or with a load balancer of somebody
+    /// else in one of them.
     pub machine_networks: Vec<Subnet>,
+    pub load_balancer: LoadBalancer,
     /// Whether the addresses of API and ingress are given.
     pub has_vips: bool,
     /// Whether somebody else manages the cluster's networks: platform none or external.

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::model::agent::needs::HostNeeds;
+use crate::model::agent::needs::{HostNeeds, LoadBalancer};
 use crate::model::agent::{Agent, HostState, Role};
 use crate::model::cluster::{
     Cluster, INSUFFICIENT_AGENTS, Phase, UNAPPROVED_AGENTS, UNSYNCED_AGENTS,
@@ -122,6 +122,11 @@ pub fn needs_of_install_config(document: &Value) -> HostNeeds {
         machine_networks: networks
             .filter_map(|network| network["cidr"].as_str()?.parse().ok())
             .collect(),
+        load_balancer: if settings["loadBalancer"]["type"] == "UserManaged" {
+            LoadBalancer::UserManaged
+        } else {
+            LoadBalancer::ClusterManaged
+        },
         has_vips: has_entries(&settings["apiVIPs"]) || has_entries(&settings["apiVIP"]),
         user_managed: platform == "none",
         platform,

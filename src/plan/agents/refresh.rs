@@ -282,7 +282,8 @@ fn advance_checked(state: &mut State, agent_id: AgentId, tick: &Tick) {
     let (next, info) = if !has_inventory {
         (HostState::Discovering, WAITING_FOR_INVENTORY.to_owned())
     } else if !unmet_hardware.is_empty() {
-        (HostState::Insufficient, format!("{UNMET_HARDWARE}: {unmet_hardware}"))
+        // Whoever mends the hardware wants to know what else would keep the host back.
+        (HostState::Insufficient, format!("{UNMET_HARDWARE}: {unmet_checks}"))
     } else if !unmet_input.is_empty() {
         (HostState::PendingForInput, format!("Waiting for user input: {unmet_input}"))
     } else if !unmet_checks.is_empty() {

@@ -87,7 +87,7 @@ fn state_after_boot(agent: &Agent) -> Result<(HostState, String), String> {
             "Host is in {host_state} state; it can register after it is rebooted from the \
              discovery image"
         )),
-        HostState::PreparingForInstallation | HostState::PreparingSuccessful => {
+        HostState::PreparingForInstallation | HostState::PreparingSuccessful if !is_rebooting => {
             Ok((HostState::Known, READY_TO_INSTALL.into()))
         }
         HostState::Resetting if is_rebooting => Ok((host_state, info.clone())),
@@ -95,7 +95,14 @@ fn state_after_boot(agent: &Agent) -> Result<(HostState, String), String> {
             let disk = describe_installation_disk(agent);
             Err(format!("Host is required to be booted from disk {disk}"))
         }
-        HostState::InstallingInProgress | HostState::AddedToExistingCluster if is_rebooting => {
+        // It may have reached this stage since the last pass, which has not seen it installing.
+        HostState::PreparingForInstallation
+        | HostState::PreparingSuccessful
+        | HostState::Installing
+        | HostState::InstallingInProgress
+        | HostState::AddedToExistingCluster
+            if is_rebooting =>
+        {
             let disk = describe_installation_disk(agent);
             let info = format!(
                 "Expected the host to boot from disk, but it booted the installation image - \

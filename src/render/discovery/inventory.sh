@@ -107,17 +107,31 @@ links() {
         | group_by(.device) | map({key: .[0].device, value: map(.link)}) | from_entries'
 }
 
+# What a mainframe calls its disks, by their names.
+mainframe_disks() {
+    local disk device kind
+    for disk in /sys/block/dasd*; do
+        [[ -e $disk ]] || continue
+        device=$(readlink -f "$disk/device")
+        kind=$(line "$device/discipline")
+        [[ $kind == ECKD && $(line "$device/ese") == 1 ]] && kind='ECKD (ESE)'
+        printf '%s\t%s\n' "${disk##*/}" "${kind:-ECKD}"
+    done | jq -R -s '[split("\n")[] | select(. != "") | split("\t") | {(.[0]): .[1]}] | add // {}'
+}
+
 disks() {
     jq -n --slurpfile all <(part '{}' within lsblk -J -b -O) \
         --slurpfile ids <(part '{}' links /dev/disk/by-id) \
-        --slurpfile places <(part '{}' links /dev/disk/by-path) '
+        --slurpfile places <(part '{}' links /dev/disk/by-path) \
+        --slurpfile mainframe <(part '{}' mainframe_disks) '
         def yes: . == true or . == 1 or . == "1";
         def text: . // "" | tostring | gsub("^\\s+|\\s+$"; "");
         def raid: (.type // "") | startswith("raid");
         def kind:
             if .type == "rom" then "ODD" elif .type == "mpath" then "Multipath"
             elif raid then "RAID" elif .tran == "iscsi" then "iSCSI" elif .tran == "fc" then "FC"
-            elif .kname | startswith("fd") then "FDD" elif .kname | startswith("dasd") then "ECKD"
+            elif .kname | startswith("fd") then "FDD"
+            elif .kname | startswith("dasd") then ($mainframe[0][.kname] // "ECKD")
             elif .rota | yes then "HDD" else "SSD" end;
         def media: any(recurse(.children[]?); ([.mountpoint, .mountpoints[]?] | index("/run/media/iso"))
             or ((.label // "") | test("^(rhcos|scos|fedora-coreos)-")));

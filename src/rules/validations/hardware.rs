@@ -258,11 +258,13 @@ pub(super) fn has_memory(memory: &Memory, needed_mib: u64) -> bool {
     memory.physical_bytes >= needed.saturating_sub(MEMORY_TOLERANCE + kept)
 }
 
-/// Rounded down, so that what is not enough does not look as if it were.
+/// Rounded down, so that what is not enough does not look as if it were. What is less than 1 GiB is
+/// given in MiB.
 pub(super) fn format_gib(bytes: u64) -> String {
-    let whole = bytes / GIB;
-    let hundredths = bytes % GIB * 100 / GIB;
-    format!("{whole}.{hundredths:02} GiB")
+    let (size, unit) = if bytes < GIB { (MIB, "MiB") } else { (GIB, "GiB") };
+    let whole = bytes / size;
+    let hundredths = bytes % size * 100 / size;
+    format!("{whole}.{hundredths:02} {unit}")
 }
 
 /// Rounded down, with a tenth if there is one.
@@ -332,10 +334,19 @@ fn too_small(disk: &Disk, inventory: &Inventory, bound_role: Option<NodeRole>) -
     })
 }
 
+/// The types of disks that only machines of some architectures can be installed on.
+fn drive_types_of(architecture: &str) -> &'static [&'static str] {
+    match architecture {
+        "" | "x86_64" | "amd64" => &["FC"],
+        "s390x" => &["FC", "ECKD", "ECKD (ESE)", "FBA"],
+        _ => &[],
+    }
+}
+
 /// A disk without a type is taken for one that can be installed on.
 fn unsupported_type(disk: &Disk, architecture: &str) -> Option<String> {
-    let fibre_channel = matches!(architecture, "" | "x86_64" | "amd64").then_some("FC");
-    let supported: Vec<&str> = DRIVE_TYPES.into_iter().chain(fibre_channel).collect();
+    let more_types = drive_types_of(architecture).iter().copied();
+    let supported: Vec<&str> = DRIVE_TYPES.into_iter().chain(more_types).collect();
     let drive_type = disk.drive_type.as_str();
     let mut accepted = supported.iter().chain(&["", "NVMe"]);
     if accepted.any(|name| name.eq_ignore_ascii_case(drive_type)) {
@@ -415,7 +426,7 @@ mod tests {
             assert_eq!(problem.is_none(), is_enough, "{missing_mib} {method}");
         }
         assert_eq!(format_gib(8 * GIB - 1), "7.99 GiB");
-        assert_eq!(format_gib(GIB / 2), "0.50 GiB");
+        assert_eq!(format_gib(GIB / 2), "512.00 MiB");
     }
 
     #[test]
@@ -431,6 +442,23 @@ mod tests {
             assert_eq!(problems_of_first_disk(&inventory, Some(bound_role)), too_small);
         }
         assert_eq!(format_gb(99_990_000_000), "99.9 GB");
+    }
+
+    #[test]
+    fn a_mainframe_is_installed_on_its_own_kinds_of_disks() {
+        for (architecture, drive_type, is_eligible) in [
+            ("s390x", "ECKD", true),
+            ("s390x", "ECKD (ESE)", true),
+            ("s390x", "FBA", true),
+            ("s390x", "FC", true),
+            ("s390x", "ODD", false),
+            ("x86_64", "ECKD", false),
+            ("x86_64", "FC", true),
+            ("arm64", "FC", false),
+        ] {
+            let problem = unsupported_type(&disk_of_type("", drive_type), architecture);
+            assert_eq!(problem.is_none(), is_eligible, "{architecture} {drive_type}");
+        }
     }
 
     #[test]

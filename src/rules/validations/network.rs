@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::model::address::{Addr, IpRange, Subnet};
 use crate::model::agent::inventory::{Interface, Inventory, Route};
-use crate::model::agent::needs::HostNeeds;
+use crate::model::agent::needs::{HostNeeds, LoadBalancer};
 use crate::model::agent::{Agent, ImageReport, PeerReport, Role, Validation};
 
 use super::{
@@ -30,6 +30,9 @@ const UNDEFINED: &str = "Machine Network CIDR is undefined; the Machine Network 
                          defined by setting either the API or Ingress virtual IPs";
 const OUTSIDE: &str = "Host does not belong to machine network CIDRs. Verify that the host \
                        belongs to every CIDR listed under machine networks";
+
+const OUTSIDE_ALL: &str = "Host does not belong to any of the machine network CIDRs. Verify that the \
+                           host belongs to at least one CIDR listed under machine networks";
 
 const FAST: &str = "Host clock is not synchronized, host time is ahead of service at least for 1 \
                     hour, please configure an NTP server via DHCP";
@@ -162,39 +165,53 @@ fn find_clock_problem(seconds_ahead: i64) -> Option<&'static str> {
 
 /// A network that a host has an address in. Networks sort by family, then by their first address.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct HostNetwork {
+struct HostNetwork<'a> {
     is_v4: bool,
     range: IpRange,
     prefix_length: u8,
+    interface: &'a str,
 }
 
-/// Finds two networks of which one is part of the other. The same network twice does not count, nor
-/// do networks of a single address.
+impl HostNetwork<'_> {
+    fn describe(&self) -> String {
+        format!("{}/{}", self.range.start, self.prefix_length)
+    }
+}
+
+/// The networks that an interface has addresses in, without those of a single address.
+fn networks_of(interface: &Interface) -> impl Iterator<Item = HostNetwork<'_>> {
+    let subnets = written_addresses(interface).filter_map(|address| address.parse::<Subnet>().ok());
+    subnets.filter(|subnet| !subnet.is_single()).map(|subnet| HostNetwork {
+        is_v4: subnet.written_address().is_v4(),
+        range: subnet.to_range(),
+        prefix_length: subnet.prefix_length(),
+        interface: &interface.name,
+    })
+}
+
+/// Finds two networks of which one is part of the other, or one network on two interfaces. The same
+/// network twice on one interface does not count, nor do networks of a single address.
 fn find_overlapping_subnets(inventory: &Inventory) -> Option<String> {
-    let written = inventory.interfaces.iter().flat_map(written_addresses);
-    let subnets = written.filter_map(|address| address.parse::<Subnet>().ok());
     // An agent may send very many. Once they are sorted, a network that overlaps any other one also
     // overlaps its neighbour.
-    let mut networks: Vec<HostNetwork> = subnets
-        .filter(|subnet| !subnet.is_single())
-        .map(|subnet| HostNetwork {
-            is_v4: subnet.written_address().is_v4(),
-            range: subnet.to_range(),
-            prefix_length: subnet.prefix_length(),
-        })
-        .collect();
+    let mut networks: Vec<HostNetwork<'_>> =
+        inventory.interfaces.iter().flat_map(networks_of).collect();
     networks.sort_unstable();
     networks.dedup();
     for (network, next_network) in networks.iter().zip(networks.iter().skip(1)) {
-        if network.range.overlaps(next_network.range) {
-            return Some(format!(
-                "Address networks are overlapping: {}/{}, {}/{}",
-                network.range.start,
-                network.prefix_length,
-                next_network.range.start,
-                next_network.prefix_length
-            ));
-        }
+        let overlap = if network.describe() == next_network.describe() {
+            format!(
+                "Address network {} appears on multiple interfaces [{}, {}]",
+                network.describe(),
+                network.interface,
+                next_network.interface
+            )
+        } else if network.range.overlaps(next_network.range) {
+            format!("{}, {}", network.describe(), next_network.describe())
+        } else {
+            continue;
+        };
+        return Some(format!("Address networks are overlapping: {overlap}"));
     }
     None
 }
@@ -232,8 +249,10 @@ fn validate_for_cluster(
         let id = "belongs-to-machine-cidr";
         let success = "Host belongs to all machine network CIDRs";
         validations.push(validate_inventory(context, id, success, |inventory| {
-            let is_outside = !may_be_anywhere && !has_address_of_each(inventory, networks);
-            is_outside.then(|| OUTSIDE.to_owned())
+            if may_be_anywhere {
+                return None;
+            }
+            find_missing_network(inventory, needs).map(str::to_owned)
         }));
     }
     let id = "no-ip-collisions-in-network";
@@ -245,10 +264,18 @@ fn validate_for_cluster(
     validations
 }
 
-/// Whether a host has an address of every network.
-fn has_address_of_each(inventory: &Inventory, networks: &[Subnet]) -> bool {
+/// Says that a host lacks an address: of one of the networks, or, behind a load balancer of somebody
+/// else, of all of them.
+fn find_missing_network(inventory: &Inventory, needs: &HostNeeds) -> Option<&'static str> {
     let addresses: Vec<Addr> = inventory.interfaces.iter().flat_map(addresses_of).collect();
-    networks.iter().all(|network| addresses.iter().any(|address| network.contains(*address)))
+    let mut has_address = needs
+        .machine_networks
+        .iter()
+        .map(|network| addresses.iter().any(|address| network.contains(*address)));
+    match needs.load_balancer {
+        LoadBalancer::ClusterManaged => (!has_address.all(|has| has)).then_some(OUTSIDE),
+        LoadBalancer::UserManaged => (!has_address.any(|has| has)).then_some(OUTSIDE_ALL),
+    }
 }
 
 /// Finds an address that another host of the cluster has, too.
@@ -498,6 +525,40 @@ mod tests {
         addresses.push("::/0");
         let problem = find_overlapping_subnets(&inventory_with(&addresses)).unwrap();
         assert!(problem.ends_with("::/0, 2001:db8::/64"), "{problem}");
+    }
+
+    #[test]
+    fn two_interfaces_are_not_in_one_network() {
+        let mut inventory = inventory_with(&["10.1.0.1/24", "10.1.0.2/24"]);
+        inventory.interfaces[0].name = "eno1".into();
+        let mut second = inventory.interfaces[0].clone();
+        second.name = "eno2".into();
+        second.ipv4_addresses = vec!["10.1.0.3/24".into()];
+        inventory.interfaces.push(second);
+        let problem = "Address networks are overlapping: Address network 10.1.0.0/24 appears on \
+                       multiple interfaces [eno1, eno2]";
+        assert_eq!(find_overlapping_subnets(&inventory).unwrap(), problem);
+        inventory.interfaces[1].ipv4_addresses = vec!["10.1.1.3/24".into()];
+        assert_eq!(find_overlapping_subnets(&inventory), None);
+    }
+
+    #[test]
+    fn behind_a_load_balancer_of_somebody_else_one_machine_network_is_enough() {
+        let networks: [Subnet; 2] =
+            ["10.0.0.0/24", "10.1.0.0/24"].map(|network| network.parse().unwrap());
+        for (load_balancer, address, expected) in [
+            (LoadBalancer::ClusterManaged, "10.0.0.5/24", Some(OUTSIDE)),
+            (LoadBalancer::UserManaged, "10.0.0.5/24", None),
+            (LoadBalancer::UserManaged, "10.2.0.5/24", Some(OUTSIDE_ALL)),
+        ] {
+            let needs = HostNeeds {
+                machine_networks: networks.to_vec(),
+                load_balancer,
+                ..HostNeeds::default()
+            };
+            let problem = find_missing_network(&inventory_with(&[address]), &needs);
+            assert_eq!(problem, expected, "{load_balancer:?} {address}");
+        }
     }
 
     #[test]
