@@ -175,7 +175,17 @@ fn when_one_controller_takes_no_image_no_host_of_its_cluster_begins() {
     assert!(begun("begin agent-bootstrap") <= 1, "the other alone");
     assert!([2, 3, 4].iter().all(|number| rack.emulator.describe_machine(*number).ends_with(" -")));
     rack.refuses.store(0, Ordering::Relaxed);
-    wait_until(&lab, "both are ready", |sandbox| has_ready(sandbox, "2"));
+    // A controller that is away for a while uses up no attempt: the cluster is tried again.
+    let waiting = jsonpath(sandbox, "agent/n2", "{.status.boundTo.name}");
+    wait_until(&lab, "both are ready", |sandbox| {
+        sandbox.run(&format!("cluster retry {waiting} -q"));
+        has_ready(sandbox, "2")
+    });
+    assert_eq!(count_events(sandbox, "ProvisionStopped"), 0);
+    for customization in ["metal-a", "metal-b"] {
+        let path = format!("{{.status.inventory.{customization}.attempts}}");
+        assert_eq!(jsonpath(sandbox, "pool/metal", &path), "3", "{customization}");
+    }
     assert_eq!(count_events(sandbox, "InvariantViolated"), 0);
     sandbox.ok("doctor");
 }

@@ -60,17 +60,24 @@ impl BootSource {
 pub struct ControllerError {
     pub message: String,
     pub reason: Option<ErrorReason>,
+    /// Whether it did not answer, or says that it cannot answer now: that is no fault of the order.
+    pub is_away: bool,
 }
 
 impl ControllerError {
     pub fn new(reason: ErrorReason, message: impl Into<String>) -> Self {
-        Self { message: message.into(), reason: Some(reason) }
+        Self { message: message.into(), reason: Some(reason), is_away: false }
+    }
+
+    /// The error of a controller that does not answer, or cannot now.
+    pub fn away(message: impl Into<String>) -> Self {
+        Self { message: message.into(), reason: None, is_away: true }
     }
 }
 
 impl From<String> for ControllerError {
     fn from(message: String) -> Self {
-        Self { message, reason: None }
+        Self { message, reason: None, is_away: false }
     }
 }
 
@@ -156,6 +163,7 @@ pub fn run_verb(
         job.log_step(&format!("failed: {error}"));
         report.error = error.message;
         report.reason = error.reason;
+        report.away = error.is_away;
     }
     report.cipher = controller.cipher_suite();
     report

@@ -213,11 +213,13 @@ impl HttpClient {
                 format!("{origin} does not answer within {} s", self.answer_timeout.as_secs())
             }
             ureq::Error::HostNotFound => format!("{origin}: there is no such host"),
-            ureq::Error::BodyExceedsLimit(_) => format!("{origin}: the answer is too large"),
             ureq::Error::Io(error) => return self.explain_io_error(error),
-            error => format!("{origin}: {}", shorten(&error.to_string())),
+            ureq::Error::BodyExceedsLimit(_) => {
+                return format!("{origin}: the answer is too large").into();
+            }
+            error => return format!("{origin}: {}", shorten(&error.to_string())).into(),
         };
-        message.into()
+        ControllerError::away(message)
     }
 
     /// Says why a connection failed. A certificate that was not accepted is shown by its
@@ -241,7 +243,7 @@ impl HttpClient {
             std::io::ErrorKind::TimedOut => format!("{origin} does not answer"),
             _ => format!("{origin} cannot be reached: {}", shorten(&error.to_string())),
         };
-        message.into()
+        ControllerError::away(message)
     }
 }
 

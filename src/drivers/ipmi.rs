@@ -207,10 +207,9 @@ impl Ipmi {
                 let message = lines.collect::<Vec<_>>().join(" ");
                 Err(shorten(&format!("{message} (exit code {code})")).into())
             }
-            _ if output.duration >= SILENCE => Err(format!(
+            _ if output.duration >= SILENCE => Err(ControllerError::away(format!(
                 "{host} port {port} did not answer for {seconds:.0} s: unreachable, or no IPMI 2.0 there"
-            )
-            .into()),
+            ))),
             _ => {
                 let message = format!(
                     "{host} port {port} refused within {seconds:.1} s: wrong username or password, \

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
 use crate::model::bmc::BmcAddress;
+use crate::model::failure::FailureClass;
 use crate::model::host::{ErrorReason, parse_certificate_pin};
 use crate::model::job::{HostReport, Verb};
 use crate::model::order::{HealthReport, JobEnding, JobOrder, Machine};
@@ -48,8 +49,11 @@ pub fn run_verb(task: &mut Task, verb: Verb) -> Result<JobEnding, Stopped> {
         .filter(|report| has_failed(report))
         .map(|report| describe_failure(&task.order, report))
         .collect();
+    let mut failed_reports = reports.iter().filter(|report| has_failed(report));
     let ending = if failures.is_empty() {
         JobEnding::success()
+    } else if failed_reports.all(|report| report.away) {
+        JobEnding::failed_as(FailureClass::ControllerAway, failures.join("; "))
     } else {
         JobEnding::failed(failures.join("; "))
     };
@@ -168,6 +172,7 @@ fn run_verb_on(task: &mut Task, indexes: &[usize], verb: Verb) -> Result<Vec<Hos
                     address: machine.address,
                     error: error.message,
                     reason: error.reason,
+                    away: error.is_away,
                     ..HostReport::default()
                 },
             };

@@ -269,6 +269,8 @@ declared! {
         Unsupported = "Unsupported",
         /// The platform cannot be reached.
         CloudAway = "CloudAway",
+        /// The management controller of a host does not answer, or cannot now.
+        ControllerAway = "ControllerAway",
         /// The platform has no room for another cluster.
         Capacity = "Capacity",
         /// A program, an image, a credential or a certificate is missing or not accepted.

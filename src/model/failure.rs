@@ -15,6 +15,8 @@ named! {
     pub enum FailureClass {
         /// The platform cannot be reached.
         CloudAway = "CloudAway",
+        /// The management controller of a host does not answer, or cannot now.
+        ControllerAway = "ControllerAway",
         /// The platform has no room: a quota is used up, or no host, disk or address is left.
         Capacity = "Capacity",
         /// A program, an image, a credential or a certificate is missing or not accepted.
@@ -38,6 +40,7 @@ impl FailureClass {
     pub fn condition_reason(self) -> ConditionReason {
         match self {
             Self::CloudAway => ConditionReason::CloudAway,
+            Self::ControllerAway => ConditionReason::ControllerAway,
             Self::Capacity => ConditionReason::Capacity,
             Self::SetupMissing => ConditionReason::SetupMissing,
             Self::InputWrong => ConditionReason::InputWrong,
@@ -51,8 +54,17 @@ impl FailureClass {
     pub fn concerns_whole_pool(self) -> bool {
         match self {
             Self::CloudAway | Self::Capacity | Self::SetupMissing | Self::InputWrong => true,
-            Self::BootstrapFailed | Self::OperatorsNotReady | Self::Unclear => false,
+            Self::ControllerAway
+            | Self::BootstrapFailed
+            | Self::OperatorsNotReady
+            | Self::Unclear => false,
         }
+    }
+
+    /// Whether a cluster of a pool is tried again later and later though its failures use up no
+    /// attempt, because its pool does not wait.
+    pub fn delays_cluster_alone(self) -> bool {
+        self == Self::ControllerAway
     }
 }
 
@@ -95,7 +107,10 @@ impl Failure {
     /// blame for counts for no cluster, and neither does what failed before anything existed.
     pub fn uses_up_attempt(&self) -> bool {
         match self.class {
-            FailureClass::CloudAway | FailureClass::Capacity | FailureClass::SetupMissing => false,
+            FailureClass::CloudAway
+            | FailureClass::ControllerAway
+            | FailureClass::Capacity
+            | FailureClass::SetupMissing => false,
             FailureClass::InputWrong | FailureClass::Unclear => self.is_made,
             FailureClass::BootstrapFailed | FailureClass::OperatorsNotReady => true,
         }
@@ -104,7 +119,8 @@ impl Failure {
     /// Whether the pool waits before its next installation. Otherwise a failure that uses up no
     /// attempt would be repeated every minute.
     pub fn pauses_pool(&self) -> bool {
-        self.class.concerns_whole_pool() || !self.uses_up_attempt()
+        self.class.concerns_whole_pool()
+            || !(self.uses_up_attempt() || self.class.delays_cluster_alone())
     }
 }
 
@@ -127,10 +143,14 @@ mod tests {
             let is_spared = !failure.uses_up_attempt();
             let is_of_site = matches!(
                 class,
-                FailureClass::CloudAway | FailureClass::Capacity | FailureClass::SetupMissing
+                FailureClass::CloudAway
+                    | FailureClass::ControllerAway
+                    | FailureClass::Capacity
+                    | FailureClass::SetupMissing
             );
+            let is_delayed = failure.pauses_pool() || class.delays_cluster_alone();
             assert_eq!(is_spared, is_of_site, "{class:?}");
-            assert!(!is_spared || failure.pauses_pool(), "{class:?} is tried without end");
+            assert!(!is_spared || is_delayed, "{class:?} is tried without end");
         }
         let nothing_made = Failure { is_made: false, ..Failure::new(FailureClass::Unclear, "no") };
         assert!(!nothing_made.uses_up_attempt() && nothing_made.pauses_pool());

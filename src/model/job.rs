@@ -161,6 +161,9 @@ pub struct HostReport {
     /// What a person has to mend before it can succeed, if the driver knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<ErrorReason>,
+    /// Whether it failed because its controller did not answer, or could not now.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub away: bool,
 }
 
 /// The health of a cluster that was told to start or stop.
@@ -253,8 +256,8 @@ pub struct JobStatus {
     /// Files that are kept of a failed installation on this machine. An import takes none of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<String>,
-    /// Class of the failure of a provision or deprovision job: CloudAway, Capacity, SetupMissing,
-    /// InputWrong, BootstrapFailed, OperatorsNotReady or Unclear.
+    /// Class of the failure of a provision or deprovision job: CloudAway, ControllerAway, Capacity,
+    /// SetupMissing, InputWrong, BootstrapFailed, OperatorsNotReady or Unclear.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<FailureClass>,
 }

@@ -79,7 +79,9 @@ pub fn next_install_at(cluster: &Cluster) -> Option<Time> {
     if cluster.phase() != Phase::Retrying || cluster.marked || cluster.unmet.is_some() {
         return None;
     }
-    let delay = if cluster.pool.is_none() && cluster.uncounted_failures > 0 {
+    let is_alone = cluster.pool.is_none()
+        || cluster.failure_class.is_some_and(FailureClass::delays_cluster_alone);
+    let delay = if is_alone && cluster.uncounted_failures > 0 {
         UNCOUNTED_BACKOFF.delay(cluster.uncounted_failures)
     } else {
         INSTALL_BACKOFF.delay(cluster.restarts)

@@ -92,7 +92,7 @@ impl Service {
             }
             sleep(RETRY_INTERVAL);
         }
-        Err(format!("{path}: busy for {TRIES} tries").into())
+        Err(ControllerError::away(format!("{path}: busy for {TRIES} tries")))
     }
 
     /// Waits until the task is over that a reply of 202 refers to. Returns the last reply.
@@ -164,7 +164,12 @@ pub fn check_status(reply: Reply, path: &str) -> Result<Reply, ControllerError> 
         status => {
             let error = error_text(&reply.body);
             let explanation = if error.is_empty() { error } else { format!(": {error}") };
-            format!("{} answers {status}{}", shorten(path), shorten(&explanation)).into()
+            let message = format!("{} answers {status}{}", shorten(path), shorten(&explanation));
+            if status == 429 || status >= 500 {
+                ControllerError::away(message)
+            } else {
+                message.into()
+            }
         }
     })
 }
