@@ -215,6 +215,9 @@ pub struct AgentStatus {
     /// Other hosts that the host tried to reach.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub peers: Vec<PeerReport>,
+    /// Names in DNS that the host asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub domains: Vec<DomainReport>,
     /// How many times the host failed to join its cluster.
     #[serde(skip_serializing_if = "is_zero")]
     pub join_failures: u32,
@@ -336,6 +339,18 @@ pub struct PeerReport {
     /// Packets that were lost, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss_percent: Option<f64>,
+    /// Addresses that answered, but not to packets as large as the MTU of the host's interface.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mtu_failed: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct DomainReport {
+    /// The name.
+    pub name: String,
+    /// The addresses that DNS gave for it; none if it gave none.
+    pub addresses: Vec<String>,
 }
 
 impl Agent {
@@ -470,6 +485,7 @@ impl Agent {
         status.installation_disk_id.clear();
         status.images.clear();
         status.peers.clear();
+        status.domains.clear();
         if !status.found_by_controller {
             status.inventory = None;
         }

@@ -5,6 +5,7 @@ mod fit;
 mod hardware;
 mod ignored;
 mod network;
+mod network_reports;
 
 use std::collections::BTreeMap;
 
@@ -16,6 +17,7 @@ use crate::model::time::Time;
 pub use fit::missing_requirements;
 pub use hardware::{disk_problems, eligible_disks};
 pub use ignored::{IGNORED, ignored_validations, problem as ignored_problem};
+pub use network_reports::needed_domains;
 
 /// The validations that no cluster may ignore.
 const NEVER_IGNORED: [&str; 6] = [
@@ -33,7 +35,10 @@ pub const GATES_UNBOUND: [&str; 4] =
 const WARNINGS: [&str; 3] =
     ["inventory-not-partially-truncated", "ntp-synced", "release-domain-name-resolved-correctly"];
 /// The validations that hold nothing up while they are pending: their results come late or never.
-const LATER: [&str; 5] = [
+const LATER: [&str; 8] = [
+    "api-domain-name-resolved-correctly",
+    "api-int-domain-name-resolved-correctly",
+    "apps-domain-name-resolved-correctly",
     "belongs-to-majority-group",
     "container-images-available",
     "sufficient-installation-disk-speed",

@@ -160,11 +160,21 @@ pub struct Disk {
     /// Output of the SMART self-test.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub smart: String,
+    /// How a disk of iSCSI is reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub iscsi: Option<Iscsi>,
     /// Measured speed of the disk, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub io_perf: Option<IoPerf>,
     /// Whether a cluster can be installed on the disk, checked by the agent and by poolctl.
     pub installation_eligibility: Eligibility,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Iscsi {
+    /// The address of the machine's interface through which the disk is reached.
+    pub host_ip_address: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -56,6 +56,10 @@ pub struct HostNeeds {
     /// else in one of them.
     pub machine_networks: Vec<Subnet>,
     pub load_balancer: LoadBalancer,
+    /// Its domain: `CLUSTER.BASEDOMAIN`.
+    pub domain: String,
+    /// The registry of its release image, if its name is in DNS.
+    pub release_host: String,
     /// Whether the addresses of API and ingress are given.
     pub has_vips: bool,
     /// Whether somebody else manages the cluster's networks: platform none or external.

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Number, Value};
 
 use super::inventory::{Disk, Interface, Inventory};
-use super::{ImageReport, NtpSource, PeerReport};
+use super::{DomainReport, ImageReport, NtpSource, PeerReport};
 use crate::model::address::Subnet;
 use crate::model::hardware::check_mac_address;
 use crate::model::typed::read_value;
@@ -16,13 +16,14 @@ type Object = Map<String, Value>;
 /// Fields by which an inventory is recognised that is posted without an envelope.
 const INVENTORY_FIELDS: [&str; 5] = ["cpu", "memory", "interfaces", "disks", "hostname"];
 /// The most entries that a list may have, by the name of its field.
-const LONGEST_LISTS: [(&str, usize); 7] = [
+const LONGEST_LISTS: [(&str, usize); 8] = [
     ("disks", 512),
     ("interfaces", 512),
     ("gpus", 64),
     ("routes", 1024),
     ("images", 256),
     ("peers", 1024),
+    ("domains", 16),
     ("ntp_sources", 64),
 ];
 /// The most entries of any other list.
@@ -64,6 +65,7 @@ pub struct AgentReport {
     pub ntp_sources: Option<Vec<NtpSource>>,
     pub images: Option<Vec<ImageReport>>,
     pub peers: Option<Vec<PeerReport>>,
+    pub domains: Option<Vec<DomainReport>>,
     /// The time on the host's clock, in seconds since 1970.
     pub timestamp: Option<i64>,
     /// Whether the host can still read the image that it was booted from, if it says so.
@@ -98,6 +100,7 @@ pub fn parse_report(json: &str) -> Result<AgentReport, String> {
         ntp_sources: take_optional_list(&mut envelope, "ntp_sources")?,
         images: take_optional_list(&mut envelope, "images")?,
         peers: take_optional_list(&mut envelope, "peers")?,
+        domains: take_optional_list(&mut envelope, "domains")?,
         timestamp: take_field::<Option<i64>>(&mut envelope, "timestamp")?.or(inventory_timestamp),
         media: read_boot_media(take_field::<Option<String>>(&mut envelope, "media")?.as_deref())?,
         stage: take_field::<Option<String>>(&mut envelope, "stage")?
@@ -401,7 +404,8 @@ mod tests {
             let envelope = json!({"inventory": inventory, "timestamp": 1_700_000_009, "media": "disconnected",
                 "stage": "Rebooting", "images": [{"name": "a", "result": "failure"}],
                 "ntp_sources": [{"source_name": "t", "source_state": "synced"}],
-                "peers": [{"agent": "b", "reached": ["10.0.0.2"], "latency_ms": 0.5}]});
+                "peers": [{"agent": "b", "reached": ["10.0.0.2"], "latency_ms": 0.5}],
+                "domains": [{"name": "api.a.test", "addresses": ["10.0.0.3"]}]});
             let report = parse_report(&envelope.to_string()).unwrap();
             assert_eq!(
                 (report.inventory, report.timestamp),
@@ -412,6 +416,7 @@ mod tests {
                 (Some(BootMedia::Disconnected), Some("Rebooting"))
             );
             assert_eq!(report.peers.unwrap()[0].latency_ms, Some(0.5));
+            assert_eq!(report.domains.unwrap()[0].addresses, ["10.0.0.3"]);
             assert_eq!(report.ntp_sources.unwrap()[0].source_state, "synced");
             assert_eq!(report.images.unwrap()[0].result, "failure");
         }

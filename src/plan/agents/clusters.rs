@@ -83,7 +83,10 @@ pub fn needs_of_cluster(state: &State, cluster: &Cluster) -> HostNeeds {
     let document = template.and_then(|template| install_config::template_document(template).ok());
     let mut needs = document.map(needs_of_install_config).unwrap_or_default();
     needs.day2 = cluster.is_installed();
-    needs.version = release_version(state, cluster);
+    let image = release_image(state, cluster);
+    needs.version = image.and_then(release_version);
+    needs.release_host = image.map(registry_host).unwrap_or_default().to_owned();
+    needs.domain = format!("{}.{}", cluster.cluster_name, cluster.base_domain);
     if let Some(body) = &cluster.body {
         if needs.platform.is_empty() {
             body.spec.platform.name().clone_into(&mut needs.platform);
@@ -94,18 +97,28 @@ pub fn needs_of_cluster(state: &State, cluster: &Cluster) -> HostNeeds {
     needs
 }
 
-/// Major and minor version, by the tag of the release image of a cluster.
-fn release_version(state: &State, cluster: &Cluster) -> Option<(u64, u64)> {
+/// The release image of a cluster: its own, or that of its image set.
+fn release_image<'a>(state: &'a State, cluster: &'a Cluster) -> Option<&'a str> {
     let provisioning = cluster.body.as_ref()?.spec.provisioning.as_ref()?;
     let own_image = provisioning.release_image.as_ref().filter(|image| !image.is_empty());
-    let image = if let Some(image) = own_image {
-        image
-    } else {
-        let name = &provisioning.image_set_ref.as_ref()?.name;
-        &state.image_sets.by_key(&Key::new("", &**name))?.spec.release_image
-    };
+    if let Some(image) = own_image {
+        return Some(image);
+    }
+    let name = &provisioning.image_set_ref.as_ref()?.name;
+    Some(&state.image_sets.by_key(&Key::new("", &**name))?.spec.release_image)
+}
+
+/// Major and minor version, by the tag of the release image of a cluster.
+fn release_version(image: &str) -> Option<(u64, u64)> {
     let release = Release::of_image(image)?;
     Some((release.major, release.minor))
+}
+
+/// The registry of an image, without its port; empty if the image has none.
+fn registry_host(image: &str) -> &str {
+    let Some((registry, _)) = image.split_once('/') else { return "" };
+    let host = registry.split(':').next().unwrap_or_default();
+    if host.contains('.') { host } else { "" }
 }
 
 /// What an install-config needs of hosts.

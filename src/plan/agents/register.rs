@@ -18,6 +18,7 @@ use crate::model::infra_env::InfraEnv;
 use crate::model::meta::{Key, Meta};
 use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
+use crate::rules::validations::needed_domains;
 
 use super::clusters::{self, ClusterStage, ONLY_OPEN_CLUSTERS, cluster_stage};
 use super::stages::{REBOOTING, record_stage};
@@ -71,6 +72,7 @@ fn forget_reports(agent: &mut Agent) {
     status.images.clear();
     status.ntp_sources.clear();
     status.peers.clear();
+    status.domains.clear();
     status.clock_offset_seconds = None;
 }
 
@@ -303,6 +305,9 @@ fn record_report(agent: &mut Agent, report: AgentReport, tick: &Tick) {
     if let Some(peers) = report.peers {
         status.peers = peers;
     }
+    if let Some(domains) = report.domains {
+        status.domains = domains;
+    }
     if let Some(timestamp) = report.timestamp {
         let now_in_seconds = tick.now.0 / 1_000_000;
         status.clock_offset_seconds = Some(timestamp.saturating_sub(now_in_seconds));
@@ -310,8 +315,8 @@ fn record_report(agent: &mut Agent, report: AgentReport, tick: &Tick) {
 }
 
 /// What the agent on a host that has just checked in is to do: `next` (register, reboot or none),
-/// `after` how many seconds it checks in again, and the `peers` that it is to reach, which are the
-/// other hosts of its cluster with their addresses.
+/// `after` how many seconds it checks in again, the `peers` that it is to reach, which are the other
+/// hosts of its cluster with their addresses, and the `domains` that it is to ask DNS for, if any.
 pub fn check_in_answer(state: &State, agent: &Agent) -> Value {
     let host_state = agent.state();
     let next = match host_state {
@@ -335,7 +340,20 @@ pub fn check_in_answer(state: &State, agent: &Agent) -> Value {
             peers.push(json!({"agent": peer.metadata.name, "addresses": list_addresses(peer)}));
         }
     }
-    json!({"next": next, "after": after, "peers": peers})
+    let mut answer = json!({"next": next, "after": after, "peers": peers});
+    let domains = domains_of_cluster(state, agent);
+    if !domains.is_empty() {
+        answer["domains"] = json!(domains);
+    }
+    answer
+}
+
+/// The names that a host of a cluster has to find in DNS.
+fn domains_of_cluster(state: &State, agent: &Agent) -> Vec<String> {
+    let cluster = agent.bound_cluster().and_then(|key| clusters::find_cluster(state, &key));
+    let Some(cluster) = cluster else { return Vec::new() };
+    let needs = clusters::needs_of_cluster(state, cluster);
+    needed_domains(&needs).into_iter().map(|domain| domain.name).collect()
 }
 
 /// The IP addresses of all interfaces of a host, without prefixes.

@@ -70,35 +70,65 @@ reach() {
     ((${#pids[@]})) && wait "${pids[@]}"
     find "$work/reach" -type f -exec cat {} + | jq -R -s '
         [split("\n")[] | select(. != "") | split("\t")
-            | {agent: .[0], address: .[1], loss: (.[2] | tonumber? // 100), ms: (.[3] | tonumber? // null)}]
+            | {agent: .[0], address: .[1], loss: (.[2] | tonumber? // 100), ms: (.[3] | tonumber? // null),
+               narrow: (.[4] == "narrow")}]
         | group_by(.agent)
         | map([.[] | select(.loss < 100)] as $reached
             | {agent: .[0].agent, reached: [$reached[].address],
                unreached: [.[] | select(.loss >= 100) | .address]}
             + if $reached == [] then {} else
-                {latency_ms: ([$reached[].ms] | max), loss_percent: ([$reached[].loss] | max)} end)' \
+                {latency_ms: ([$reached[].ms] | max), loss_percent: ([$reached[].loss] | max)} end
+            + if any($reached[]; .narrow) then
+                {mtu_failed: [$reached[] | select(.narrow) | .address]} else {} end)' \
         >"$work/peers"
 }
 
 try() {
-    local said loss=100 ms=
+    local said loss=100 ms= width=
     said=$(ping -q -n -c 3 -i 0.3 -W 2 "$2" 2>/dev/null)
     [[ $said =~ ([0-9.]+)%\ packet\ loss ]] && loss=${BASH_REMATCH[1]}
     [[ $said =~ =\ [0-9.]+/[0-9.]+/([0-9.]+) ]] && ms=${BASH_REMATCH[1]}
-    printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$loss" "$ms"
+    [[ $loss == 0 ]] && ! passes_in_full "$2" && width=narrow
+    printf '%s\t%s\t%s\t%s\t%s\n' "$1" "$2" "$loss" "$ms" "$width"
+}
+
+# Whether packets as large as the interface sends reach an address in one piece. What cannot be
+# measured passes.
+passes_in_full() {
+    local device mtu headers=28
+    has ip || return 0
+    device=$(within ip -j route get "$1" 2>/dev/null | jq -r '.[0].dev // ""')
+    mtu=$(line "/sys/class/net/$device/mtu")
+    [[ $1 == *:* ]] && headers=48
+    [[ $mtu =~ ^[0-9]+$ ]] && ((mtu > headers)) || return 0
+    ping -q -n -c 2 -i 0.3 -W 2 -M do -s "$((mtu - headers))" "$1" >/dev/null 2>&1
+}
+
+# Asks DNS for the names that are wanted.
+resolve() {
+    local name
+    has getent || return 0
+    saved '{}' wanted | jq -r '.domains[]? | strings | select(test("^[A-Za-z0-9][A-Za-z0-9.-]*$"))' |
+        while read -r name; do
+            printf '%s\t%s\n' "$name" \
+                "$(within getent ahosts "$name" | awk '{ print $1 }' | sort -u | tr '\n' ' ')"
+        done | jq -R -s '[split("\n")[] | select(. != "") | split("\t")
+            | {name: .[0], addresses: (.[1] | split(" ") | map(select(. != "")))}]' >"$work/domains"
 }
 
 gather() {
     jq -n --slurpfile inventory <(inventory) --slurpfile ntp <(part '[]' ntp) \
-        --slurpfile images <(part '[]' images) --slurpfile peers <(saved '[]' peers) '
-        {inventory: $inventory[0], ntp_sources: $ntp[0], images: $images[0], peers: $peers[0]}' \
+        --slurpfile images <(part '[]' images) --slurpfile peers <(saved '[]' peers) \
+        --slurpfile domains <(saved '[]' domains) '
+        {inventory: $inventory[0], ntp_sources: $ntp[0], images: $images[0], peers: $peers[0],
+         domains: $domains[0]}' \
         >"$work/facts"
 }
 
 # Changes whenever there is something new to tell.
 mark() {
     jq -cS 'del(.inventory.cpu.frequency) | .ntp_sources |= any(.source_state == "synced")
-        | .peers |= map({agent, reached, unreached})' "$work/facts" | sha256sum
+        | .peers |= map({agent, reached, unreached, mtu_failed})' "$work/facts" | sha256sum
 }
 
 # ---- poolctl ----
@@ -159,7 +189,7 @@ keep_secret() {
 
 check_in() {
     exchange check-in secret || return
-    jq -c '{peers, images}' <<<"$answer" >"$work/wanted.new"
+    jq -c '{peers, images, domains}' <<<"$answer" >"$work/wanted.new"
     if cmp -s "$work/wanted.new" "$work/wanted"; then return; fi
     mv "$work/wanted.new" "$work/wanted"
     due=0
@@ -180,6 +210,7 @@ forever() {
         fi
         if ((SECONDS >= due)); then
             reach
+            resolve
             kill -0 "$puller" 2>/dev/null || { pull & puller=$!; }
         fi
         gather

@@ -119,11 +119,21 @@ mainframe_disks() {
     done | jq -R -s '[split("\n")[] | select(. != "") | split("\t") | {(.[0]): .[1]}] | add // {}'
 }
 
+# The address of the machine through which each host bus adapter of iSCSI reaches its disks.
+iscsi_hosts() {
+    local adapter
+    for adapter in /sys/class/iscsi_host/host*; do
+        [[ -e $adapter ]] || continue
+        printf '%s\t%s\n' "${adapter##*/host}" "$(line "$adapter/ipaddress")"
+    done | jq -R -s '[split("\n")[] | select(. != "") | split("\t") | {(.[0]): .[1]}] | add // {}'
+}
+
 disks() {
     jq -n --slurpfile all <(part '{}' within lsblk -J -b -O) \
         --slurpfile ids <(part '{}' links /dev/disk/by-id) \
         --slurpfile places <(part '{}' links /dev/disk/by-path) \
-        --slurpfile mainframe <(part '{}' mainframe_disks) '
+        --slurpfile mainframe <(part '{}' mainframe_disks) \
+        --slurpfile iscsi <(part '{}' iscsi_hosts) '
         def yes: . == true or . == 1 or . == "1";
         def text: . // "" | tostring | gsub("^\\s+|\\s+$"; "");
         def raid: (.type // "") | startswith("raid");
@@ -158,7 +168,9 @@ disks() {
                bootable: ((.pttype // "") != "" or any(.children[]?; .type == "part")),
                removable: (.rm | yes), is_installation_media: media, smart: "",
                installation_eligibility:
-                   {eligible: ($reasons == []), not_eligible_reasons: $reasons}})'
+                   {eligible: ($reasons == []), not_eligible_reasons: $reasons}}
+            + (if kind == "iSCSI" then $iscsi[0][.hctl // "" | split(":")[0] // ""] else null end
+                | if . then {iscsi: {host_ip_address: .}} else {} end))'
 }
 
 # Interfaces, one a line: name, type, MAC address, carrier, MTU, speed, vendor, product, flags.

@@ -8,6 +8,7 @@ use crate::model::agent::inventory::{Interface, Inventory, Route};
 use crate::model::agent::needs::{HostNeeds, LoadBalancer};
 use crate::model::agent::{Agent, ImageReport, PeerReport, Role, Validation};
 
+use super::network_reports;
 use super::{
     ClusterContext, FAILURE, MISSING_INVENTORY, PENDING, SUCCESS, ValidationContext, fail_if,
     validation,
@@ -261,6 +262,7 @@ fn validate_for_cluster(
         find_collision(&context.agent.metadata.name, inventory, cluster.other_agents)
     }));
     validations.extend(validate_connectivity(context, cluster));
+    validations.extend(network_reports::validate(context, cluster));
     validations
 }
 
@@ -469,6 +471,7 @@ mod tests {
             unreached: Vec::new(),
             latency_ms: Some(latency),
             loss_percent: Some(0.0),
+            mtu_failed: Vec::new(),
         }
     }
 
