@@ -19,7 +19,7 @@ spec: {releaseImage: "example.com/ocp:4.18.3-x86_64"}
 apiVersion: v1
 kind: Secret
 metadata: {name: s}
-stringData: {username: u, password: p, clouds.yaml: "clouds: {}", install-config.yaml: "{}"}
+stringData: {username: u, password: p, clouds.yaml: "clouds: {}", install-config.yaml: "{apiVersion: v1, platform: {none: {}}}"}
 "#;
 
 /// The kinds in `fields_without_effect.txt`: their apiVersion, and a spec that is valid.

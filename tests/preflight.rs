@@ -221,6 +221,23 @@ fn a_customization_that_spoils_an_install_config_is_refused() {
 }
 
 #[test]
+fn a_wrong_install_config_is_refused_with_the_cluster_that_is_applied_by_hand() {
+    let lab = Lab::new();
+    let manifests = |lines: &str| {
+        format!(
+            "apiVersion: v1\nkind: Secret\nmetadata: {{name: t}}\nstringData:\n  \
+             install-config.yaml: |\n    apiVersion: v1\n    metadata: {{name: edge}}\n    \
+             platform: {{none: {{}}}}\n{lines}---\napiVersion: hive.openshift.io/v1\n\
+             kind: ClusterDeployment\nmetadata: {{name: edge}}\nspec:\n  clusterName: edge\n  \
+             baseDomain: lab.test\n  platform: {{none: {{}}}}\n  provisioning:\n    \
+             imageSetRef: {{name: ocp}}\n    installConfigSecretRef: {{name: t}}\n"
+        )
+    };
+    assert_refused(&lab.sandbox, &manifests(SDN), GONE);
+    apply(&lab.sandbox, &manifests(""));
+}
+
+#[test]
 fn clusters_that_no_installer_makes_are_not_checked() {
     let sandbox = Sandbox::new();
     let path = sandbox.write_file("t", "networking: {networkType: OpenShiftSDN}\n");

@@ -10,7 +10,7 @@ use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 
-use super::preflight::refused_input;
+use super::preflight::{refused_input, refused_input_of_cluster};
 use super::version::pool_version;
 
 /// The key of a Secret that has an install-config.
@@ -25,6 +25,7 @@ pub fn check_edited_input(state: &State) -> Result<(), Refusal> {
             Kind::ClusterPool => pools.extend(find_changed_pool(state, key)),
             Kind::Secret => pools.extend(find_pools_of_template(state, key)),
             Kind::Customization => check_customization(state, key)?,
+            Kind::ClusterDeployment => check_cluster(state, key)?,
             _ => {}
         }
     }
@@ -105,6 +106,19 @@ fn check_customization(state: &State, key: &Key) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Refuses a new cluster that the installer would not install. An existing one stays as it is.
+fn check_cluster(state: &State, key: &Key) -> Result<(), Refusal> {
+    let mut changes = state.clusters.difference();
+    let change = changes.find(|change| change.after.is_some_and(|after| after.key() == *key));
+    let new_cluster = change.filter(|change| change.before.is_none());
+    let Some(cluster) = new_cluster.and_then(|change| change.after) else { return Ok(()) };
+    if cluster.is_installed() {
+        return Ok(());
+    }
+    let subject = format!("install-config of cluster `{}`", cluster.name);
+    refuse_input(subject, refused_input_of_cluster(state, cluster))
+}
+
 fn refuse_problems(
     pool: &ClusterPool,
     customization: Option<&Customization>,
@@ -118,6 +132,11 @@ fn refuse_problems(
         }
         None => format!("install-config of pool `{name}`"),
     };
+    refuse_input(subject, problems)
+}
+
+/// Refuses what the installer would refuse, if it is anything.
+fn refuse_input(subject: String, problems: Vec<String>) -> Result<(), Refusal> {
     let refusal = match problems.as_slice() {
         [] => return Ok(()),
         [problem] => Refusal::invalid(format!("{subject}: {problem}")),

@@ -4,13 +4,14 @@
 
 use serde_json::Value;
 
+use crate::model::cluster::Cluster;
 use crate::model::customization::CustomizationSpec;
 use crate::model::driver::Driver;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::release::Release;
 use crate::model::state::State;
-use crate::render::install_config::Rendered;
+use crate::render::install_config::{Rendered, template_document};
 use crate::rules::preflight::{InstallConfig, InstallMethod, Problem, VipSource, find_problems};
 
 use super::recipe::{render_install_config, render_next_cluster};
@@ -83,6 +84,30 @@ pub fn refused_input(
     problems.into_iter().map(|problem| problem.message).collect()
 }
 
+/// What the installer would refuse of the install-config of a cluster that was applied by hand, a
+/// sentence for each rule. Empty if its Secret is not loaded, or if its image set is not there.
+pub fn refused_input_of_cluster(state: &State, cluster: &Cluster) -> Vec<String> {
+    let template = cluster.install_config_secret().and_then(|key| state.templates.get(&key));
+    let document = template.and_then(|template| template_document(template).ok());
+    let provisioning = cluster.body.as_ref().and_then(|body| body.spec.provisioning.as_ref());
+    let Some(document) = document else { return Vec::new() };
+    let Some(provisioning) = provisioning else { return Vec::new() };
+    let Some(method) = method_of_driver(cluster.driver) else { return Vec::new() };
+    let release_image = provisioning.release_image.as_ref().filter(|image| !image.is_empty());
+    let release = match (release_image, &provisioning.image_set_ref) {
+        (Some(image), _) => Release::of_image(image),
+        (None, Some(image_set)) => match state.image_sets.by_key(&Key::new("", &*image_set.name)) {
+            Some(image_set) => Release::of_image(&image_set.spec.release_image),
+            None => return Vec::new(),
+        },
+        (None, None) => None,
+    };
+    let vips = VipSource::Document;
+    let mut problems = find_problems(&InstallConfig { document, release, method, vips });
+    problems.retain(|problem| problem.is_refused);
+    problems.into_iter().map(|problem| problem.message).collect()
+}
+
 /// Adds problems to the notes. The error is those for which the installer refuses the document.
 fn note_problems(rendered: &mut Rendered, problems: Vec<Problem>) -> Result<(), String> {
     let (refused, warned): (Vec<Problem>, Vec<Problem>) =
@@ -112,7 +137,11 @@ fn vip_source_of(pool: &ClusterPool) -> VipSource {
 
 /// How clusters of a pool are installed; none if no installer reads their install-configs.
 fn method_of(pool: &ClusterPool) -> Option<InstallMethod> {
-    match pool.driver() {
+    method_of_driver(pool.driver())
+}
+
+fn method_of_driver(driver: Driver) -> Option<InstallMethod> {
+    match driver {
         Driver::Installer => Some(InstallMethod::Machines),
         Driver::Agent => Some(InstallMethod::Agent),
         _ => None,

@@ -75,8 +75,8 @@ impl Finding {
     }
 
     fn with_value(self, value: &Value) -> Self {
-        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        Self { value: Some(text), ..self }
+        let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        Self { value: Some(shown), ..self }
     }
 
     fn message(&self, rule: &Rule) -> String {

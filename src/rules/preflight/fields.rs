@@ -312,7 +312,7 @@ fn may_be_shown(value: &Value) -> bool {
     const LONGEST: usize = 20;
     match value {
         Value::Bool(_) | Value::Number(_) => true,
-        Value::String(text) => text.len() <= LONGEST,
+        Value::String(string) => string.len() <= LONGEST,
         _ => false,
     }
 }

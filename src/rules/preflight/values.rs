@@ -15,7 +15,7 @@ use crate::rules::certificates::find_bundle_problem;
 use crate::rules::infra_envs::{is_host, is_no_proxy_entry, is_ssh_key};
 
 /// The platforms of the installer, those that it offers and those that it only accepts.
-pub(super) const PLATFORMS: [&str; 13] = [
+const PLATFORMS: [&str; 13] = [
     "alibabacloud",
     "aws",
     "azure",
@@ -64,14 +64,14 @@ pub(super) fn find_platform_problem(config: &InstallConfig<'_>) -> Vec<Finding> 
         .filter(|(_, fields)| !fields.is_null())
         .map(|(name, _)| name.as_str())
         .collect();
-    let all_platforms = PLATFORMS.join(", ");
+    let platforms = PLATFORMS.join(", ");
     match names.as_slice() {
         [] => {
             let keys = document.as_object().into_iter().flat_map(serde_json::Map::keys);
             let near = nearest_name("platform", keys.map(String::as_str));
             let advice = match near.filter(|near| *near != "platform") {
                 Some(near) => format!("`{near}` is unknown, did you mean `platform`?"),
-                None => format!("write one of {all_platforms}"),
+                None => format!("write one of {platforms}"),
             };
             vec![Finding::new("platform", "is missing", advice)]
         }
@@ -81,7 +81,7 @@ pub(super) fn find_platform_problem(config: &InstallConfig<'_>) -> Vec<Finding> 
         [name] => {
             let advice = match nearest_name(name, PLATFORMS) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => format!("write one of {all_platforms}"),
+                None => format!("write one of {platforms}"),
             };
             vec![Finding::new(format!("platform.{name}"), "is not a platform", advice)]
         }
@@ -421,7 +421,7 @@ pub(super) fn find_incomplete_failure_domains(config: &InstallConfig<'_>) -> Vec
 fn is_unset(value: &Value) -> bool {
     match value {
         Value::Null => true,
-        Value::String(text) => text.is_empty(),
+        Value::String(string) => string.is_empty(),
         Value::Array(items) => items.is_empty(),
         _ => false,
     }

@@ -96,7 +96,7 @@ pub(super) fn find_unreadable(config: &InstallConfig<'_>) -> Vec<Finding> {
             let why = format!("has {} addresses", vips.values.len());
             findings.push(vips.finding(None, &why, "give one for each family of addresses"));
         }
-        for value in &vips.values {
+        for value in vips.values.iter().copied() {
             if value.as_str().is_none_or(|address| address.parse::<Addr>().is_err()) {
                 findings.push(vips.finding(Some(value), "is not an address", "write one"));
             }
@@ -128,7 +128,7 @@ pub(super) fn find_shared(config: &InstallConfig<'_>) -> Vec<Finding> {
     let [api, ingress] = read_vips(config.document);
     let ingress_addresses = ingress.addresses();
     let mut findings = Vec::new();
-    for value in &api.values {
+    for value in api.values.iter().copied() {
         let address = value.as_str().and_then(|address| address.parse::<Addr>().ok());
         if address.is_some_and(|address| ingress_addresses.contains(&address)) {
             let advice = "give the API and the ingress addresses of their own";
@@ -146,7 +146,7 @@ pub(super) fn find_outside(config: &InstallConfig<'_>) -> Vec<Finding> {
     let machine_networks = networks::machine_networks(config.document);
     let mut findings = Vec::new();
     for vips in read_vips(config.document) {
-        for value in &vips.values {
+        for value in vips.values.iter().copied() {
             let address = value.as_str().and_then(|address| address.parse::<Addr>().ok());
             let is_outside = address.is_some_and(|address| {
                 !machine_networks.iter().any(|network| network.contains(address))
