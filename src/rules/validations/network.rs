@@ -182,7 +182,7 @@ impl HostNetwork<'_> {
 /// The networks that an interface has addresses in, without those of a single address.
 fn networks_of(interface: &Interface) -> impl Iterator<Item = HostNetwork<'_>> {
     let subnets = written_addresses(interface).filter_map(|address| address.parse::<Subnet>().ok());
-    subnets.filter(|subnet| !subnet.is_single()).map(|subnet| HostNetwork {
+    subnets.filter(|subnet| !subnet.is_single()).map(move |subnet| HostNetwork {
         is_v4: subnet.written_address().is_v4(),
         range: subnet.to_range(),
         prefix_length: subnet.prefix_length(),
