@@ -348,7 +348,7 @@ pub const RULES: &[Rule] = &[
         NETWORKING,
     ),
     rule("overlapping-networks", Check::Document(networks::find_overlaps), NETWORKING),
-    rule("ovn-networks", Check::Document(networks::find_overlaps_with_ovn), OVN).since(4, 17),
+    rule("ovn-networks", Check::Document(networks::find_overlaps_with_ovn), OVN).since(4, 19),
     rule("host-prefix", Check::Document(networks::find_wrong_host_prefixes), NETWORKING),
     rule("service-networks", Check::Document(networks::find_extra_service_networks), IP_VERSIONS),
     rule("dual-stack-families", Check::Document(networks::find_missing_families), IP_VERSIONS),
@@ -506,9 +506,7 @@ pub const RULES: &[Rule] = &[
         value("platform.nutanix.prismCentral.endpoint.port", find_port_problem, "write 9440"),
         NUTANIX,
     ),
-    rule("nutanix-element", Check::Document(find_prism_element_problem), NUTANIX)
-        .on(&["nutanix"])
-        .until(4, 14),
+    rule("nutanix-element", Check::Document(find_prism_element_problem), NUTANIX).on(&["nutanix"]),
     rule(
         "nutanix-element-uuid",
         value(
