@@ -26,6 +26,8 @@
 //!   (`cases/templates.txt`).
 //! - **What has no effect here** is a row of a kind, a path and a part of a spec
 //!   (`cases/fields_without_effect.txt`), which `admission.rs` applies.
+//! - **What the installer refuses of an install-config** is a row of a rule with an example that keeps
+//!   it and one that breaks it (`cases/preflight.txt`), which `preflight.rs` reads.
 //! - **Laws over random histories** are properties: `properties.rs`, `sharing.rs`, `tenants.rs`.
 //! - **What a lab goes through in weeks** is a history of the simulator, a step a line:
 //!   `sim/step.rs` explains the words, and `cases/sim/` has those that once broke a law.
