@@ -17,7 +17,7 @@ pub fn explain_host(evidence: &Evidence, host: &BareMetalHost) -> Chain {
     {
         return explain_lost_consumer(evidence, name, cluster);
     }
-    let mut chain = explain_machine(evidence, host);
+    let mut chain = explain_return(evidence, host, explain_machine(evidence, host));
     if host.metadata.has_annotation(HOLD) && host.status.error_message.is_empty() {
         chain.next = format!("poolctl host unhold {name}{}", evidence.namespace_option);
     }
@@ -28,6 +28,28 @@ pub fn explain_host(evidence: &Evidence, host: &BareMetalHost) -> Chain {
         }
         (None, None) => chain,
     }
+}
+
+/// Adds what a host that has left its last cluster waits for.
+fn explain_return(evidence: &Evidence, host: &BareMetalHost, mut chain: Chain) -> Chain {
+    if let Some(cluster) = &host.status.may_run_for {
+        let cause = format!(
+            "it may still be on for cluster {cluster}, which it has left; until its controller \
+             reports it off, its addresses there stay leased"
+        );
+        chain = chain.because(cause);
+    }
+    let Some(wipe) = &host.status.wipe else { return chain };
+    let Some(retry_at) = wipe.retry_at() else { return chain };
+    if !host.metadata.has_annotation(HOLD) {
+        return chain;
+    }
+    let times = match wipe.failures {
+        1 => "once".to_owned(),
+        times => format!("{times} times in a row"),
+    };
+    let next_attempt = evidence.describe_next_attempt(Some(retry_at));
+    chain.because(format!("its disks could not be wiped {times}; {next_attempt}"))
 }
 
 /// Explains a host whose cluster was left running and is no longer in the state.

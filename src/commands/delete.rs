@@ -132,6 +132,7 @@ fn next_for_user_of_address(
 pub fn confirm_deletion(context: &Context, store: &Store, object: &Object) -> Result<(), Refusal> {
     rules::check_editable(object)?;
     refuse_address_of_cluster(store, object)?;
+    refuse_host_in_installation(context, store, object)?;
     let loss = match object {
         Object::ClusterDeployment(cluster) => loss_of_cluster(cluster),
         Object::ClusterClaim(claim)
@@ -176,8 +177,43 @@ fn refuse_address_of_cluster(store: &Store, object: &Object) -> Result<(), Refus
     Ok(())
 }
 
+/// Refuses to delete a host that poolctl has switched on for a cluster which is being installed or
+/// destroyed: nobody could switch it off any more.
+fn refuse_host_in_installation(
+    context: &Context,
+    store: &Store,
+    object: &Object,
+) -> Result<(), Refusal> {
+    let Object::BareMetalHost(host) = object else { return Ok(()) };
+    let Some(name) = host.status.switched_on_for.as_deref() else { return Ok(()) };
+    if host.cluster() != Some(name) || host.is_left_alone() {
+        return Ok(());
+    }
+    let by_name = Filter { name: Some(name.to_owned()), whole: true, ..Filter::default() };
+    let clusters = store.list::<Cluster>(&by_name)?;
+    let Some(cluster) = clusters.first() else { return Ok(()) };
+    if cluster.is_installed() && cluster.deleting.is_none() {
+        return Ok(());
+    }
+    let namespace_option = context.namespace_option(&cluster.namespace);
+    let activity = if cluster.deleting.is_some() { "destroyed" } else { "installed" };
+    let problem = format!(
+        "host `{}` is switched on for cluster `{name}`, which is being {activity}",
+        host.metadata.name
+    );
+    Err(Refusal::conflict(problem)
+        .because("without the host poolctl could not switch its machine off")
+        .next(format!("poolctl delete cluster {name}{namespace_option}")))
+}
+
 /// What is lost with a host. Its agent stays in the cluster, if it is one.
 fn loss_of_host(store: &Store, host: &BareMetalHost) -> Result<Option<String>, Refusal> {
+    if let Some(cluster) = &host.status.may_run_for {
+        return Ok(Some(format!(
+            "may still be on for cluster `{cluster}`, which it has left: its controller has not \
+             reported it off"
+        )));
+    }
     let Some(cluster) = host.cluster() else { return Ok(None) };
     let key = host.key();
     let agents = host_hold::list_agents_of_hosts(store, Some(key.namespace.clone()), &[key])?;

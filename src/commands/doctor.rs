@@ -2,6 +2,7 @@
 //! what can be repaired.
 
 mod agents;
+mod hosts;
 
 use std::collections::HashSet;
 
@@ -135,6 +136,8 @@ fn checks_of_state<'a>(context: &'a Context, door: &'a Door<'a>) -> Vec<Check<'a
         Check::new("links", move || find_broken_links(door)).fixed_by(move || mend_links(door)),
         Check::new("claims", move || find_orphaned_claims(store)),
         Check::new("agents", move || agents::find_problems(context, store)),
+        Check::new("hosts", move || hosts::find_problems(context, door))
+            .fixed_by(move || hosts::switch_off(door)),
         Check::new("drivers", move || find_missing_drivers(store)),
         Check::new("passes", move || find_overdue_work(context, door)),
         Check::new("due", move || door.find_missed_changes())

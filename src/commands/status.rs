@@ -1,6 +1,7 @@
 //! `status`: shows all pools at a glance, and what is wrong with what. It only reads.
 
 mod agents;
+mod unwiped;
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -26,6 +27,7 @@ use crate::store::{Filter, Store};
 
 use crate::commands::doctor::find_orphaned_claims;
 use crate::commands::status::agents::WaitingAgents;
+use crate::commands::status::unwiped::UnwipedHosts;
 use crate::commands::{Audience, Context, RunCommand, count_of};
 
 #[derive(Args)]
@@ -88,12 +90,15 @@ fn show_to_owner(
     let mut problems = find_orphaned_claims(store)?;
     problems.extend(cluster_problems(store, &agents.clusters_with_lost_hosts)?);
     let mut host_count = 0;
+    let mut unwiped_hosts = UnwipedHosts::default();
     store.visit_resources::<BareMetalHost>(filter.namespace.as_deref(), &mut |host| {
         host_count += 1;
         problems.extend(host_problem(context, &host));
+        unwiped_hosts.count(pools, &host);
         Ok(())
     })?;
     problems.extend(agents.waiting.lines(context, store)?);
+    problems.extend(unwiped_hosts.lines(context, store)?);
     let ip_pools = store.list::<IpPool>(filter)?;
     for ip_pool in &ip_pools {
         let IpPool { metadata, .. } = ip_pool;

@@ -8,7 +8,7 @@ use crate::model::job::Verb;
 use crate::model::order::JobEnding;
 
 use super::task::{Stopped, Task};
-use super::{agent, exec, installer, kube, machines};
+use super::{agent, exec, installer, kube, machines, wipe};
 
 /// Runs the driver of a task to its end.
 pub fn run_driver(task: &mut Task) -> Result<JobEnding, Stopped> {
@@ -16,6 +16,7 @@ pub fn run_driver(task: &mut Task) -> Result<JobEnding, Stopped> {
         Driver::Installer => installer::run(task)?,
         Driver::Agent => agent::run(task)?,
         Driver::Exec => exec::run(task)?,
+        Driver::Redfish if task.order.verb == Verb::Wipe => wipe::run(task)?,
         Driver::Ipmi | Driver::Redfish => machines::run_job_verb(task)?,
         Driver::Missing | Driver::Fake => {
             let name = task.order.driver.name();

@@ -49,6 +49,7 @@ mod task;
 pub mod trial;
 mod trust;
 mod trust_store;
+mod wipe;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -100,6 +100,7 @@ impl Holding<'_> {
             sentences.extend(sentence);
         }
         sentences.extend(keep_manual_holds(state, self.now));
+        forget_power_of_free_hosts(state);
         sentences
     }
 
@@ -275,6 +276,8 @@ impl Holding<'_> {
             .annotations
             .entry(HOLD.into())
             .or_insert_with(|| format!("used by {holder} since the backup"));
+        // The copy may not know its cluster: that is no reason to switch it off.
+        held.status.switched_on_for = None;
         let mut key = host.key();
         if let Some(host_id) = find_host(state, host) {
             key = state.hosts.get(host_id).map_or(key, BareMetalHost::key);
@@ -355,6 +358,16 @@ fn hold_gone_cluster(state: &mut State, cluster: &Cluster, now: &Snapshot) -> St
         "the backup brings back cluster `{name}`, which no longer existed; it is paused, and its \
          hosts are held. If it was destroyed: poolctl delete cluster {name}, then {unpause}"
     )
+}
+
+/// A host that is free in the backup may have been switched on since for a cluster that the backup
+/// does not know. Its controller is asked again, so that it is switched off then.
+fn forget_power_of_free_hosts(state: &mut State) {
+    let free_hosts = state.hosts.iter().filter(|(_, host)| host.cluster().is_none());
+    let host_ids: Vec<HostId> = free_hosts.map(|(host_id, _)| host_id).collect();
+    for host_id in host_ids {
+        state.hosts.update(host_id, BareMetalHost::forget_power);
+    }
 }
 
 /// Hosts that people hold and addresses that they reserve stay as they are now.

@@ -213,10 +213,10 @@ annotations! {
         default: None,
     }
     WIPE = "poolctl.dev/wipe" {
-        about: "The program that wipes the disks of returned hosts; a host overrides its InfraEnv.",
-        kinds: [BareMetalHost, InfraEnv],
-        value: AnnotationValue::WordOrProgram(&["none"]),
-        default: Some("none"),
+        about: "How disks of returned hosts are wiped; host counts before InfraEnv before pool.",
+        kinds: [BareMetalHost, InfraEnv, ClusterPool],
+        value: AnnotationValue::WordOrProgram(&["quick", "full", "none"]),
+        default: Some("quick"),
     }
     ALLOCATION = "poolctl.dev/allocation" {
         about: "Which free address is leased; `spec.allocationStrategy` has only the first two.",

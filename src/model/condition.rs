@@ -199,6 +199,8 @@ declared! {
         Inspected = "Inspected",
         /// The host is on.
         PoweredOn = "PoweredOn",
+        /// The disks of the host were wiped after its last cluster.
+        Wiped = "Wiped" => "poolctl why host/NAME",
         /// The host follows the cluster that its annotation names.
         ClusterReference = "ClusterReference",
 
@@ -457,6 +459,12 @@ declared! {
         PoweredOff = "PoweredOff",
         /// The power of the host cannot be read.
         PowerManagementError = "PowerManagementError" => "poolctl why host/NAME",
+        /// The disks are wiped.
+        Wiped = "Wiped",
+        /// The disks are wiped before a cluster gets the host.
+        WipePending = "WipePending",
+        /// The disks could not be wiped. It is tried again.
+        WipeFailed = "WipeFailed" => "poolctl why host/NAME",
         /// The InfraEnv of the host belongs to another cluster than an annotation says.
         InfraEnvHasCluster = "InfraEnvHasCluster",
 

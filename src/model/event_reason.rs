@@ -156,6 +156,8 @@ declared! {
         Wiped = "Wiped",
         /// The disks of the host could not be wiped, so the host is on hold.
         WipeFailed = "WipeFailed" => "poolctl why host/NAME",
+        /// The host was taken from a cluster that no longer has it, and is switched off.
+        HostGivenBack = "HostGivenBack",
         /// The annotation with the host's cluster cannot be followed.
         ClusterReferenceRefused = "ClusterReferenceRefused" => "poolctl why host/NAME",
 

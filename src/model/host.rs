@@ -252,9 +252,17 @@ pub struct HostStatus {
     /// The cluster for which poolctl powered the host on. After that cluster, it is powered off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub switched_on_for: Option<String>,
+    /// The cluster that the host has left and may still run for: poolctl powered it on, and its
+    /// controller has not reported it off since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub may_run_for: Option<String>,
     /// The wipe of the disks after the host left its last cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wipe: Option<Wipe>,
+    /// Whether the host was there before poolctl wiped disks by itself. Such a host is wiped only if
+    /// an annotation says so.
+    #[serde(skip_serializing_if = "is_false")]
+    pub known_before_wiping: bool,
     /// The hold that poolctl set because the disks could not be wiped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wipe_hold: Option<WipeHold>,

@@ -194,6 +194,9 @@ pub struct InfraEnvStatus {
     /// The URL of its image.
     #[serde(rename = "isoDownloadURL", skip_serializing_if = "String::is_empty")]
     pub iso_download_url: String,
+    /// The path of its image below isoDirectory of the Settings; empty if the image is elsewhere.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub image_file: String,
     /// When the image was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_time: Option<Time>,
@@ -244,6 +247,11 @@ impl InfraEnv {
     /// The URL of its image, once there is one.
     pub fn image_url(&self) -> Option<&str> {
         Some(self.status.iso_download_url.as_str()).filter(|url| !url.is_empty())
+    }
+
+    /// Whether its image is below isoDirectory, so that other images can be made of it.
+    pub fn has_own_image(&self) -> bool {
+        !self.status.image_file.is_empty()
     }
 
     /// The architecture of its hosts.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::customization::ManifestPatch;
 use super::driver::Driver;
 use super::failure::{Failure, FailureClass};
+use super::host::wipe::WrittenDisk;
 use super::job::{HostReport, Verb};
 
 /// Everything that a driver needs for a job, except the secrets, which are files beside the order.
@@ -64,9 +65,27 @@ pub struct JobOrder {
     /// The folder of what driver programs say of themselves.
     #[serde(default)]
     pub descriptions: Option<PathBuf>,
+    /// What the image of a job wipes that boots a host for that; none for every other job.
+    #[serde(default)]
+    pub wipe: Option<WipeOrder>,
     /// The hosts of the job. The credentials of each are in the folder `input/machines/INDEX`, by
     /// the index of the host in this list.
     pub machines: Vec<Machine>,
+}
+
+/// What the image of a host wipes that is booted for that.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WipeOrder {
+    /// quick or full.
+    pub method: String,
+    /// The MAC addresses by which the image recognizes the machine.
+    pub macs: Vec<String>,
+    /// The disks that are wiped; if there are none, those that have the partitions of an
+    /// installation.
+    pub disks: Vec<WrittenDisk>,
+    /// The discovery image that the image is made of; none if poolctl has made none.
+    pub base_image: Option<PathBuf>,
 }
 
 /// What a driver is told of the site.

@@ -69,10 +69,16 @@ pub fn switch_on_host(host: &mut BareMetalHost, cluster: &str) {
 }
 
 /// Lets the hosts of a cluster be wanted on or off, as their cluster is. Otherwise they would be
-/// switched back as soon as the cluster is done with them.
+/// switched back as soon as the cluster is done with them. Those that are switched on are noted, as
+/// in `switch_on_host`.
 pub fn set_hosts_online(state: &mut State, cluster: &str, online: bool) {
     for host_id in state.hosts_of(cluster) {
-        state.hosts.update(host_id, |host| host.spec.online = online);
+        state.hosts.update(host_id, |host| {
+            host.spec.online = online;
+            if online && !host.is_left_alone() {
+                host.status.switched_on_for = Some(cluster.to_owned());
+            }
+        });
     }
 }
 

@@ -6,6 +6,7 @@ use crate::model::annotations::{AS_FOUND, BOOT, CIPHER};
 use crate::model::condition::{self, Condition, ConditionReason, set_condition_without_probe};
 use crate::model::driver::Driver;
 use crate::model::event_reason::EventReason;
+use crate::model::host::wipe::Wipe;
 use crate::model::host::{
     BareMetalHost, CredentialsStatus, ErrorReason, HostPower, INSPECT, INSPECTED, Image,
     POWER_MANAGEMENT_ERROR, POWERED_ON, PROVISIONING_ERROR, REBOOT, REGISTERED, REGISTRATION_ERROR,
@@ -33,7 +34,7 @@ pub fn advance_hosts(state: &mut State, tick: &Tick) {
         let host = state.hosts.get(host_id);
         let is_busy = host.is_some_and(|host| state.is_host_busy(&host.key().to_string()));
         update_metal3_status(state, host_id, tick);
-        wiping::end_impossible_wipe(state, host_id, tick);
+        wiping::advance_wipe(state, host_id, tick);
         let Some(host) = state.hosts.get(host_id) else { continue };
         if is_busy || is_driven_by_cluster(state, host) {
             continue;
@@ -78,11 +79,15 @@ fn due_probe(
     (probe_at <= tick.now && is_reachable(state, host)).then_some(Verb::Inspect)
 }
 
-/// When hosts are due for a retry or a probe.
+/// When hosts are due for a retry, a probe or another wipe.
 pub fn due_instants(state: &State) -> Vec<Time> {
     let probes = probes::hosts_to_probe(state);
     let hosts = state.hosts.rows().filter(|host| !is_driven_by_cluster(state, host));
-    hosts.filter_map(|host| host_due_at(state, host, &probes)).collect()
+    let mut instants: Vec<Time> =
+        hosts.filter_map(|host| host_due_at(state, host, &probes)).collect();
+    let wipes = state.hosts.rows().filter_map(|host| host.status.wipe.as_ref());
+    instants.extend(wipes.filter_map(Wipe::retry_at));
+    instants
 }
 
 /// When something is due for a host: another attempt at what has failed, or a probe. None for a
@@ -123,8 +128,9 @@ fn is_reachable(state: &State, host: &BareMetalHost) -> bool {
 }
 
 /// The job that a host needs next, if it needs any. The order counts: nothing is asked of a
-/// controller before it has accepted the credentials, no disk is kept that is to be wiped, and the
-/// image comes before the power, so that a host which is switched on boots what it should.
+/// controller before it has accepted the credentials, no disk is kept that is to be wiped, a machine
+/// that has left its cluster is off before it boots again, and the image comes before the power, so
+/// that a host which is switched on boots what it should.
 fn next_job(state: &State, host: &BareMetalHost) -> Option<Verb> {
     if !is_reachable(state, host) {
         return None;
@@ -139,6 +145,14 @@ fn next_job(state: &State, host: &BareMetalHost) -> Option<Verb> {
         return Some(wiping::next_wipe_job(host));
     }
     let may_power_off = !host.spec.disable_power_off;
+    // It may run its last cluster, whose addresses others may get: first of all it is off.
+    if host.status.may_run_for.is_some() && may_power_off {
+        match host.power() {
+            HostPower::Unknown => return Some(Verb::State),
+            HostPower::On => return Some(Verb::Stop),
+            HostPower::Off => {}
+        }
+    }
     if metadata.has_annotation(REBOOT) && may_power_off {
         return Some(Verb::Cycle);
     }
@@ -208,8 +222,9 @@ fn start_host_job(state: &mut State, host_id: HostId, verb: Verb, tick: &Tick) {
     let Some(host) = state.hosts.get(host_id) else { return };
     let key = host.key();
     let name = key.to_string();
+    let is_by_program = host.status.wipe.as_ref().is_some_and(Wipe::is_by_program);
     let driver = match verb {
-        Verb::Wipe => Driver::Exec,
+        Verb::Wipe if is_by_program => Driver::Exec,
         _ => host.bmc_address().map_or(Driver::Missing, |address| address.driver()),
     };
     let tried_credentials = credentials_status(state, host);

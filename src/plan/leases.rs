@@ -154,12 +154,21 @@ pub fn command_to_free_host(host: &str, namespace_option: &str) -> String {
     )
 }
 
-/// Gives back a host. Nothing may run on it on behalf of a cluster any more.
+/// Gives back a host. If it was switched on for its cluster it may run on until its controller says
+/// otherwise, and that is written down.
 pub fn return_host(state: &mut State, host_id: HostId) {
     state.hosts.update(host_id, |host| {
         host.spec.consumer_ref = None;
-        host.status.switched_on_for = None;
+        if let Some(cluster) = host.status.switched_on_for.take() {
+            host.status.may_run_for = Some(cluster);
+        }
     });
+}
+
+/// Leaves a host to its cluster, which runs on after its object is gone: from here on poolctl does
+/// not switch the host off for having switched it on.
+pub fn leave_host(state: &mut State, host_id: HostId) {
+    state.hosts.update(host_id, |host| host.status.switched_on_for = None);
 }
 
 /// Leases an Agent to a cluster by binding it. The Agent must not have another cluster.

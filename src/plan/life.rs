@@ -21,7 +21,7 @@ use super::cluster_jobs::start_job;
 use super::pause::PauseEnd;
 use super::version::{pool_version, recipe_of};
 use super::{
-    agents, cluster_hosts, customizations, expire, leases, pause, power, record_event,
+    agents, cluster_hosts, customizations, expire, give_back, leases, pause, power, record_event,
     record_warning,
 };
 
@@ -473,8 +473,10 @@ pub fn remove_cluster(state: &mut State, cluster_id: ClusterId, removal: Removal
     agents::release_agents_of_cluster(state, cluster_id, tick);
     if let Some(cluster) = state.clusters.get(cluster_id).cloned() {
         if is_preserved {
+            give_back::leave_hosts_to_cluster(state, &name);
             leases::keep_addresses(state, &cluster);
         } else {
+            give_back::give_back_hosts_of_cluster(state, &name, tick);
             leases::return_addresses(state, &cluster);
         }
     }

@@ -16,6 +16,7 @@ mod dependencies;
 mod due;
 mod edited_input;
 mod expire;
+mod give_back;
 mod history;
 mod hosts;
 mod inventory;
@@ -48,6 +49,7 @@ pub use due::{due_of_agent, due_scopes, next_due_at};
 pub use due::{due_scopes, next_due_at};
 pub use edited_input::check_edited_input;
 pub use expire::effective_lifetime;
+pub use give_back::find_lost_hosts;
 pub use history::restore_inventory_history;
 pub use hosts::secret_version;
 pub use inventory::inventory_summary;
@@ -103,6 +105,7 @@ pub fn round(state: &mut State, tick: &Tick, names: &dyn Books) {
     }
     state.act_for(None);
     plan_clusters_without_pool(state, tick);
+    give_back::follow_returned_hosts(state, tick);
     hosts::advance_hosts(state, tick);
     // Before addresses are leased, so that the next claim gets what an expired one gives back.
     lease_expiry::expire_leases(state, tick);

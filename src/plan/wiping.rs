@@ -1,11 +1,17 @@
 //! Keeps hosts from everybody whose disks are to be wiped when they come back from a cluster.
-//! Nobody gets them before that is done, and one whose disks could not be wiped is held. It starts
-//! no job itself.
+//! Nobody gets them before that is done. One whose disks could not be wiped is held, and tried again
+//! later and later. It starts no job itself.
 
 use crate::model::annotations::{HOLD, WIPE};
+use crate::model::condition::{
+    Condition, ConditionReason, ConditionType, set_condition_without_probe,
+};
 use crate::model::event_reason::EventReason;
-use crate::model::host::wipe::{NO_WIPE, Wipe, WipeHold, WipeState, wipe_program};
+use crate::model::host::wipe::{
+    NO_WIPE, QUICK_WIPE, Wipe, WipeHold, WipeState, WrittenDisk, asked_wipe,
+};
 use crate::model::host::{BareMetalHost, HostPower};
+use crate::model::infra_env::InfraEnv;
 use crate::model::job::Verb;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
@@ -19,27 +25,112 @@ use super::record_warning;
 const LONGEST: usize = 300;
 const FAILED: &str = "wipe failed: ";
 
-/// Notes that a host comes back with what its cluster has left on its disks, and who wipes them.
-/// `environment` is the InfraEnv that the host goes back to, which may ask for wiping.
-pub fn mark_for_wiping(state: &mut State, host_id: HostId, environment: Option<&Key>, tick: &Tick) {
-    let infra_env = environment.and_then(|key| state.infra_envs.by_key(key));
-    let Some(host) = state.hosts.get(host_id) else { return };
-    let driver = wipe_program(host, infra_env).map(str::to_owned);
-    let wipe = driver.map(|driver| Wipe { state: WipeState::Pending, since: tick.now, driver });
-    state.hosts.update(host_id, |host| host.status.wipe = wipe);
+/// What is known of the use of a host that has ended.
+#[derive(Default)]
+pub struct LastUse {
+    /// The InfraEnv that the host goes back to.
+    pub infra_env: Option<Key>,
+    /// The pool of the cluster that had it.
+    pub pool: Option<Key>,
+    /// The disks that the installation was told to write.
+    pub written_disks: Vec<WrittenDisk>,
 }
 
-/// Ends a wipe that is not wanted any more, or that nobody can do any more because the host has
-/// lost its controller.
-pub fn end_impossible_wipe(state: &mut State, host_id: HostId, tick: &Tick) {
+/// Notes that a host comes back with what its cluster has left on its disks, and how they are
+/// wiped.
+pub fn mark_for_wiping(state: &mut State, host_id: HostId, last_use: &LastUse, tick: &Tick) {
     let Some(host) = state.hosts.get(host_id) else { return };
-    if !host.is_to_be_wiped() || state.live_job(&host.key().to_string()).is_some() {
+    let wipe = choose_wipe(state, host, last_use).map(|driver| Wipe {
+        since: tick.now,
+        driver,
+        disks: last_use.written_disks.clone(),
+        ..Wipe::default()
+    });
+    state.hosts.update(host_id, |host| {
+        let is_wanted = wipe.is_some();
+        host.status.wipe = wipe;
+        if is_wanted {
+            set_wiped(host, "False", ConditionReason::WipePending, "", tick.now);
+        } else {
+            forget_wiped(host);
+        }
+    });
+}
+
+/// How a host is wiped: as annotations say, else by an image if its cluster was a pool's and such an
+/// image can be made and booted. Hosts that were there before poolctl could do that are left alone.
+fn choose_wipe(state: &State, host: &BareMetalHost, last_use: &LastUse) -> Option<String> {
+    let infra_env = last_use.infra_env.as_ref().and_then(|key| state.infra_envs.by_key(key));
+    let pool = last_use.pool.as_ref().and_then(|key| state.pools.by_key(key));
+    if let Some(asked) = asked_wipe(host, infra_env, pool.map(|pool| &pool.metadata)) {
+        return (asked != NO_WIPE).then(|| asked.to_owned());
+    }
+    let can_be_wiped = infra_env.is_some_and(InfraEnv::has_own_image)
+        && host.can_boot_images()
+        && !host.is_left_alone()
+        && !host.spec.disable_power_off;
+    let is_default = last_use.pool.is_some() && !host.status.known_before_wiping && can_be_wiped;
+    is_default.then(|| QUICK_WIPE.to_owned())
+}
+
+/// Ends a wipe that is not wanted any more, or that nobody can do; and begins one that failed anew
+/// when its time has come.
+pub fn advance_wipe(state: &mut State, host_id: HostId, tick: &Tick) {
+    let Some(host) = state.hosts.get(host_id) else { return };
+    let Some(wipe) = &host.status.wipe else { return };
+    if wipe.state == WipeState::Done || state.live_job(&host.key().to_string()).is_some() {
         return;
     }
-    if host.metadata.annotation(WIPE) == Some(NO_WIPE) {
-        state.hosts.update(host_id, |host| host.status.wipe = None);
-    } else if host.spec.bmc.is_none() {
-        fail_wipe(state, host_id, "it has no management controller", tick);
+    let problem = why_impossible(host, wipe);
+    let is_unwanted = host.metadata.annotation(WIPE) == Some(NO_WIPE);
+    match (wipe.state, problem) {
+        (WipeState::Pending, _) if is_unwanted => {
+            state.hosts.update(host_id, |host| {
+                host.status.wipe = None;
+                forget_wiped(host);
+                // The image that wipes it may have switched it on.
+                host.forget_power();
+            });
+        }
+        (WipeState::Pending, Some(problem)) => fail_wipe(state, host_id, problem, tick),
+        (WipeState::Failed, None) if !is_unwanted && is_retry_due(host, wipe, tick) => {
+            state.hosts.update(host_id, |host| begin_again(host, tick.now));
+        }
+        _ => {}
+    }
+}
+
+/// Why nobody can wipe the disks of a host, as it is now.
+fn why_impossible(host: &BareMetalHost, wipe: &Wipe) -> Option<&'static str> {
+    if host.spec.bmc.is_none() {
+        return Some("it has no management controller");
+    }
+    if wipe.is_by_program() {
+        return None;
+    }
+    if !host.can_boot_images() {
+        return Some("its management controller attaches no images; only exec:NAME can wipe it");
+    }
+    if host.spec.disable_power_off {
+        return Some("disablePowerOff forbids to boot the image that wipes it");
+    }
+    None
+}
+
+/// Whether it is time to wipe a host again. Once a person has changed or removed the hold, it is
+/// theirs to say.
+fn is_retry_due(host: &BareMetalHost, wipe: &Wipe, tick: &Tick) -> bool {
+    let hold = host.status.wipe_hold.as_ref().map(|hold| hold.annotation.as_str());
+    let is_held_by_us = hold.is_some() && host.metadata.annotation(HOLD) == hold;
+    is_held_by_us
+        && !tick.clock_jumped
+        && wipe.retry_at().is_some_and(|retry_at| retry_at <= tick.now)
+}
+
+fn begin_again(host: &mut BareMetalHost, now: Time) {
+    if let Some(wipe) = &mut host.status.wipe {
+        wipe.state = WipeState::Pending;
+        wipe.since = now;
     }
 }
 
@@ -53,12 +144,26 @@ pub fn next_wipe_job(host: &BareMetalHost) -> Verb {
     }
 }
 
-/// The disks of a host are wiped: it can be had again.
+/// The disks of a host are wiped: it can be had again, unless a person holds it.
 pub fn finish_wipe(host: &mut BareMetalHost, now: Time) {
+    if let Some(wipe) = &mut host.status.wipe {
+        wipe.failures = 0;
+        wipe.message.clear();
+    }
     end_wipe(host, WipeState::Done, now);
+    set_wiped(host, "True", ConditionReason::Wiped, "", now);
+    let Some(hold) = host.status.wipe_hold.take() else { return };
+    if host.metadata.annotation(HOLD) != Some(&*hold.annotation) {
+        return;
+    }
+    match hold.held_before {
+        Some(held_before) => drop(host.metadata.annotations.insert(HOLD.into(), held_before)),
+        None => drop(host.metadata.annotations.remove(HOLD)),
+    }
 }
 
-/// Holds a host whose disks could not be wiped: nobody gets it until a person lets it go.
+/// Holds a host whose disks could not be wiped: nobody gets it until they are, or until a person
+/// lets it go.
 pub fn fail_wipe(state: &mut State, host_id: HostId, failure: &str, tick: &Tick) {
     let Some(host) = state.hosts.get(host_id) else { return };
     let key = host.key();
@@ -78,7 +183,12 @@ pub fn fail_wipe(state: &mut State, host_id: HostId, failure: &str, tick: &Tick)
         status.error_count = 0;
         status.last_updated = Some(tick.now);
         status.clear_error();
+        if let Some(wipe) = &mut status.wipe {
+            wipe.failures += 1;
+            wipe.message.clone_from(&reason);
+        }
         end_wipe(host, WipeState::Failed, tick.now);
+        set_wiped(host, "False", ConditionReason::WipeFailed, &reason, tick.now);
     });
     let message = format!("{FAILED}{reason}; it is held: poolctl host unhold {}", key.name);
     record_warning(state, tick, Kind::BareMetalHost, key, EventReason::WipeFailed, message);
@@ -101,6 +211,22 @@ fn end_wipe(host: &mut BareMetalHost, outcome: WipeState, now: Time) {
         wipe.since = now;
     }
     host.forget_power();
+}
+
+/// Sets the condition that says whether the disks are wiped.
+fn set_wiped(
+    host: &mut BareMetalHost,
+    status: &str,
+    reason: ConditionReason,
+    message: &str,
+    now: Time,
+) {
+    let condition = Condition::new(ConditionType::Wiped, status, reason, message);
+    set_condition_without_probe(&mut host.status.conditions, condition, now);
+}
+
+fn forget_wiped(host: &mut BareMetalHost) {
+    host.status.conditions.retain(|condition| condition.kind != ConditionType::Wiped);
 }
 
 #[cfg(test)]

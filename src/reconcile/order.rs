@@ -6,8 +6,9 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
+use crate::drivers::discovery::COREOS_INSTALLER;
 use crate::drivers::programs;
-use crate::model::agent::{Agent, HostState};
+use crate::model::agent::{Agent, HostState, INFRA_ENV_LABEL};
 use crate::model::annotations::{BOOT, CIPHER, DRIVER, PIN, POWER, STRICT_PATCHES};
 use crate::model::cluster::Cluster;
 use crate::model::customization::{Customization, ManifestPatch};
@@ -21,7 +22,7 @@ use crate::model::ip_lease::IpLease;
 use crate::model::job::{Job, Verb};
 use crate::model::meta::{Key, LocalRef};
 use crate::model::nmstate_config::NMStateConfig;
-use crate::model::order::{JobOrder, Machine};
+use crate::model::order::{JobOrder, Machine, WipeOrder};
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
 use crate::plan;
@@ -53,12 +54,14 @@ impl Door<'_> {
         let (mut order, mut inputs) = match job.cluster() {
             Some(_) => self.make_cluster_order(job, settings)?,
             None => {
-                let wipe_driver = self.find_wipe_driver(job)?;
-                let mut order = make_host_order(job, settings, wipe_driver.as_deref())?;
+                let mut order = make_host_order(job, settings)?;
                 order.site = self.describe_site(settings, &mut order.missing);
                 (order, Inputs::new())
             }
         };
+        if job.verb == Verb::Wipe {
+            self.add_wipe(job, settings, &mut order)?;
+        }
         for (name, value) in self.read_site_inputs(settings)? {
             order.inputs.push(name.clone());
             inputs.push((name, value));
@@ -92,15 +95,42 @@ impl Door<'_> {
         Ok(earlier_jobs.into_iter().map(|earlier_job| earlier_job.id.to_string()).collect())
     }
 
-    /// The name of the driver that wipes the host, for a job that wipes one.
-    fn find_wipe_driver(&self, job: &Job) -> Result<Option<String>, Refusal> {
-        if job.verb != Verb::Wipe {
-            return Ok(None);
+    /// Adds to the order of a job that wipes a host how that is done: the program that does it, or
+    /// what goes into the image that does. A job whose program is missing starts all the same: it
+    /// fails with the reason.
+    fn add_wipe(
+        &self,
+        job: &Job,
+        settings: &SettingsSpec,
+        order: &mut JobOrder,
+    ) -> Result<(), Refusal> {
+        let Some(host_key) = job.host() else { return Ok(()) };
+        let Some(host) = self.store.find::<BareMetalHost>(&host_key)? else { return Ok(()) };
+        let wipe = host.status.wipe.clone().unwrap_or_default();
+        if let Some(name) = wipe.driver.strip_prefix(PROGRAM_PREFIX) {
+            let program = programs::find_driver_program(settings, name);
+            add_program(order, "driver", program);
+            return Ok(());
         }
-        let Some(host_key) = job.host() else { return Ok(None) };
-        let host = self.store.find::<BareMetalHost>(&host_key)?;
-        let wipe = host.and_then(|host| host.status.wipe).unwrap_or_default();
-        Ok(Some(wipe.driver.strip_prefix(PROGRAM_PREFIX).unwrap_or_default().to_owned()))
+        add_program(order, COREOS_INSTALLER, programs::find_program(settings, COREOS_INSTALLER));
+        let label = host.metadata.labels.get(INFRA_ENV_LABEL);
+        let infra_env = match label {
+            Some(name) => self.store.find::<InfraEnv>(&Key::new(&*host_key.namespace, &**name))?,
+            None => None,
+        };
+        let image_folder = settings.iso_directory.as_ref();
+        let image_file = infra_env.filter(InfraEnv::has_own_image);
+        order.iso_directory.clone_from(&settings.iso_directory);
+        order.iso_url.clone_from(&settings.iso_url);
+        order.wipe = Some(WipeOrder {
+            method: wipe.driver,
+            macs: macs_of_host(&host),
+            disks: wipe.disks,
+            base_image: image_folder
+                .zip(image_file)
+                .map(|(folder, infra_env)| folder.join(infra_env.status.image_file)),
+        });
+        Ok(())
     }
 
     /// A host, by namespace and name, as drivers of its management controller need it, and the
@@ -465,21 +495,10 @@ fn render_yaml(document: &Value) -> Result<SecretValue, Refusal> {
     Ok(SecretValue::new(yaml))
 }
 
-/// The order of a job on hosts. `wipe_driver`: the name of the driver, for a job that wipes a host.
-fn make_host_order(
-    job: &Job,
-    settings: &SettingsSpec,
-    wipe_driver: Option<&str>,
-) -> Result<JobOrder, Refusal> {
+/// The order of a job on hosts.
+fn make_host_order(job: &Job, settings: &SettingsSpec) -> Result<JobOrder, Refusal> {
     let annotations = BTreeMap::new();
-    let (mut programs, mut missing) = find_programs(job, &annotations, settings)?;
-    // A job whose driver is missing starts all the same: it fails with the reason.
-    if let Some(name) = wipe_driver {
-        match programs::find_driver_program(settings, name) {
-            Ok(path) => drop(programs.insert("driver".to_owned(), path)),
-            Err(why) => drop(missing.insert("driver".to_owned(), why)),
-        }
-    }
+    let (programs, missing) = find_programs(job, &annotations, settings)?;
     Ok(JobOrder {
         job: job.id.to_string(),
         verb: job.verb,
@@ -490,6 +509,23 @@ fn make_host_order(
         limit: seconds_until_deadline(job, &annotations),
         ..JobOrder::default()
     })
+}
+
+/// Adds the path of a program to an order, or why it cannot be used.
+fn add_program(order: &mut JobOrder, name: &str, program: Result<PathBuf, String>) {
+    match program {
+        Ok(path) => drop(order.programs.insert(name.to_owned(), path)),
+        Err(why) => drop(order.missing.insert(name.to_owned(), why)),
+    }
+}
+
+/// The MAC addresses that a host is known to have.
+fn macs_of_host(host: &BareMetalHost) -> Vec<String> {
+    let nics = host.status.hardware.iter().flat_map(|hardware| &hardware.nics);
+    let mut macs: BTreeSet<String> = nics.map(|nic| nic.mac.to_lowercase()).collect();
+    macs.insert(host.spec.boot_mac_address.to_lowercase());
+    macs.retain(|mac| !mac.is_empty());
+    macs.into_iter().collect()
 }
 
 /// A host with its management controller, without the credentials.

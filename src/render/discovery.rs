@@ -24,7 +24,8 @@ pub use site::complete_infra_env;
 /// The bytes that upstream allows an Ignition to have.
 const MAX_IGNITION_SIZE: usize = 256 << 10;
 
-const VERSION: &str = "3.2.0";
+/// The version of the Ignitions that are rendered.
+pub const VERSION: &str = "3.2.0";
 const AGENT: &str = include_str!("discovery/agent.sh");
 const AGENT_UNIT: &str = include_str!("discovery/agent.service");
 const INVENTORY: &str = include_str!("discovery/inventory.sh");
@@ -213,13 +214,13 @@ fn check_one_line<'t>(what: &str, value: &'t str) -> Result<&'t str, String> {
 
 /// A file of an Ignition. `mode` is its permissions; a file of the same path in the base is
 /// replaced.
-fn render_file(path: &str, mode: u32, contents: &str) -> Value {
+pub fn render_file(path: &str, mode: u32, contents: &str) -> Value {
     let source = format!("data:text/plain;charset=utf-8;base64,{}", STANDARD.encode(contents));
     json!({"path": path, "mode": mode, "overwrite": true, "contents": {"source": source}})
 }
 
 /// A systemd unit of an Ignition, which starts at every boot.
-fn render_unit(name: &str, contents: &str) -> Value {
+pub fn render_unit(name: &str, contents: &str) -> Value {
     json!({"name": name, "enabled": true, "contents": contents})
 }
 

@@ -10,3 +10,4 @@ pub mod manifests;
 pub mod patch;
 pub mod redact;
 pub mod url_passwords;
+pub mod wipe;

@@ -131,6 +131,7 @@ impl RunCommand for Iso {
             }
             status.image_hash = image_hash;
             status.iso_download_url.clone_from(&url);
+            status.image_file = self.path_below_images(&settings, &file);
         })?;
         self.hint_next(context, &settings, &infra_env, &url);
         let until = stored_token.expires.map_or("for ever".into(), |end| format!("until {end}"));
@@ -166,6 +167,15 @@ impl Iso {
         let secret_folder = context.world.random_secret()?;
         let url = format!("{}/{secret_folder}/{name}.iso", base_url.trim_end_matches('/'));
         Ok((folder.join(secret_folder).join(format!("{name}.iso")), url))
+    }
+
+    /// The path of the image below isoDirectory; empty for an image or an Ignition elsewhere.
+    fn path_below_images(&self, settings: &SettingsSpec, file: &Path) -> String {
+        let Some(folder) = &settings.iso_directory else { return String::new() };
+        match file.strip_prefix(folder) {
+            Ok(path) if self.out.is_none() => path.display().to_string(),
+            _ => String::new(),
+        }
     }
 
     /// The condition of an InfraEnv whose image was made just now.

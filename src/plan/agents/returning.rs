@@ -2,18 +2,19 @@
 //! somebody who boots them. It never decides that a host leaves its cluster.
 
 use crate::model::agent::{Agent, HostState};
-use crate::model::annotations::{BOOT, HOLD, WIPE};
-use crate::model::driver::PROGRAM_PREFIX;
+use crate::model::annotations::{HOLD, WIPE};
 use crate::model::event::EventType;
 use crate::model::event_reason::EventReason;
-use crate::model::host::{BareMetalHost, HostPower, Image, REBOOT};
+use crate::model::host::BareMetalHost;
+use crate::model::host::wipe::{NO_WIPE, WrittenDisk};
 use crate::model::infra_env::InfraEnv;
 use crate::model::job::Verb;
 use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Span;
 use crate::plan::cluster_hosts::cluster_that_may_run;
-use crate::plan::{leases, wiping};
+use crate::plan::wiping::LastUse;
+use crate::plan::{give_back, leases};
 
 use super::{WAITING_FOR_INVENTORY, enter_state, record_agent_event};
 
@@ -59,17 +60,30 @@ fn boot_image_url(state: &State, agent: &Agent) -> Option<String> {
 }
 
 /// Gives the machine of a host back. If a cluster may have used it, its disks are wiped where that
-/// is asked for, and it is switched off or boots the image.
+/// is asked for, and it is switched off or boots the image. `agent` is the Agent as it was in its
+/// cluster.
 pub fn release_machine(state: &mut State, agent: &Agent, boot_image: Option<&str>, tick: &Tick) {
     let Some(host_id) = agent.host_key().and_then(|key| state.hosts.find(&key)) else { return };
-    let was_used = was_used(state, agent) || agent.state() == HostState::DisabledUnbound;
-    if was_used {
-        wiping::mark_for_wiping(state, host_id, agent.infra_env_key().as_ref(), tick);
+    if was_used(state, agent) || agent.state() == HostState::DisabledUnbound {
+        let last_use = describe_last_use(state, agent);
+        give_back::give_back_used_host(state, host_id, &last_use, boot_image, tick);
+    } else {
+        leases::return_host(state, host_id);
     }
-    leases::return_host(state, host_id);
-    if was_used {
-        state.hosts.update(host_id, |host| prepare_used_host(host, boot_image, tick));
-    }
+}
+
+/// What an Agent tells of the cluster that its host has left: its pool, and the disk that the
+/// installer was told to write.
+fn describe_last_use(state: &State, agent: &Agent) -> LastUse {
+    let cluster = agent.bound_cluster().and_then(|key| state.find_cluster(&key.name));
+    let pool =
+        cluster.and_then(|cluster_id| state.clusters.get(cluster_id)?.pool.as_deref().cloned());
+    let disk_id = &agent.status.installation_disk_id;
+    let disks = agent.status.inventory.iter().flat_map(|inventory| &inventory.disks);
+    let written = disks.filter(|disk| !disk_id.is_empty() && disk.id == *disk_id);
+    let mut written_disks: Vec<WrittenDisk> = written.map(WrittenDisk::of_inventory).collect();
+    written_disks.retain(|disk| !disk.is_unknown());
+    LastUse { infra_env: agent.infra_env_key(), pool, written_disks }
 }
 
 /// Whether a cluster may run on a host, or may have left something on its disks. The state of the
@@ -79,28 +93,6 @@ pub fn was_used(state: &State, agent: &Agent) -> bool {
     let host = agent.host_key().and_then(|key| state.hosts.by_key(&key));
     let was_switched_on = host.is_some_and(|host| host.status.switched_on_for.is_some());
     agent.state().may_have_cluster_data() || was_switched_on
-}
-
-/// What the controller of a host that was a node is to do: boot it from the image, or else switch
-/// it off, so that what is on its disks does not run again.
-fn prepare_used_host(host: &mut BareMetalHost, boot_image: Option<&str>, tick: &Tick) {
-    if let Some(url) = boot_image {
-        host.spec.image = Some(Image::live(url));
-        host.spec.online = true;
-        if !host.is_to_be_wiped() {
-            // The host boots the image also if that is attached already.
-            host.status.provisioning.image = None;
-        }
-        return;
-    }
-    host.spec.image = None;
-    host.spec.online = false;
-    host.metadata.annotations.remove(REBOOT);
-    host.metadata.annotations.remove(BOOT);
-    // A host that was off some time ago may be on by now.
-    if host.power() == HostPower::Off && host.status.last_updated != Some(tick.now) {
-        host.forget_power();
-    }
 }
 
 /// Whether the controller of a host may boot it from an image.
@@ -126,9 +118,7 @@ fn describe_boot_by_hand(state: &State, agent: &Agent, since: &str) -> String {
         None => format!("poolctl infraenv iso {name}"),
     };
     let wiper = infra_env.and_then(|infra_env| infra_env.metadata.annotation(WIPE));
-    let wipe = match wiper
-        .filter(|wiper| wiper.starts_with(PROGRAM_PREFIX) && agent.host_key().is_none())
-    {
+    let wipe = match wiper.filter(|wiper| *wiper != NO_WIPE && agent.host_key().is_none()) {
         Some(wiper) => format!("; wipe its disks first: {wiper} wipes only BareMetalHosts"),
         None => String::new(),
     };
@@ -176,6 +166,7 @@ pub fn follow_reclaim(state: &mut State, agent_id: AgentId, tick: &Tick) {
 /// Leaves it to a person to boot a host, whose controller did not bring it back.
 fn give_up_reclaim(state: &mut State, agent_id: AgentId, tick: &Tick) {
     let Some(agent) = state.agents.get(agent_id) else { return };
+    let host_id = agent.host_key().and_then(|key| state.hosts.find(&key));
     let hostname = agent.hostname();
     let limit = RETURN_TIMEOUT.to_short_text();
     let message = format!("Host {hostname}: did not register again within {limit}");
@@ -187,6 +178,10 @@ fn give_up_reclaim(state: &mut State, agent_id: AgentId, tick: &Tick) {
         message,
         tick,
     );
+    // What its disks have may run by now: it is off until somebody boots it.
+    if let Some(host_id) = host_id {
+        state.hosts.update(host_id, |host| give_back::switch_off(host, tick));
+    }
     state.agents.update(agent_id, Agent::forget_cluster);
     await_boot_by_hand(state, agent_id, "", tick);
 }
@@ -247,8 +242,12 @@ pub fn retire_agent(state: &mut State, agent_id: AgentId, cluster: &str, tick: &
          uses it any more: poolctl delete agent {}",
         agent.metadata.name
     );
+    let host_id = agent.host_key().and_then(|key| state.hosts.find(&key));
     record_agent_event(state, agent_id, EventReason::HostRetired, EventType::Normal, message, tick);
     leases::retire_agent(state, agent_id);
+    if let Some(host_id) = host_id {
+        leases::leave_host(state, host_id);
+    }
     enter_state(state, agent_id, HostState::DisabledUnbound, &info, tick);
 }
 

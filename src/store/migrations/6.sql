@@ -57,3 +57,10 @@ CREATE TABLE metal3_data_claim (
   name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
 ) STRICT;
 CREATE UNIQUE INDEX metal3_data_claim_name ON metal3_data_claim (namespace, name);
+-- Hosts that were there before poolctl wiped disks by itself are wiped only if an annotation says so.
+UPDATE host SET body = json_set(body, '$.status.knownBeforeWiping', json('true'));
+
+-- Hosts of clusters that were left running: nobody switches them off for having been switched on.
+UPDATE host SET body = json_remove(body, '$.status.switchedOnFor')
+WHERE body ->> '$.status.switchedOnFor' IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM cluster c WHERE c.name = host.body ->> '$.status.switchedOnFor');
