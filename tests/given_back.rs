@@ -23,7 +23,7 @@ use crate::fixture::{NAMESPACE, Names, noon};
 
 const CLUSTER: &str = "edge";
 const ADDRESS: &str = "redfish://127.0.0.1:9/redfish/v1/Systems/1";
-const INVENTORY: &str = r#"{"hostname": "node-1",
+pub const INVENTORY: &str = r#"{"hostname": "node-1",
     "cpu": {"count": 16, "architecture": "x86_64"},
     "memory": {"physicalBytes": 68719476736, "usableBytes": 68719476736},
     "disks": [{"id": "/dev/disk/by-id/sda", "name": "sda", "path": "/dev/sda", "driveType": "SSD",
@@ -33,7 +33,7 @@ const INVENTORY: &str = r#"{"hostname": "node-1",
     "routes": [{"destination": "0.0.0.0", "family": 2, "gateway": "1.2.3.1", "interface": "eth0"}],
     "boot": {"currentBootMode": "uefi"},
     "systemVendor": {"manufacturer": "Acme", "productName": "R7"}}"#;
-const INSTALL_CONFIG: &str = "baseDomain: example.com\nmetadata: {name: edge}\n\
+pub const INSTALL_CONFIG: &str = "baseDomain: example.com\nmetadata: {name: edge}\n\
     controlPlane: {name: master, replicas: 1}\ncompute: [{name: worker, replicas: 0}]\n\
     networking: {machineNetwork: [{cidr: 1.2.3.0/24}]}\nplatform: {none: {}}\npullSecret: '{}'\n";
 

@@ -86,6 +86,7 @@ mod moved_leases;
 mod moving;
 mod newest_schema;
 mod network;
+mod nobodys_machines;
 mod once;
 mod outage;
 mod output;

@@ -33,7 +33,7 @@ pub mod canary;
 #[cfg(test)]
 mod checks;
 mod clock;
-mod dice;
+pub mod dice;
 pub mod game;
 mod generator;
 mod healing;

@@ -58,7 +58,9 @@ CREATE TABLE metal3_data_claim (
 ) STRICT;
 CREATE UNIQUE INDEX metal3_data_claim_name ON metal3_data_claim (namespace, name);
 -- Hosts that were there before poolctl wiped disks by itself are wiped only if an annotation says so.
-UPDATE host SET body = json_set(body, '$.status.knownBeforeWiping', json('true'));
+UPDATE host SET body = json_set(
+  json_insert(body, '$.status', json('{}')), '$.status.knownBeforeWiping', json('true')
+);
 
 -- Hosts of clusters that were left running: nobody switches them off for having been switched on.
 UPDATE host SET body = json_remove(body, '$.status.switchedOnFor')
