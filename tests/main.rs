@@ -117,6 +117,7 @@ mod templates;
 mod tenants;
 mod terminal;
 mod transcripts;
+mod twelve_machines;
 mod unusable_state;
 mod updating;
 mod upkeep;

@@ -26,7 +26,7 @@ fn only(number: usize, target: &str) -> Value {
 }
 
 /// What Redfish says of the hardware of a machine, at a path of our own below its number.
-fn hardware(number: usize, path: &str) -> Option<Value> {
+pub fn hardware(number: usize, path: &str) -> Option<Value> {
     // The first machine is too small for any role.
     let threads = if number == 1 { 1 } else { 8 };
     Some(match path {

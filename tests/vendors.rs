@@ -12,7 +12,7 @@ use crate::served::{Answer, Request, Server, forward_request};
 
 /// A way in which machines depart from the standard.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Make {
+pub enum Make {
     /// Follows the standard, and shows an inventory.
     Plain,
     /// Boots virtual media as UsbCd and refuses fields that it does not need. The media belong to
@@ -35,20 +35,20 @@ const MAKES: [Make; 7] =
     [Make::Plain, Make::Supermicro, Make::Lenovo, Make::Dgx, Make::Ilo, Make::Idrac, Make::Liar];
 
 /// A machine of a make.
-struct Machine {
+pub struct Machine {
     make: Make,
-    on: bool,
-    image: Option<String>,
+    pub on: bool,
+    pub image: Option<String>,
     boot: Value,
     /// The boot target of its last start, if that was set for once.
-    booted: Option<String>,
+    pub booted: Option<String>,
     /// Requests that it still refuses because it is busy.
     busy: usize,
     /// Requests until a task is over.
     task: usize,
 }
 
-const SYSTEM: &str = "/odd/place/for/a/system";
+pub const SYSTEM: &str = "/odd/place/for/a/system";
 const MANAGER: &str = "/mgr";
 const MEDIA: &str = "/media/slot-2";
 const SETTINGS: &str = "/pending";
@@ -66,12 +66,12 @@ fn all_are_in_state(lab: &Sandbox, state: &str) -> bool {
 }
 
 impl Machine {
-    fn new(make: Make) -> Self {
+    pub fn new(make: Make) -> Self {
         let busy = usize::from(matches!(make, Make::Ilo | Make::Idrac));
         Self { make, on: false, image: None, boot: json!({}), booted: None, busy, task: 0 }
     }
 
-    fn answer(&mut self, request: &Request) -> Answer {
+    pub fn answer(&mut self, request: &Request) -> Answer {
         let (method, path) = (request.method.as_str(), request.path.as_str());
         match (method, path) {
             ("GET", "/redfish/v1/") => Answer::json(&json!({"Systems": {"@odata.id": "/all"}})),
