@@ -22,7 +22,7 @@ use poolctl::plan;
 use crate::fixture::{NAMESPACE, Names, noon};
 
 const CLUSTER: &str = "edge";
-const ADDRESS: &str = "redfish://127.0.0.1:9/redfish/v1/Systems/1";
+pub const ADDRESS: &str = "redfish://127.0.0.1:9/redfish/v1/Systems/1";
 pub const INVENTORY: &str = r#"{"hostname": "node-1",
     "cpu": {"count": 16, "architecture": "x86_64"},
     "memory": {"physicalBytes": 68719476736, "usableBytes": 68719476736},
@@ -136,16 +136,16 @@ fn lab(found: bool, otherwise: &[fn(&mut BareMetalHost, &mut Cluster)]) -> State
     state
 }
 
-fn settle(state: &mut State, tick: &Tick) {
+pub fn settle(state: &mut State, tick: &Tick) {
     plan::settle(state, tick, &Names::default()).unwrap();
 }
 
-fn later(minutes: i64) -> Tick {
+pub fn later(minutes: i64) -> Tick {
     let noon = noon();
     Tick { now: noon.now.plus(Span::minutes(minutes)), ..noon }
 }
 
-fn live_job(state: &State, verb: Verb) -> Job {
+pub fn live_job(state: &State, verb: Verb) -> Job {
     let live = state.jobs.rows().find(|job| job.ended.is_none() && job.verb == verb);
     live.unwrap_or_else(|| {
         let cluster =
@@ -179,7 +179,7 @@ fn end_job(state: &mut State, job: &Job, outcome: JobOutcome, tick: &Tick) {
 }
 
 /// Somebody deletes the cluster; the next pass begins to give back what it has.
-fn delete_cluster(state: &mut State) {
+pub fn delete_cluster(state: &mut State) {
     let cluster = state.find_cluster(CLUSTER).unwrap();
     state.clusters.update(cluster, |cluster| cluster.deleting = Some(noon().now));
 }
@@ -257,7 +257,7 @@ fn a_host_that_was_never_switched_on_for_its_cluster_stays_as_its_owner_has_it()
 }
 
 /// The address of the host, which runs as a node of the cluster.
-fn running_node() -> State {
+pub fn running_node() -> State {
     let mut state = lab(true, &[]);
     let holder = ClusterHolder { agent: Some("n1".into()), ..ClusterHolder::new(CLUSTER) };
     state.ip_leases.load(IpLease {
@@ -351,4 +351,101 @@ fn a_host_that_poolctl_leaves_alone_keeps_its_address_when_its_cluster_is_gone()
     settle(&mut state, &later(4));
     controller_says(&mut state, Verb::Stop, false, &later(5));
     assert!(!has_address(&state));
+}
+
+#[test]
+fn a_host_that_has_lost_its_agent_is_off_after_its_cluster_too() {
+    let mut state = running_node();
+    let agent = state.agents.find(&Key::new(NAMESPACE, "n1")).unwrap();
+    state.agents.remove(agent);
+    delete_cluster(&mut state);
+    settle(&mut state, &later(2));
+    let deprovision = live_job(&state, Verb::Deprovision);
+    end_job(&mut state, &deprovision, JobOutcome::Done, &later(3));
+    assert_off_for_good(&mut state, "its Agent was gone");
+    assert_eq!(state.hosts.rows().next().unwrap().spec.consumer_ref, None);
+}
+
+#[test]
+fn a_host_that_a_person_takes_from_its_cluster_or_whose_cluster_was_lost_is_switched_off() {
+    let edits: [(&str, fn(&mut State)); 2] = [
+        ("consumerRef removed", |state| {
+            let host = state.hosts.find(&Key::new(NAMESPACE, "n1")).unwrap();
+            state.hosts.update(host, |host| host.spec.consumer_ref = None);
+        }),
+        ("cluster lost", |state| {
+            let cluster = state.find_cluster(CLUSTER).unwrap();
+            state.clusters.remove(cluster);
+        }),
+    ];
+    for (how, edit) in edits {
+        let mut state = running_node();
+        let agent = state.agents.find(&Key::new(NAMESPACE, "n1")).unwrap();
+        state.agents.remove(agent);
+        edit(&mut state);
+        assert_eq!(plan::find_lost_hosts(&state).len(), 1, "{how}");
+        settle(&mut state, &later(5));
+        let host = state.hosts.rows().next().unwrap();
+        assert!(!host.spec.online && host.spec.consumer_ref.is_none(), "{how}: {:?}", host.spec);
+        assert_eq!(host.status.may_run_for.as_deref(), Some(CLUSTER), "{how}");
+        controller_says(&mut state, Verb::Stop, false, &later(6));
+        let host = state.hosts.rows().next().unwrap();
+        assert_eq!(host.status.may_run_for, None, "{how}");
+        let reasons: Vec<String> =
+            state.events.iter().map(|(event, _)| event.reason.to_string()).collect();
+        assert!(reasons.contains(&"HostGivenBack".to_owned()), "{how}: {reasons:?}");
+    }
+}
+
+#[test]
+fn a_host_that_is_held_or_whose_cluster_was_left_running_is_not_switched_off() {
+    // Held as it was before a restore, which does not know its cluster.
+    let mut state = running_node();
+    let agent = state.agents.find(&Key::new(NAMESPACE, "n1")).unwrap();
+    state.agents.remove(agent);
+    let host = state.hosts.find(&Key::new(NAMESPACE, "n1")).unwrap();
+    state.hosts.update(host, |host| {
+        host.metadata.annotations.insert("poolctl.dev/hold".into(), "used since".into());
+    });
+    let cluster = state.find_cluster(CLUSTER).unwrap();
+    state.clusters.remove(cluster);
+    settle(&mut state, &later(5));
+    assert!(state.hosts.get(host).unwrap().spec.online);
+
+    let mut state = running_node();
+    let cluster = state.find_cluster(CLUSTER).unwrap();
+    state.clusters.update(cluster, |cluster| cluster.preserve = true);
+    delete_cluster(&mut state);
+    settle(&mut state, &later(5));
+    assert!(state.find_cluster(CLUSTER).is_none());
+    let host = state.hosts.rows().next().unwrap();
+    assert!(host.spec.online && host.status.switched_on_for.is_none(), "{:?}", host.status);
+    assert_eq!(plan::find_lost_hosts(&state), []);
+}
+
+#[test]
+fn a_host_that_its_controller_could_not_bring_back_is_off() {
+    let mut state = lab(false, &[]);
+    let environment = state.infra_envs.find(&Key::new(NAMESPACE, "rack")).unwrap();
+    state.infra_envs.update(environment, |environment| {
+        environment.status.iso_download_url = "http://192.0.2.1/rack.iso".into();
+    });
+    let provision = live_job(&state, Verb::Provision);
+    end_job(&mut state, &provision, JobOutcome::Installed(Installation::default()), &later(1));
+    let agent = state.agents.find(&Key::new(NAMESPACE, "n1")).unwrap();
+    state.agents.update(agent, |agent| agent.spec.cluster_deployment_name = None);
+    settle(&mut state, &later(2));
+    assert_eq!(state.agents.get(agent).unwrap().state(), HostState::Reclaiming);
+    // It runs its last cluster until it is off, and boots the image only then.
+    controller_says(&mut state, Verb::Stop, false, &later(3));
+    let attach = live_job(&state, Verb::Attach);
+    let report = JobReport {
+        job: attach.id,
+        object: attach.object,
+        outcome: JobOutcome::failed("virtual media answer 503"),
+    };
+    plan::take_job_reports(&mut state, vec![report], &later(4));
+    settle(&mut state, &later(90));
+    let host = state.hosts.rows().next().unwrap();
+    assert!(!host.spec.online && host.spec.image.is_none(), "{:?}", host.spec);
 }

@@ -123,3 +123,4 @@ mod updating;
 mod upkeep;
 mod vendors;
 mod week;
+mod wiping;

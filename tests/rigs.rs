@@ -6,10 +6,13 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
 
 use crate::sandbox::{is_met_or_skipped, pause};
+use crate::served::{Request, forward_request};
 
 pub const USER: &str = "admin";
 pub const PASSWORD: &str = "s3cret-pass";
@@ -197,6 +200,21 @@ impl Emulator {
     /// The path of the certificate it shows, which is its own authority.
     pub fn certificate(&self) -> PathBuf {
         self.rig.folder.path().join("cert.pem")
+    }
+
+    /// Powers a machine off as its operating system does. The controller knows nothing of that
+    /// before it looks.
+    pub fn power_off(&self, number: usize) {
+        let path = format!("/redfish/v1/Systems/{}/Actions/ComputerSystem.Reset", uuid(number));
+        let login = STANDARD.encode(format!("{USER}:{PASSWORD}"));
+        let request = Request {
+            method: "POST".into(),
+            path,
+            headers: vec![("authorization".into(), format!("Basic {login}"))],
+            body: "{\"ResetType\": \"ForceOff\"}".into(),
+        };
+        let answer = forward_request(([127, 0, 0, 1], self.port).into(), &request);
+        assert_eq!(answer.status, 204, "{}", String::from_utf8_lossy(&answer.body));
     }
 
     /// What `sushy`, the reference client, sees of a machine: power, boot target and image, each

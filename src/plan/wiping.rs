@@ -44,6 +44,7 @@ pub fn mark_for_wiping(state: &mut State, host_id: HostId, last_use: &LastUse, t
         since: tick.now,
         driver,
         disks: last_use.written_disks.clone(),
+        infra_env: last_use.infra_env.as_ref().map(|key| key.name.clone()).unwrap_or_default(),
         ..Wipe::default()
     });
     state.hosts.update(host_id, |host| {

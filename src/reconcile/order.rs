@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::drivers::discovery::COREOS_INSTALLER;
 use crate::drivers::programs;
-use crate::model::agent::{Agent, HostState, INFRA_ENV_LABEL};
+use crate::model::agent::{Agent, HostState};
 use crate::model::annotations::{BOOT, CIPHER, DRIVER, PIN, POWER, STRICT_PATCHES};
 use crate::model::cluster::Cluster;
 use crate::model::customization::{Customization, ManifestPatch};
@@ -113,11 +113,8 @@ impl Door<'_> {
             return Ok(());
         }
         add_program(order, COREOS_INSTALLER, programs::find_program(settings, COREOS_INSTALLER));
-        let label = host.metadata.labels.get(INFRA_ENV_LABEL);
-        let infra_env = match label {
-            Some(name) => self.store.find::<InfraEnv>(&Key::new(&*host_key.namespace, &**name))?,
-            None => None,
-        };
+        let infra_env_key = Key::new(&*host_key.namespace, &*wipe.infra_env);
+        let infra_env = self.store.find::<InfraEnv>(&infra_env_key)?;
         let image_folder = settings.iso_directory.as_ref();
         let image_file = infra_env.filter(InfraEnv::has_own_image);
         order.iso_directory.clone_from(&settings.iso_directory);

@@ -37,6 +37,9 @@ pub struct Wipe {
     /// disks that have the partitions of Red Hat Enterprise Linux CoreOS.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub disks: Vec<WrittenDisk>,
+    /// The InfraEnv whose discovery image the image is made of that wipes the host.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub infra_env: String,
     /// Number of failures in a row.
     #[serde(skip_serializing_if = "is_zero")]
     pub failures: u32,
