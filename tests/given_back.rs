@@ -392,7 +392,7 @@ fn a_host_that_a_person_takes_from_its_cluster_or_whose_cluster_was_lost_is_swit
         let host = state.hosts.rows().next().unwrap();
         assert_eq!(host.status.may_run_for, None, "{how}");
         let reasons: Vec<String> =
-            state.events.iter().map(|(event, _)| event.reason.to_string()).collect();
+            state.events.iter().map(|(event, _)| event.reason.clone()).collect();
         assert!(reasons.contains(&"HostGivenBack".to_owned()), "{how}: {reasons:?}");
     }
 }
@@ -420,7 +420,7 @@ fn a_host_that_is_held_or_whose_cluster_was_left_running_is_not_switched_off() {
     assert!(state.find_cluster(CLUSTER).is_none());
     let host = state.hosts.rows().next().unwrap();
     assert!(host.spec.online && host.status.switched_on_for.is_none(), "{:?}", host.status);
-    assert_eq!(plan::find_lost_hosts(&state), []);
+    assert!(plan::find_lost_hosts(&state).is_empty());
 }
 
 #[test]

@@ -19,9 +19,12 @@ use poolctl::model::template::Template;
 use poolctl::model::tick::Tick;
 use poolctl::model::time::Span;
 use poolctl::plan;
+use serde_json::json;
 
 use crate::fixture::{NAMESPACE, Names, noon};
 use crate::given_back::{INSTALL_CONFIG, INVENTORY};
+use crate::rack::cluster as cluster_of_hosts;
+use crate::sandbox::{Sandbox, apply, jsonpath, move_state};
 use crate::sim::dice::Dice;
 
 const CLUSTERS: [&str; 2] = ["edge", "far"];
@@ -368,4 +371,43 @@ fn no_machine_stays_on_for_a_cluster_that_no_longer_has_it_whatever_happened() {
         }
     }
     assert!(given_back > 0, "no history had a machine that was to be switched off");
+}
+
+const HOST: &str = "apiVersion: metal3.io/v1alpha1
+kind: BareMetalHost
+metadata: {name: n1, annotations: {baremetalhost.metal3.io/paused: ''}}
+spec:
+  online: true
+  bmc: {address: redfish://192.0.2.9/redfish/v1/Systems/1, credentialsName: bmc}
+  consumerRef: {kind: ClusterDeployment, name: a, namespace: default}
+";
+
+#[test]
+fn a_host_is_not_deleted_while_it_is_on_for_an_installation_and_doctor_names_what_may_be_on() {
+    let mut sandbox = Sandbox::new();
+    apply(&sandbox, &cluster_of_hosts("a", 1, 0));
+    apply(&sandbox, HOST);
+    move_state(&mut sandbox, |objects| {
+        let host = objects.iter_mut().find(|object| object["kind"] == "BareMetalHost").unwrap();
+        host["status"]["switchedOnFor"] = "a".into();
+        host["metadata"]["annotations"] = json!({});
+    });
+    let why = "host `n1` is switched on for cluster `a`, which is being installed";
+    let refusal = sandbox.refused(4, "delete host n1 -y", why);
+    assert!(refusal.contains("poolctl delete cluster a"), "{refusal}");
+    sandbox.ok("doctor");
+    // The cluster goes while nobody may touch the host.
+    sandbox.ok("annotate host/n1 baremetalhost.metal3.io/detached= -q");
+    sandbox.ok("delete cluster a -y -q");
+    sandbox.ok("reconcile -q");
+    assert_eq!(jsonpath(&sandbox, "host/n1", "{.spec.online} {.spec.consumerRef}"), "false ");
+    assert_eq!(jsonpath(&sandbox, "host/n1", "{.status.mayRunFor}"), "a");
+    let ran = sandbox.run("doctor");
+    let found = "may still be on for cluster `a`, which it has left: it is paused or detached";
+    assert!(ran.code == 1 && ran.out.contains(found), "{ran:?}");
+    let why = sandbox.ok("why host/n1");
+    assert!(why.contains("it may still be on for cluster a"), "{why}");
+    sandbox.refused(2, "delete host n1", "may still be on for cluster `a`");
+    sandbox.ok("delete host n1 -y -q");
+    sandbox.ok("doctor");
 }

@@ -123,7 +123,8 @@ pub fn find_lost_hosts(state: &State) -> Vec<(HostId, String)> {
     let mut lost_hosts = Vec::new();
     for (host_id, host) in state.hosts.iter() {
         let Some(cluster) = &host.status.switched_on_for else { continue };
-        let is_had = host.cluster() == Some(cluster) && state.find_cluster(cluster).is_some();
+        let is_had =
+            host.cluster() == Some(cluster.as_str()) && state.find_cluster(cluster).is_some();
         if !is_had && !host.metadata.has_annotation(HOLD) && !is_agent_kept(state, &host.key()) {
             lost_hosts.push((host_id, cluster.clone()));
         }
