@@ -33,10 +33,12 @@ pub fn give_back_used_host(
     });
 }
 
-/// Lets the controller of a host boot it from an image, also if that is attached already.
+/// Lets the controller of a host boot it from an image, also if that is attached already. A reboot
+/// that was asked for would boot the disk before.
 fn boot_from(host: &mut BareMetalHost, url: &str, tick: &Tick) {
     host.spec.image = Some(Image::live(url));
     host.spec.online = true;
+    host.metadata.annotations.remove(REBOOT);
     if !host.is_to_be_wiped() {
         host.status.provisioning.image = None;
     }
