@@ -242,6 +242,11 @@ impl World {
         let jobs: Vec<Job> =
             self.state.jobs.rows().filter(|job| job.ended.is_none()).cloned().collect();
         for job in jobs {
+            let mut live_jobs = self.state.jobs.rows().filter(|job| job.ended.is_none());
+            if !live_jobs.any(|live_job| live_job.id == job.id) {
+                // It was cancelled for what another one has brought.
+                continue;
+            }
             let fails = self.dice.happens(failing);
             let mut reports = Vec::new();
             for host in job.hosts.clone() {

@@ -90,6 +90,11 @@ fn find_users(context: &Context) -> anyhow::Result<BTreeMap<String, Users>> {
         store => store?,
     };
     for pool in store.list_all::<ClusterPool>()? {
+        if let Some(name) = pool.metadata.annotation(WIPE)
+            && name.starts_with(PROGRAM_PREFIX)
+        {
+            users_by_driver.entry(name.to_owned()).or_default().pools.push(pool.key().to_string());
+        }
         let annotations = &pool.spec.annotations;
         let driver = match pool.driver() {
             Driver::Exec => annotations.get(DRIVER).cloned().unwrap_or_default(),
