@@ -156,7 +156,8 @@ impl World {
         for agent_id in agent_ids {
             self.state.agents.update(agent_id, |agent| agent.status.last_contact_time = Some(now));
         }
-        plan::settle(&mut self.state, &self.tick(), &Names::default()).unwrap();
+        let tick = self.tick();
+        plan::settle(&mut self.state, &tick, &Names::default()).unwrap();
     }
 
     /// What a person or a pool does next.
@@ -263,7 +264,8 @@ impl World {
             };
             let told = |outcome| JobReport { job: job.id, object: job.object.clone(), outcome };
             let messages = vec![told(JobOutcome::Hosts(reports)), told(outcome)];
-            plan::take_job_reports(&mut self.state, messages, &self.tick());
+            let tick = self.tick();
+            plan::take_job_reports(&mut self.state, messages, &tick);
             self.settle();
         }
     }
