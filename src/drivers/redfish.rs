@@ -16,6 +16,8 @@ use super::trust::Trust;
 use service::{Service, check_status};
 
 const ROOT: &str = "/redfish/v1/";
+/// How many systems are named if the address of a controller names none: an enclosure has no more.
+const NAMED_SYSTEMS: usize = 32;
 
 /// One system of a Redfish service.
 pub struct Redfish {
@@ -69,8 +71,13 @@ impl Redfish {
             [] => Err("it has no system, or shows none to this user".into()),
             _ => {
                 let count = paths.len();
-                let names = shorten(&paths.join(", "));
-                Err(format!("it has {count} systems; the address must name one: {names}").into())
+                let names: Vec<String> =
+                    paths.iter().take(NAMED_SYSTEMS).map(|path| shorten(path)).collect();
+                let more = count.saturating_sub(NAMED_SYSTEMS);
+                let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+                let names = names.join(", ");
+                Err(format!("it has {count} systems; the address must name one: {names}{rest}")
+                    .into())
             }
         }
     }

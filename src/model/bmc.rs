@@ -2,6 +2,7 @@
 //! connection.
 
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::str::FromStr;
 
 use url::{Host, Url};
@@ -22,6 +23,8 @@ const REDFISH_SCHEMES: [&str; 7] = [
     "ilo5-redfish",
     "ilo5-virtualmedia",
 ];
+/// Paths that name no system, in lower case: the root of the service, and the list of its systems.
+const PATHS_WITHOUT_SYSTEM: [&str; 3] = ["/redfish", "/redfish/v1", "/redfish/v1/systems"];
 /// Privilege levels of IPMI, as `ipmitool -L` takes them.
 const PRIVILEGES: [&str; 4] = ["ADMINISTRATOR", "OPERATOR", "USER", "CALLBACK"];
 
@@ -51,12 +54,32 @@ impl BmcAddress {
         }
     }
 
-    /// The controller and its system in one spelling, so that addresses can be compared.
+    /// The controller and its system in one spelling, so that addresses can be compared. It is not
+    /// for requests: controllers may tell upper from lower case in a path.
     pub fn canonical_name(&self) -> String {
         match self {
             Self::Ipmi { .. } => format!("ipmi://{self}").to_lowercase(),
-            Self::Redfish { origin, system } => format!("{origin}{system}"),
+            Self::Redfish { origin, system } => {
+                let path = decode_percent_signs(system);
+                let mut name = origin.clone();
+                for segment in path.split('/').filter(|segment| !segment.is_empty()) {
+                    name.push('/');
+                    name.push_str(segment);
+                }
+                name.to_lowercase()
+            }
         }
+    }
+
+    /// The IPv4 address that `spelling`, which this was read from, means without showing it: a
+    /// number that begins with a zero is octal.
+    pub fn hidden_ipv4(&self, spelling: &str) -> Option<Ipv4Addr> {
+        let host = match self {
+            Self::Ipmi { host, .. } => host.as_str(),
+            Self::Redfish { origin, .. } => origin.split("://").nth(1)?.split(':').next()?,
+        };
+        let ip = host.parse().ok()?;
+        if spelling.contains(host) { None } else { Some(ip) }
     }
 
     /// Whether it is plain HTTP, so that the network can read what is sent.
@@ -97,9 +120,17 @@ impl FromStr for BmcAddress {
                 "`{address}`: a Redfish address has no parameters; leave out the part from `?` on"
             ));
         }
-        read_host(&url, address)?;
-        let origin = url.origin().ascii_serialization();
-        Ok(Self::Redfish { origin, system: url.path().trim_end_matches('/').to_owned() })
+        let host = read_host(&url, address)?;
+        let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+        let origin = if host.contains(':') {
+            format!("{transport}://[{host}]{port}")
+        } else {
+            format!("{transport}://{host}{port}")
+        };
+        let path = url.path().trim_end_matches('/');
+        let names_no_system = PATHS_WITHOUT_SYSTEM.contains(&path.to_lowercase().as_str());
+        let system = if names_no_system { String::new() } else { path.to_owned() };
+        Ok(Self::Redfish { origin, system })
     }
 }
 
@@ -117,21 +148,46 @@ fn parse_url(scheme: &str, rest: &str, address: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// The host of an address, if it can be given to a program: a name that begins with a dash would be
-/// taken for an option.
+/// The host of an address in the one spelling that it is compared in, if it can be given to a
+/// program: a name that begins with a dash would be taken for an option. Numbers are read as the
+/// system's resolver reads them (`010` is octal), and an IPv4 address within IPv6 is that address.
 fn read_host(url: &Url, address: &str) -> Result<String, String> {
-    let host = match url.host() {
-        Some(Host::Ipv6(address)) => return Ok(address.to_string()),
-        Some(host) => host.to_string(),
-        None => String::new(),
+    let spelling = url.host_str().unwrap_or_default().trim_end_matches('.');
+    let host = match Host::parse(spelling) {
+        Ok(Host::Ipv6(ipv6)) => match ipv6.to_ipv4_mapped() {
+            Some(ipv4) => ipv4.to_string(),
+            None => ipv6.to_string(),
+        },
+        Ok(host) => host.to_string(),
+        Err(_) => String::new(),
     };
     let is_usable = !host.is_empty()
         && !host.starts_with('-')
-        && host.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter));
+        && host.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.:".contains(letter));
     if !is_usable {
         return Err(format!("`{address}` has no valid host name or IP address"));
     }
-    Ok(host.trim_end_matches('.').to_owned())
+    Ok(host)
+}
+
+/// A path whose percent signs are decoded. One that begins no code stays as it is.
+fn decode_percent_signs(path: &str) -> String {
+    let mut pieces = path.split('%');
+    let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
+    for piece in pieces {
+        let code = piece.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match (code, piece.get(2..)) {
+            (Some(byte), Some(rest)) => {
+                bytes.push(byte);
+                bytes.extend_from_slice(rest.as_bytes());
+            }
+            _ => {
+                bytes.push(b'%');
+                bytes.extend_from_slice(piece.as_bytes());
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 fn read_privilege(url: &Url, address: &str) -> Result<Option<String>, String> {
@@ -185,8 +241,49 @@ mod tests {
             ("idrac-redfish://bmc", redfish("https://bmc", "")),
             ("ilo5-redfish://bmc", redfish("https://bmc", "")),
             ("redfish-uefihttp://bmc", redfish("https://bmc", "")),
+            ("redfish://bmc/redfish/v1/", redfish("https://bmc", "")),
+            ("redfish://bmc/redfish/v1/Systems", redfish("https://bmc", "")),
+            ("redfish://BMC.example.com.:443", redfish("https://bmc.example.com", "")),
+            ("ipmi://010.0.0.1", ipmi("8.0.0.1", 623, None)),
+            ("ipmi://[::ffff:192.0.2.1]", ipmi("192.0.2.1", 623, None)),
         ] {
             assert_eq!(spelling.parse::<BmcAddress>(), Ok(address), "{spelling}");
+        }
+    }
+
+    #[test]
+    fn all_spellings_of_a_controller_have_one_name() {
+        for (spelling, same) in [
+            ("redfish://010.0.0.1/redfish/v1/Systems/1", "redfish://8.0.0.1/redfish/v1/Systems/1"),
+            ("redfish://[::ffff:192.0.2.1]", "redfish://192.0.2.1"),
+            ("redfish://[::ffff:c000:201]:444", "redfish://192.0.2.1:444"),
+            ("redfish://bmc.lab./redfish/v1/", "idrac-virtualmedia://BMC.lab"),
+            (
+                "redfish://b%6Dc/redfish/v1/Systems/a.1",
+                "redfish://bmc/redfish/v1//systems/%61%2e1/",
+            ),
+            ("ipmi://BMC.lab.", "libvirt://bmc.l%61b:623"),
+            ("010.0.0.1", "ipmi://8.0.0.1"),
+            ("ipmi://[::ffff:192.0.2.1]", "192.0.2.1"),
+        ] {
+            let name = spelling.parse::<BmcAddress>().unwrap().canonical_name();
+            assert_eq!(name, same.parse::<BmcAddress>().unwrap().canonical_name(), "{spelling}");
+        }
+    }
+
+    #[test]
+    fn an_octal_number_is_said() {
+        for (spelling, hidden) in [
+            ("ipmi://010.0.0.1", Some("8.0.0.1")),
+            ("redfish+http://192.0.2.011:8000", Some("192.0.2.9")),
+            ("redfish://192.0.2.1", None),
+            ("redfish://[2001:db8::1]", None),
+            ("redfish://[::ffff:192.0.2.1]", None),
+            ("bmc.lab", None),
+        ] {
+            let address = spelling.parse::<BmcAddress>().unwrap();
+            let ip = address.hidden_ipv4(spelling).map(|ip| ip.to_string());
+            assert_eq!(ip.as_deref(), hidden, "{spelling}");
         }
     }
 

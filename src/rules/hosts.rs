@@ -113,6 +113,12 @@ pub fn warnings(host: &BareMetalHost) -> Vec<String> {
              read the password"
         ));
     }
+    if let Some(ip) = host.bmc_address().and_then(|address| address.hidden_ipv4(&bmc.address)) {
+        let spelling = &bmc.address;
+        warnings.push(format!(
+            "host `{name}`: `{spelling}` means {ip}, because a number that begins with 0 is octal"
+        ));
+    }
     if host.bmc_address().is_some_and(|address| address.is_unencrypted()) {
         warnings.push(format!("host `{name}`: +http sends the password as plain text"));
     }
