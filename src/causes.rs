@@ -3,6 +3,7 @@
 
 mod agent;
 mod chain;
+mod checks;
 mod claim;
 mod cluster;
 mod customization;

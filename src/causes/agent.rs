@@ -2,6 +2,7 @@
 //! described.
 
 use super::chain::Chain;
+use super::checks::describe_failing_checks;
 use super::cluster::explain_cluster;
 use super::evidence::Evidence;
 use super::infra_env::command_to_make_image;
@@ -15,7 +16,6 @@ use crate::model::meta::Key;
 use crate::model::state::State;
 use crate::plan::agents::clusters;
 use crate::plan::agents::conditions::SPEC_SYNCED;
-use crate::rules::validations::{GATES_UNBOUND, blocks_installation};
 
 /// Explains an Agent by all that keeps it from being bound or installed. If nothing does and it
 /// waits for its cluster, the explanation goes on with the cluster.
@@ -88,12 +88,7 @@ fn find_obstacles(state: &State, agent: &Agent) -> Vec<String> {
     {
         obstacles.push(synced.message.clone());
     }
-    for check in agent.validations() {
-        let counts = bound_to.is_some() || GATES_UNBOUND.contains(&check.id.as_str());
-        if counts && check.status == "failure" && blocks_installation(check) {
-            obstacles.push(format!("{}: {}", check.id, check.message));
-        }
-    }
+    obstacles.extend(describe_failing_checks(agent));
     // The machine has left its cluster, but the cluster still has its node.
     if let Some(deprovision_info) = &agent.status.deprovision_info
         && agent.state().is_free()

@@ -1,6 +1,7 @@
 //! Explains a cluster: why it is not ready, or why it is not gone yet.
 
 use super::chain::Chain;
+use super::checks::describe_failing_checks;
 use super::evidence::Evidence;
 use crate::model::agent::{Agent, HostState};
 use crate::model::cluster::{Cluster, POWER_PAUSED, PROTECTED_DELETE, Phase, Power};
@@ -12,11 +13,34 @@ use crate::model::meta::Key;
 use crate::model::pool::RECONCILE_PAUSE;
 use crate::plan;
 
-/// Explains a cluster by what holds all work on it, and else by its phase.
+/// Explains a cluster by what holds all work on it, and else by its phase. Until it is installed,
+/// the checks that its hosts fail follow.
 pub fn explain_cluster(evidence: &Evidence, cluster: &Cluster) -> Chain {
-    if let Some(chain) = explain_hold(evidence, cluster) {
+    let chain = match explain_hold(evidence, cluster) {
+        Some(chain) => chain,
+        None => explain_phase(evidence, cluster),
+    };
+    if cluster.is_installed() || cluster.deleting.is_some() {
         return chain;
     }
+    let hosts = evidence.state.agents.rows();
+    let hosts_of_cluster = hosts.filter(|agent| is_bound_to(agent, cluster));
+    hosts_of_cluster.flat_map(list_failing_checks).fold(chain, Chain::because)
+}
+
+fn is_bound_to(agent: &Agent, cluster: &Cluster) -> bool {
+    agent.bound_cluster().is_some_and(|key| key.name == cluster.name)
+}
+
+/// The checks that a host of a cluster fails, with its name.
+fn list_failing_checks(agent: &Agent) -> Vec<String> {
+    let hostname = agent.hostname();
+    let failing_checks = describe_failing_checks(agent).into_iter();
+    failing_checks.map(|check| format!("host {hostname} fails {check}")).collect()
+}
+
+/// Explains a cluster that nothing holds by its phase.
+fn explain_phase(evidence: &Evidence, cluster: &Cluster) -> Chain {
     let name = &cluster.name;
     let job = describe_live_job(evidence, name);
     let show_logs = format!("poolctl cluster logs {name}");
@@ -189,10 +213,7 @@ fn explain_wait_for_hosts(evidence: &Evidence, cluster: &Cluster, cause: String)
     let name = &cluster.name;
     let option = &evidence.namespace_option;
     let mut late_agents: Vec<&Agent> = evidence.state.agents.rows().collect();
-    late_agents.retain(|agent| {
-        agent.bound_cluster().is_some_and(|key| key.name == *name)
-            && agent.state() != HostState::Known
-    });
+    late_agents.retain(|agent| is_bound_to(agent, cluster) && agent.state() != HostState::Known);
     let given_up_at = plan::waits_for_hosts_until(cluster);
     // An agent that is being booted needs no help. One that is lost may never come.
     let next = if given_up_at.is_some()
@@ -212,8 +233,13 @@ fn explain_wait_for_hosts(evidence: &Evidence, cluster: &Cluster, cause: String)
     late_agents.into_iter().map(describe_agent).fold(Chain::new(first_cause, next), Chain::because)
 }
 
-/// An agent that is not ready for its cluster, and what it says about that.
+/// An agent that is not ready for its cluster, and what it says about that. Checks that fail are
+/// listed after all agents.
 fn describe_agent(agent: &Agent) -> String {
+    let is_explained = !agent.is_duplicate() && !describe_failing_checks(agent).is_empty();
+    if agent.state() == HostState::Insufficient && is_explained {
+        return format!("host {} is {}", agent.hostname(), agent.state());
+    }
     let info = &agent.status.debug_info.state_info;
     format!("host {} is {}: {info}", agent.hostname(), agent.state())
 }
