@@ -11,6 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use serde_json::Value;
 
+use crate::model::agent::Agent;
 use crate::model::documents::SecretValue;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
@@ -179,6 +180,29 @@ impl Context {
         Ok(Key::new(namespace, name))
     }
 
+    /// The same for an object that may be called in another way: an Agent by its hostname, too. A
+    /// hostname that several Agents have is refused.
+    pub fn find_key(&self, store: &Store, kind: Kind, name: &str) -> Result<Key, Refusal> {
+        let key = self.key(kind, name)?;
+        if kind != Kind::Agent || self.guest().is_some() || store.find::<Agent>(&key)?.is_some() {
+            return Ok(key);
+        }
+        let filter = Filter { namespace: Some(key.namespace.clone()), ..Filter::default() };
+        let mut agents = store.list::<Agent>(&filter)?;
+        agents.retain(|agent| agent.hostname().eq_ignore_ascii_case(name));
+        match agents.as_slice() {
+            [] => Ok(key),
+            [agent] => Ok(agent.key()),
+            _ => {
+                let names: Vec<&str> =
+                    agents.iter().map(|agent| agent.metadata.name.as_str()).collect();
+                Err(Refusal::conflict(format!("{} agents have the hostname `{name}`", names.len()))
+                    .because(format!("they are {}", names.join(", ")))
+                    .next("poolctl get agent -o wide"))
+            }
+        }
+    }
+
     /// A resource by its name; refused if it does not exist or may not be seen.
     pub fn find<R: Resource>(&self, store: &Store, name: &str) -> Result<R, Refusal> {
         let object = self.find_object(store, R::KIND, name)?;
@@ -202,7 +226,7 @@ impl Context {
     /// namespace it is, or which object is called nearly so.
     pub fn load_object(&self, store: &Store, kind: Kind, name: &str) -> Result<Object, Refusal> {
         let name = &target::without_kind(kind, name);
-        let key = self.key(kind, name)?;
+        let key = self.find_key(store, kind, name)?;
         let filter = Filter { whole: true, ..Filter::named(&key) };
         let object = store.list_objects(kind, &filter)?.into_iter().next();
         object.ok_or_else(|| {

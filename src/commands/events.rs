@@ -38,7 +38,7 @@ impl RunCommand for Events {
         let store = context.open_existing_state()?;
         let named_object =
             match self.object.as_deref().map(target::parse_kind_and_name).transpose()? {
-                Some((kind, name)) => Some((kind, context.key(kind, &name)?)),
+                Some((kind, name)) => Some((kind, context.find_key(&store, kind, &name)?)),
                 None => None,
             };
         let object = named_object.as_ref().map(|(kind, key)| (*kind, key));

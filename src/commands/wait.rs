@@ -223,7 +223,7 @@ impl Wait {
         }
         let mut objects = Vec::new();
         for (kind, name) in target::parse_objects(&self.kind, &self.names)? {
-            objects.push((kind, context.key(kind, &name)?));
+            objects.push((kind, context.find_key(store, kind, &name)?));
         }
         Ok(objects)
     }
