@@ -118,6 +118,7 @@ mod tenants;
 mod terminal;
 mod transcripts;
 mod twelve_machines;
+mod truth;
 mod unusable_state;
 mod updating;
 mod upkeep;

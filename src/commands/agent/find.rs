@@ -8,6 +8,7 @@ use crate::causes::command_to_make_image;
 use crate::edits::initialize_metadata;
 use crate::model::agent::needs::NodeRole;
 use crate::model::agent::{Agent, HOST_LABEL, INFRA_ENV_LABEL, Role};
+use crate::model::bmc::BmcAddress;
 use crate::model::event::EventType;
 use crate::model::event_reason::EventReason;
 use crate::model::host::{BareMetalHost, INSPECT};
@@ -17,6 +18,7 @@ use crate::model::meta::{Key, Meta};
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
+use crate::model::time::Span;
 use crate::output::{Answer, Name};
 use crate::plan::agents;
 use crate::plan::leases::command_to_free_host;
@@ -25,7 +27,8 @@ use crate::store::{Filter, NeededObject, Store};
 
 use crate::commands::host::hold as host_hold;
 use crate::commands::selector::Selector;
-use crate::commands::{Context, RunCommand};
+use crate::commands::waiting::{Observation, WaitOutcome, WaitProgress, Waiting};
+use crate::commands::{Context, RunCommand, count_of};
 
 #[derive(Args)]
 pub struct Discover {
@@ -38,6 +41,9 @@ pub struct Discover {
     /// InfraEnv of the new agents
     #[arg(long, value_name = "INFRAENV")]
     infraenv: String,
+    /// How long to wait for the controllers; 0s asks them without waiting
+    #[arg(long, value_name = "DURATION", default_value = "5m")]
+    timeout: Span,
 }
 
 impl RunCommand for Discover {
@@ -66,15 +72,111 @@ impl RunCommand for Discover {
             }
             Ok(are_new)
         })?;
-        for (host_key, is_new) in host_keys.iter().zip(are_new) {
-            let result = if is_new { "discovered" } else { "will be inspected again" };
-            context.report_change(Kind::Agent, host_key, result)?;
+        context.report_pass(&passed)?;
+        let is_waiting = !context.globals.no_reconcile
+            && self.timeout > Span::default()
+            && !context.world.is_clock_standing();
+        if is_waiting {
+            self.wait_for_controllers(context, &store, &host_keys)?;
         }
-        Ok(context.report_pass(&passed)?)
+        let mut failures = Vec::new();
+        for (host_key, is_new) in host_keys.iter().zip(are_new) {
+            let error = read_inspection_error(&store, host_key)?;
+            let result = match (&error, is_new, is_waiting) {
+                (Some(error), ..) => format!("its hardware cannot be read: {error}"),
+                (None, true, _) => "discovered".to_owned(),
+                (None, false, true) => "inspected again".to_owned(),
+                (None, false, false) => "will be inspected again".to_owned(),
+            };
+            context.report_change(Kind::Agent, host_key, &result)?;
+            failures.extend(error.map(|error| (host_key, error)));
+        }
+        Ok(refuse_failures(&failures, host_keys.len())?)
     }
 }
 
+/// Refuses if controllers did not describe their machines. The agents stay, and the pass asks these
+/// controllers again.
+fn refuse_failures(failures: &[(&Key, String)], host_count: usize) -> Result<(), Refusal> {
+    let Some((host_key, error)) = failures.first() else { return Ok(()) };
+    let name = &host_key.name;
+    let what = match failures.len() {
+        1 => format!("host `{name}`: its hardware cannot be read: {error}"),
+        count => format!("the hardware of {count} of {host_count} hosts cannot be read"),
+    };
+    let mut refusal = Refusal::new(Exit::Failed, what).next(format!("poolctl why host/{name}"));
+    if failures.len() > 1 {
+        for (host_key, error) in failures {
+            refusal = refusal.because(format!("host {}: {error}", host_key.name));
+        }
+    }
+    Err(refusal)
+}
+
+/// Why the controller of a host has not told what hardware the host has; none if it has, or if it
+/// was not asked yet.
+fn read_inspection_error(store: &Store, host_key: &Key) -> Result<Option<String>, Refusal> {
+    let Some(host) = store.find::<BareMetalHost>(host_key)? else { return Ok(None) };
+    let status = &host.status;
+    if !status.error_message.is_empty() {
+        return Ok(Some(status.error_message.clone()));
+    }
+    if status.error_count > 0 {
+        return Ok(Some("the job that asked its controller was interrupted".to_owned()));
+    }
+    let is_asked = status.good_credentials.is_some() && !host.metadata.has_annotation(INSPECT);
+    if is_asked && status.hardware.is_none() {
+        return Ok(Some("its controller does not describe hardware".to_owned()));
+    }
+    Ok(None)
+}
+
+/// Whether nothing more is to be waited for: the hardware of a host was read, or that has failed.
+fn is_inspection_over(host: &BareMetalHost) -> bool {
+    let status = &host.status;
+    let is_read = status.good_credentials.is_some() && !host.metadata.has_annotation(INSPECT);
+    is_read || status.error_count > 0 || !status.error_message.is_empty() || host.is_left_alone()
+}
+
 impl Discover {
+    /// Waits until the controllers have described their hosts or have failed to.
+    fn wait_for_controllers(
+        &self,
+        context: &Context,
+        store: &Store,
+        host_keys: &[Key],
+    ) -> Result<(), Refusal> {
+        let door = context.door(store);
+        let waiting = Waiting { context, door: &door, pool: None, limit: self.timeout };
+        let mut late = 0;
+        let ended = waiting.wait_until(|_| {
+            late = 0;
+            for host_key in host_keys {
+                let host = store.find::<BareMetalHost>(host_key)?;
+                late += usize::from(host.is_some_and(|host| !is_inspection_over(&host)));
+            }
+            if late == 0 {
+                return Ok(Observation::Met(()));
+            }
+            let total = host_keys.len();
+            let met = total.saturating_sub(late);
+            Ok(Observation::NotYet(WaitProgress {
+                done: met as u64,
+                total: total as u64,
+                description: format!("{met} of {total} hosts"),
+            }))
+        })?;
+        match ended {
+            WaitOutcome::Met(()) => Ok(()),
+            WaitOutcome::Interrupted(exit) => Err(Refusal::new(exit, "interrupted")),
+            WaitOutcome::Late => {
+                let waited = self.timeout.to_short_text();
+                let problem = format!("hosts that were not inspected within {waited}: {late}");
+                Err(Refusal::new(Exit::Timeout, problem).next("poolctl job list"))
+            }
+        }
+    }
+
     /// The hosts that are named, or with `--all` those of the namespace that may become agents.
     fn find_host_keys(&self, context: &Context, store: &Store) -> Result<Vec<Key>, Refusal> {
         let mut host_keys = Vec::new();
@@ -88,6 +190,18 @@ impl Discover {
                 host.cluster().is_none()
                     || agents.iter().any(|agent| agent.host_key() == Some(host.key()))
             });
+            let host_count = hosts.len();
+            hosts.retain(|host| host.status.hardware.is_some() || !speaks_ipmi(host));
+            let left_out = host_count - hosts.len();
+            if hosts.is_empty() && left_out > 0 {
+                let problem = "all hosts are left out: IPMI cannot describe hardware";
+                return Err(Refusal::new(Exit::Failed, problem)
+                    .next(command_to_make_image(&self.infraenv, "")));
+            }
+            if left_out > 0 {
+                let hosts = count_of(left_out, "host");
+                context.warn(&format!("{hosts} left out: IPMI cannot describe hardware"));
+            }
             host_keys.extend(hosts.iter().map(BareMetalHost::key));
         }
         for name in &self.names {
@@ -122,6 +236,9 @@ fn discover_host(
     }
     state.hosts.update(host_id, |host| {
         host.metadata.labels.insert(INFRA_ENV_LABEL.into(), infra_env_key.name.clone());
+        // Its controller is asked at once, whatever it answered before.
+        host.status.error_count = 0;
+        host.status.clear_error();
         if is_known || host.status.hardware.is_none() {
             host.metadata.annotations.insert(INSPECT.into(), String::new());
         }
@@ -148,6 +265,10 @@ fn discover_host(
     Ok(true)
 }
 
+fn speaks_ipmi(host: &BareMetalHost) -> bool {
+    matches!(host.bmc_address(), Some(BmcAddress::Ipmi { .. }))
+}
+
 fn refuse_host(host_key: &Key, why: &str) -> Refusal {
     Refusal::conflict(format!("host `{}`: {why}", host_key.name))
 }
@@ -164,6 +285,12 @@ fn refuse_undiscoverable(
     if host.spec.bmc.is_none() {
         return Err(refuse_host(&host_key, "it has no management controller")
             .next(command_to_make_image(&infra_env_key.name, "")));
+    }
+    if host.status.hardware.is_none() && speaks_ipmi(host) {
+        let refusal = refuse_host(&host_key, "IPMI cannot describe its hardware")
+            .because("a host that boots the discovery image describes itself")
+            .next(command_to_make_image(&infra_env_key.name, ""));
+        return Err(Refusal { exit: Exit::Failed, ..refusal });
     }
     if let Some(infra_env) = host.metadata.labels.get(INFRA_ENV_LABEL)
         && *infra_env != infra_env_key.name
