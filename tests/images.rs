@@ -32,12 +32,12 @@ fn apply_settings(lab: &Lab, spec: &str) {
 
 /// Writes a stand-in for coreos-installer, which is called as
 /// `coreos-installer iso customize --live-ignition FILE -o IMAGE BASE`.
-fn write_coreos_installer(lab: &Lab, script: &str) {
+pub fn write_coreos_installer(lab: &Lab, script: &str) {
     lab.sandbox.write_script("bin/coreos-installer", &format!("#!/bin/sh\n{script}\n"));
 }
 
 /// A lab whose coreos-installer makes an image of the Ignition, followed by the base.
-fn lab_with_images() -> Lab {
+pub fn lab_with_images() -> Lab {
     let lab = Lab::new();
     write_coreos_installer(
         &lab,
@@ -55,12 +55,12 @@ fn lab_with_images() -> Lab {
     lab
 }
 
-fn file_path(lab: &Lab, name: &str) -> String {
+pub fn file_path(lab: &Lab, name: &str) -> String {
     lab.sandbox.path().join(name).display().to_string()
 }
 
 /// Runs `infraenv iso` with what it always needs and these options.
-fn run_infraenv_iso(lab: &Lab, options: &str) -> Ran {
+pub fn run_infraenv_iso(lab: &Lab, options: &str) -> Ran {
     let key = file_path(lab, "hosts");
     let known_hosts = file_path(lab, "known_hosts");
     lab.sandbox.run(&format!(
@@ -68,7 +68,7 @@ fn run_infraenv_iso(lab: &Lab, options: &str) -> Ran {
     ))
 }
 
-fn permission_bits(path: &Path) -> u32 {
+pub fn permission_bits(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
@@ -77,7 +77,7 @@ fn files_at<'a>(files: &'a [Value], path: &str) -> Vec<&'a Value> {
     files.iter().filter(|file| file["path"] == path).collect()
 }
 
-fn download_url(lab: &Lab) -> String {
+pub fn download_url(lab: &Lab) -> String {
     jsonpath(&lab.sandbox, "infraenv/rack", "{.status.isoDownloadURL}")
 }
 

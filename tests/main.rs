@@ -96,6 +96,7 @@ mod planner;
 mod power;
 mod preflight;
 mod properties;
+mod pxe;
 mod queries;
 mod rack;
 mod readme;

@@ -6,6 +6,7 @@ pub mod bundle;
 pub mod credentials;
 pub mod extract;
 pub mod forget;
+pub mod pxe;
 pub mod rotate;
 
 use std::fmt::Write;

@@ -3,6 +3,7 @@
 
 pub mod images;
 pub mod iso;
+pub mod pxe;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -10,10 +10,10 @@ use crate::model::refusal::Refusal;
 use crate::commands::agent::machine::ssh as agent_ssh;
 use crate::commands::agent::{find as agent_find, machine as agent_machine, set as agent_set};
 use crate::commands::claim::{extend, release};
-use crate::commands::cluster::{credentials, extract, forget, rotate};
+use crate::commands::cluster::{credentials, extract, forget, pxe as cluster_pxe, rotate};
 use crate::commands::context::{Context, Globals};
 use crate::commands::host::{add as host_add, hold as host_hold, import as host_import};
-use crate::commands::infraenv::iso as infraenv_iso;
+use crate::commands::infraenv::{iso as infraenv_iso, pxe as infraenv_pxe};
 use crate::commands::ip::{
     claim as ip_claim, export as ip_export, import as ip_import, pool as ippool, who as ip_who,
 };
@@ -76,6 +76,7 @@ fn cluster_group() -> Node {
         entry::<cluster::Retry>(),
         entry::<cluster::Logs>(),
         entry::<forget::Forget>(),
+        entry::<cluster_pxe::Pxe>(),
     ];
     group("cluster", "Hibernate, resume and retry clusters, and show their installations", entries)
 }
@@ -117,8 +118,12 @@ fn pool_nodes() -> Vec<Node> {
         entry::<agent::Unbind>(),
         entry::<agent_find::Match>(),
     ];
-    let infraenv =
-        vec![entry::<infraenv::Create>(), entry::<infraenv_iso::Iso>(), entry::<infraenv::Token>()];
+    let infraenv = vec![
+        entry::<infraenv::Create>(),
+        entry::<infraenv_iso::Iso>(),
+        entry::<infraenv_pxe::Pxe>(),
+        entry::<infraenv::Token>(),
+    ];
     let ippool = vec![entry::<ippool::Create>(), entry::<ippool::Map>()];
     let template = vec![entry::<template::Render>(), entry::<template::Release>()];
     let ip = vec![

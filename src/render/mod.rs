@@ -8,6 +8,7 @@ pub mod host_data;
 pub mod install_config;
 pub mod manifests;
 pub mod patch;
+pub mod pxe;
 pub mod redact;
 pub mod url_passwords;
 pub mod wipe;
