@@ -2,6 +2,8 @@
 //! and time, and with credentials only after its certificate was accepted. Never goes through a
 //! proxy, and knows nothing of Redfish.
 
+use std::cell::RefCell;
+use std::fmt;
 use std::io::{Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +12,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
-use serde_json::Value;
+use serde_json::{Value, json};
 use ureq::http::{Method, Request, Response};
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{
@@ -29,6 +31,10 @@ const LARGEST_ANSWER: u64 = 4 << 20;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long an answer may take, unless somebody sets another time.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long the end of a session may take: nobody waits for its answer.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The header with the token of a session.
+const SESSION_TOKEN: &str = "x-auth-token";
 /// Redirects within the origin that are followed, one after another.
 const REDIRECTS: usize = 3;
 /// Letters of what a controller says that are shown to people.
@@ -53,12 +59,37 @@ pub struct HttpClient {
     agent: Agent,
     /// Scheme, host and port.
     origin: String,
-    /// The value of the header, with user and password.
-    authorization: String,
+    login: Login,
+    /// The session that requests belong to; without one they have user and password.
+    session: RefCell<Option<Session>>,
     trust: Trust,
     seen_certificate: SeenCertificate,
     /// How long an answer may take.
     pub answer_timeout: Duration,
+}
+
+/// What proves that a request belongs to a session. It is never shown.
+#[derive(Clone)]
+pub struct SessionToken(String);
+
+impl fmt::Debug for SessionToken {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("SessionToken")
+    }
+}
+
+/// A session that a controller has opened.
+struct Session {
+    token: SessionToken,
+    /// The path of its resource; deleting it ends the session.
+    path: Option<String>,
+}
+
+/// How a request proves who sends it.
+enum Proof {
+    Nothing,
+    Password,
+    Token(SessionToken),
 }
 
 /// An answer, whatever its status.
@@ -71,11 +102,13 @@ pub struct Reply {
     pub etag: Option<String>,
     /// In seconds.
     pub retry_after: Option<u64>,
+    /// The token of the session that was opened.
+    pub session_token: Option<SessionToken>,
 }
 
 impl HttpClient {
     /// Sends nothing yet. `origin` is scheme, host and port, without a slash at the end.
-    pub fn new(origin: &str, login: &Login, trust: Trust) -> Result<Self, String> {
+    pub fn new(origin: &str, login: Login, trust: Trust) -> Result<Self, String> {
         let (tls_config, seen_certificate) = trust.client_config()?;
         let connector = Connector::<()>::chain(TcpConnector::default(), TlsConnector(tls_config));
         let config = Config::builder()
@@ -91,11 +124,67 @@ impl HttpClient {
         Ok(Self {
             agent: Agent::with_parts(config, connector, DefaultResolver::default()),
             origin: origin.into(),
-            authorization: login.to_header(),
+            login,
+            session: RefCell::new(None),
             trust,
             seen_certificate,
             answer_timeout: ANSWER_TIMEOUT,
         })
+    }
+
+    /// Reads a resource that anybody may read, without a login, and returns the answer, whatever its
+    /// status.
+    pub fn get_without_login(&self, path: &str) -> Result<Reply, ControllerError> {
+        self.send_once(&Method::GET, path, None, None, &Proof::Nothing)
+    }
+
+    /// Opens a session by a POST to this link, for all requests that follow. Returns the answer; if
+    /// it is a refusal, requests go on with user and password.
+    pub fn open_session(&self, link: &str) -> Result<Reply, ControllerError> {
+        let path = self.path_of_link(link)?;
+        let body = json!({"UserName": self.login.user, "Password": self.login.password});
+        let reply = self.send_once(&Method::POST, &path, Some(&body), None, &Proof::Nothing)?;
+        if reply.status < 300
+            && let Some(token) = &reply.session_token
+        {
+            let location = reply.location.as_deref().or(reply.body["@odata.id"].as_str());
+            let path = location.and_then(|location| self.path_of_link(location).ok());
+            self.session.replace(Some(Session { token: token.clone(), path }));
+        }
+        Ok(reply)
+    }
+
+    /// Ends the session, if there is one: controllers have few of them.
+    pub fn close_session(&mut self) {
+        let Some(Session { token, path: Some(path) }) = self.session.take() else { return };
+        self.answer_timeout = CLOSE_TIMEOUT;
+        // If it fails, the controller ends the session after some minutes.
+        drop(self.send_once(&Method::DELETE, &path, None, None, &Proof::Token(token)));
+    }
+
+    /// How requests prove who sends them.
+    fn current_proof(&self) -> Proof {
+        match &*self.session.borrow() {
+            Some(session) => Proof::Token(session.token.clone()),
+            None => Proof::Password,
+        }
+    }
+
+    /// Sends a request. If its session is over, it is sent again with user and password.
+    fn send_with_login(
+        &self,
+        method: &Method,
+        path: &str,
+        body: Option<&Value>,
+        etag: Option<&str>,
+    ) -> Result<Reply, ControllerError> {
+        let proof = self.current_proof();
+        let reply = self.send_once(method, path, body, etag, &proof)?;
+        if reply.status != 401 || !matches!(proof, Proof::Token(_)) {
+            return Ok(reply);
+        }
+        self.session.replace(None);
+        self.send_once(method, path, body, etag, &Proof::Password)
     }
 
     /// Sends a request and returns its answer, whatever its status. A GET follows redirects within
@@ -109,7 +198,7 @@ impl HttpClient {
     ) -> Result<Reply, ControllerError> {
         let mut path = self.path_of_link(link)?;
         for _ in 0..=REDIRECTS {
-            let reply = self.send_once(method, &path, body, etag)?;
+            let reply = self.send_with_login(method, &path, body, etag)?;
             if !matches!(reply.status, 301 | 302 | 303 | 307 | 308) {
                 return Ok(reply);
             }
@@ -148,12 +237,17 @@ impl HttpClient {
         path: &str,
         body: Option<&Value>,
         etag: Option<&str>,
+        proof: &Proof,
     ) -> Result<Reply, ControllerError> {
         let mut builder = Request::builder()
             .method(method.clone())
             .uri(format!("{}{path}", self.origin))
-            .header("Authorization", &self.authorization)
             .header("OData-Version", "4.0");
+        builder = match proof {
+            Proof::Nothing => builder,
+            Proof::Password => builder.header("Authorization", self.login.to_header()),
+            Proof::Token(token) => builder.header(SESSION_TOKEN, &token.0),
+        };
         if let Some(etag) = etag {
             builder = builder.header("If-Match", etag);
         }
@@ -187,6 +281,7 @@ impl HttpClient {
         let location = header(&response, "location");
         let etag = header(&response, "etag");
         let retry_after = header(&response, "retry-after").and_then(|seconds| seconds.parse().ok());
+        let session_token = header(&response, SESSION_TOKEN).map(SessionToken);
         let limited_body = response.body_mut().with_config().limit(LARGEST_ANSWER);
         let bytes = limited_body.read_to_vec().map_err(|error| match error {
             ureq::Error::BodyExceedsLimit(_) => {
@@ -199,7 +294,7 @@ impl HttpClient {
             Err(_) if bytes.is_empty() || status >= 300 || status == 202 => Value::Null,
             Err(error) => return Err(format!("{path}: the answer is not JSON: {error}").into()),
         };
-        Ok(Reply { status, body, location, etag, retry_after })
+        Ok(Reply { status, body, location, etag, retry_after, session_token })
     }
 
     /// Why there is no answer, for people.

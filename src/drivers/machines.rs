@@ -234,7 +234,7 @@ fn open_controller(
             let authority = read_secret(secrets, "ca.crt");
             let trust = Trust { pin, authority, site_authorities, insecure: machine.insecure };
             let login = Login { user, password };
-            Ok(Box::new(Redfish::new(&origin, &system, &login, trust, machine.uefi)?))
+            Ok(Box::new(Redfish::new(&origin, &system, login, trust, machine.uefi)?))
         }
     }
 }

@@ -36,7 +36,7 @@ impl Redfish {
     pub fn new(
         origin: &str,
         system: &str,
-        login: &Login,
+        login: Login,
         trust: Trust,
         uefi: bool,
     ) -> Result<Self, String> {
@@ -50,6 +50,8 @@ impl Redfish {
         if let Some(path) = &self.system_path {
             return Ok(path.clone());
         }
+        // Every verb looks for its system first.
+        self.service.open_session(ROOT)?;
         let path = if self.given_path.is_empty() {
             self.find_only_system()?
         } else {
@@ -118,6 +120,12 @@ impl Redfish {
             return Ok((path.to_owned(), settings["Boot"].clone()));
         }
         Err("it has no boot order that can be overridden".into())
+    }
+}
+
+impl Drop for Redfish {
+    fn drop(&mut self) {
+        self.service.close_session();
     }
 }
 

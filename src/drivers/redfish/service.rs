@@ -34,6 +34,24 @@ impl Service {
         Self { client }
     }
 
+    /// Opens a session, so that the password is sent once and not with every request. A service
+    /// that has no sessions, or no more of them, is used with the password. `root` is the path of the
+    /// service root, which everybody may read.
+    pub fn open_session(&self, root: &str) -> Result<(), ControllerError> {
+        let root = self.client.get_without_login(root)?.body;
+        let Some(path) = root["Links"]["Sessions"]["@odata.id"].as_str() else { return Ok(()) };
+        match self.client.open_session(path) {
+            // Another try with the same password might lock the account.
+            Ok(reply) if reply.status == 401 => check_status(reply, path).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends the session that was opened, if any was.
+    pub fn close_session(&mut self) {
+        self.client.close_session();
+    }
+
     /// How long an answer may take from here on.
     pub fn set_answer_timeout(&mut self, timeout: Duration) {
         self.client.answer_timeout = timeout;
