@@ -5,6 +5,7 @@ pub mod find;
 pub mod fit;
 pub mod machine;
 pub mod refused;
+pub mod remove;
 pub mod set;
 
 use std::cell::RefCell;

@@ -8,7 +8,9 @@ use clap::{ArgMatches, Args, Command};
 use crate::model::refusal::Refusal;
 
 use crate::commands::agent::machine::ssh as agent_ssh;
-use crate::commands::agent::{find as agent_find, machine as agent_machine, set as agent_set};
+use crate::commands::agent::{
+    find as agent_find, machine as agent_machine, remove as agent_remove, set as agent_set,
+};
 use crate::commands::claim::{extend, release};
 use crate::commands::cluster::{credentials, extract, forget, pxe as cluster_pxe, rotate};
 use crate::commands::context::{Context, Globals};
@@ -117,6 +119,7 @@ fn pool_nodes() -> Vec<Node> {
         entry::<agent::Bind>(),
         entry::<agent::Unbind>(),
         entry::<agent_find::Match>(),
+        entry::<agent_remove::Delete>(),
     ];
     let infraenv = vec![
         entry::<infraenv::Create>(),

@@ -33,7 +33,9 @@ pub use deadlines::due_instants;
 pub use document::{agent_config_document, nodes_config_document};
 pub use leaving::{release_agents_of_cluster, unbind_refusal};
 pub use machines::why_approved;
-pub use register::{accept_report, check_in_answer, new_agent, register_agent};
+pub use register::{
+    MAX_UNAPPROVED, accept_report, check_in_answer, new_agent, refuse_crowd, register_agent,
+};
 pub use returning::retire_agent;
 
 use crate::model::agent::{Agent, HostState};

@@ -1,10 +1,13 @@
 //! Agents, and clusters with the Agents that are their hosts. When an Agent was last heard of is a
 //! column beside its document, so that a host which reports that it is there rewrites no document.
 
+use std::collections::BTreeSet;
+
 use rusqlite::{Connection, OptionalExtension, Params, Row, params, params_from_iter};
 
 use crate::model::agent::Agent;
 use crate::model::meta::Key;
+use crate::model::nmstate_config::NMStateConfig;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::table::{Change, Owner};
@@ -185,6 +188,22 @@ impl Store {
         let values = params![infra_env.namespace, infra_env.name];
         let count: i64 = self.conn().prepare_cached(sql)?.query_row(values, |row| row.get(0))?;
         Ok(usize::try_from(count).unwrap_or_default())
+    }
+
+    /// How many hosts somebody expects in the namespace of an InfraEnv, if one of these MAC addresses
+    /// is among them; otherwise none. Expected are the hosts and the network configurations that
+    /// somebody has written.
+    pub fn count_expected_hosts(&self, infra_env: &Key, macs: &[String]) -> Result<usize, Refusal> {
+        let sql = "SELECT mac FROM host WHERE namespace = ?1 AND mac IS NOT NULL";
+        let mut statement = self.conn().prepare_cached(sql)?;
+        let rows = statement.query_map([&infra_env.namespace], |row| row.get::<_, String>(0))?;
+        let mut expected_macs = rows.collect::<Result<BTreeSet<String>, _>>()?;
+        for config in self.list_all::<NMStateConfig>()? {
+            let interfaces = config.spec.interfaces.iter();
+            expected_macs.extend(interfaces.map(|nic| nic.mac_address.to_lowercase()));
+        }
+        let is_expected = macs.iter().any(|mac| expected_macs.contains(&mac.to_lowercase()));
+        Ok(if is_expected { expected_macs.len() } else { 0 })
     }
 
     /// The Agent of a machine in an InfraEnv, if it has registered there.

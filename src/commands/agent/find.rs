@@ -226,12 +226,8 @@ fn discover_host(
     refuse_undiscoverable(&host, infra_env_key, is_known)?;
     let mut new_agent = None;
     if !is_known {
-        let mut unapproved = 0;
-        for agent in state.agents.rows() {
-            let is_of_infra_env = agent.infra_env_key().as_ref() == Some(infra_env_key);
-            unapproved += usize::from(is_of_infra_env && !agent.spec.approved);
-        }
-        let agent = agents::new_agent(state, infra_env, &host_key.name, unapproved);
+        // It is approved because it is managed: no number of strangers keeps it out.
+        let agent = agents::new_agent(state, infra_env, &host_key.name);
         new_agent = Some(agent.map_err(|why| refuse_host(host_key, &why))?);
     }
     state.hosts.update(host_id, |host| {

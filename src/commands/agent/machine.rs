@@ -48,6 +48,10 @@ pub struct Register {
     /// Id of the host: the UUID of its mainboard
     #[arg(long, value_name = "ID")]
     id: String,
+    /// MAC address of the host; a host that is expected by it is accepted beside any number of
+    /// unapproved ones; may be repeated
+    #[arg(long, value_name = "MAC")]
+    mac: Vec<String>,
 }
 
 impl RunCommand for Register {
@@ -59,7 +63,8 @@ impl RunCommand for Register {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
         let infra_env_key = context.find::<InfraEnv>(&store, &self.infraenv)?.key();
-        let (name, _) = register_machine(context, &store, &infra_env_key, &self.id, None)?;
+        let machine = Machine { id: &self.id, macs: &self.mac };
+        let (name, _) = register_machine(context, &store, &infra_env_key, &machine, None)?;
         context.report_change(Kind::Agent, &Key::new(infra_env_key.namespace, name), "registered")
     }
 }
@@ -190,6 +195,13 @@ pub fn change_agent<T>(
     Ok(value)
 }
 
+/// What a machine says of itself when it registers.
+pub struct Machine<'a> {
+    /// The UUID of its board.
+    pub id: &'a str,
+    pub macs: &'a [String],
+}
+
 /// Records that a machine was booted, whether it is known or new. Returns the name of its agent,
 /// and the secret with which it proves from now on who it is. `proof` is what it has sent; a person
 /// at the command line needs none.
@@ -197,10 +209,10 @@ pub fn register_machine(
     context: &Context,
     store: &Store,
     infra_env_key: &Key,
-    sent_id: &str,
+    machine: &Machine<'_>,
     proof: Option<&Proof>,
 ) -> Result<(String, String), Refusal> {
-    let host_id = sent_id.trim().to_lowercase();
+    let host_id = machine.id.trim().to_lowercase();
     rules::check_name(Kind::Agent, &host_id).map_err(|refusal| {
         Refusal { exit: Exit::Usage, ..refusal }.advise("give the UUID of its board")
     })?;
@@ -228,7 +240,10 @@ pub fn register_machine(
         }
         let agent_id = match known_agent {
             Some(agent_id) => agent_id,
-            None => add_agent(store, state, infra_env_key, &host_id, tick)?,
+            None => {
+                check_capacity(store, infra_env_key, machine.macs)?;
+                add_agent(state, infra_env_key, &host_id, tick)?
+            }
         };
         agents::register_agent(state, agent_id, tick).map_err(Refusal::conflict)?;
         state.agents.update(agent_id, |agent| agent.secret = Some(hash_secret(&secret)));
@@ -295,21 +310,33 @@ fn record_refused_machine(
     Ok(())
 }
 
+/// Refuses a machine if its InfraEnv has too many that nobody has approved. For each host that
+/// somebody expects there is a place beside them.
+fn check_capacity(store: &Store, infra_env_key: &Key, macs: &[String]) -> Result<(), Refusal> {
+    let unapproved = store.count_unapproved_agents(infra_env_key)?;
+    let reserved = if unapproved < agents::MAX_UNAPPROVED {
+        0
+    } else {
+        store.count_expected_hosts(infra_env_key, macs)?
+    };
+    let name = &infra_env_key.name;
+    agents::refuse_crowd(name, unapproved, reserved).map_err(|why| {
+        Refusal::conflict(why).next(format!("poolctl agent delete --unapproved --infraenv {name}"))
+    })
+}
+
 /// Adds an agent for a machine that registers for the first time, and returns its id in the state.
-/// Refused if the InfraEnv is gone, or if it takes no more machines.
+/// Refused if the InfraEnv is gone, or if its cluster takes no more machines.
 fn add_agent(
-    store: &Store,
     state: &mut State,
     infra_env_key: &Key,
     host_id: &str,
     tick: &Tick,
 ) -> Result<AgentId, Refusal> {
-    let unapproved = store.count_unapproved_agents(infra_env_key)?;
     let infra_env = state.infra_envs.by_key(infra_env_key).ok_or_else(|| {
         Refusal::not_found(format!("there is no InfraEnv `{}`", infra_env_key.name))
     })?;
-    let mut agent =
-        agents::new_agent(state, infra_env, host_id, unapproved).map_err(Refusal::conflict)?;
+    let mut agent = agents::new_agent(state, infra_env, host_id).map_err(Refusal::conflict)?;
     initialize_metadata(&mut agent.metadata, Kind::Agent, tick);
     Ok(state.agents.insert(agent))
 }

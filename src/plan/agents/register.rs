@@ -24,8 +24,8 @@ use super::clusters::{self, ClusterStage, ONLY_OPEN_CLUSTERS, cluster_stage};
 use super::stages::{REBOOTING, record_stage};
 use super::{READY_TO_INSTALL, WAITING_FOR_INVENTORY, agent_event, enter_state, owner_reference};
 
-/// The most hosts of an InfraEnv that nobody has approved.
-const MAX_UNAPPROVED: usize = 1000;
+/// The most hosts of an InfraEnv that nobody has approved, beside those that somebody expects.
+pub const MAX_UNAPPROVED: usize = 1000;
 /// How often a host is to check in, in seconds.
 const CHECK_IN_INTERVAL: u64 = 60;
 /// How often a host is to check in that was silent before, in seconds.
@@ -146,22 +146,20 @@ fn describe_installation_disk(agent: &Agent) -> String {
     format!("{} {} ({}, {})", disk.model, disk.serial, disk.name, disk.id)
 }
 
+/// Refuses one more host that nobody has approved. `unapproved` is how many the `InfraEnv` has, and
+/// `reserved` how many more it takes because somebody expects this one.
+pub fn refuse_crowd(infra_env: &str, unapproved: usize, reserved: usize) -> Result<(), String> {
+    if unapproved < MAX_UNAPPROVED.saturating_add(reserved) {
+        return Ok(());
+    }
+    Err(format!("InfraEnv {infra_env} has {unapproved} unapproved hosts and accepts no more"))
+}
+
 /// Makes the Agent of a host that its InfraEnv did not know, and that calls itself `id`. The error
-/// says why the InfraEnv takes no such host. `unapproved` is the number of its hosts that nobody
-/// has approved. The caller inserts the Agent.
-pub fn new_agent(
-    state: &State,
-    infra_env: &InfraEnv,
-    id: &str,
-    unapproved: usize,
-) -> Result<Agent, String> {
+/// says why the InfraEnv takes no such host. The caller inserts the Agent.
+pub fn new_agent(state: &State, infra_env: &InfraEnv, id: &str) -> Result<Agent, String> {
     let infra_env_metadata = &infra_env.metadata;
     let infra_env_name = &infra_env_metadata.name;
-    if unapproved >= MAX_UNAPPROVED {
-        return Err(format!(
-            "InfraEnv {infra_env_name} has {MAX_UNAPPROVED} unapproved hosts and accepts no more"
-        ));
-    }
     check_takes_new_hosts(state, infra_env)?;
     let mut labels = infra_env.spec.agent_labels.clone();
     labels.insert(INFRA_ENV_LABEL.into(), infra_env_name.clone());

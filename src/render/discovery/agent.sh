@@ -135,12 +135,15 @@ mark() {
 
 # What is sent; a register says the secret or the token.
 document() {
-    local facts=/dev/null secret=/dev/null
+    local facts=/dev/null secret=/dev/null macs=''
     [[ $1 == report ]] && facts=$work/facts
+    [[ $1 == register ]] && macs=$(cat /sys/class/net/*/address 2>/dev/null)
     [[ $2 == secret ]] && secret=$work/secret
-    jq -n --arg id "$id" --arg now "$(date +%s)" --slurpfile config "$config" \
+    jq -n --arg id "$id" --arg now "$(date +%s)" --arg macs "$macs" --slurpfile config "$config" \
         --slurpfile facts "$facts" --rawfile secret "$secret" '
         {infraEnv: $config[0].infraEnv, hostID: $id}
+        + if $macs == "" then {} else
+            {macs: ($macs | split("\n") | map(select(test("[1-9a-f]"))) | unique)} end
         + if $secret != "" then {secret: ($secret | rtrimstr("\n"))}
             else {token: $config[0].token} end
         + if $facts == [] then {} else {report: ($facts[0] + {timestamp: ($now | tonumber)})} end'

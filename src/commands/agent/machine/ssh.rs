@@ -20,7 +20,7 @@ use crate::rules;
 use crate::store::Store;
 
 use crate::commands::agent::machine::{
-    change_agent, read_short_file, read_stdin, register_machine, take_report,
+    Machine, change_agent, read_short_file, read_stdin, register_machine, take_report,
 };
 use crate::commands::{Context, RunCommand};
 
@@ -154,6 +154,9 @@ struct Message {
     infra_env: String,
     #[serde(rename = "hostID")]
     host_id: String,
+    /// Its MAC addresses, when it registers. Images of earlier versions send none.
+    #[serde(default)]
+    macs: Vec<String>,
     #[serde(default)]
     token: Option<String>,
     #[serde(default)]
@@ -203,9 +206,9 @@ impl RunCommand for Ssh {
                         return Err(refuse_message("it has neither a token nor a secret").into());
                     }
                 };
-                let host_id = &message.host_id;
+                let machine = Machine { id: &message.host_id, macs: &message.macs };
                 let (_, secret) =
-                    register_machine(context, &store, &infra_env_key, host_id, Some(&proof))?;
+                    register_machine(context, &store, &infra_env_key, &machine, Some(&proof))?;
                 json!({"secret": secret, "next": "none", "after": 60})
             }
             _ => take_message(context, &store, &infra_env_key, message, request)?,
