@@ -116,6 +116,7 @@ mod shortage;
 mod sim;
 mod site;
 mod skips;
+mod spread;
 mod templates;
 mod tenants;
 mod terminal;

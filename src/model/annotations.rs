@@ -80,6 +80,12 @@ annotations! {
         value: AnnotationValue::Text,
         default: None,
     }
+    SPREAD_BY = "poolctl.dev/spread-by" {
+        about: "The label of hosts over whose values the masters are spread, such as rack.",
+        kinds: [ClusterPool, ClusterDeployment],
+        value: AnnotationValue::LabelKey,
+        default: None,
+    }
     // The default follows from the last wakings: see `ClusterPool::wake_next_after`.
     WAKE_NEXT_AFTER = "poolctl.dev/wake-next-after" {
         about: "How long a claim waits for a waking cluster before another one is woken.",
@@ -371,6 +377,8 @@ pub enum AnnotationValue {
     Instant,
     /// A number, or a percentage.
     CountOrPercent,
+    /// The key of a label.
+    LabelKey,
 }
 
 impl Annotation {
@@ -413,6 +421,7 @@ impl AnnotationValue {
             Self::Mac => "MAC".into(),
             Self::Instant => "instant".into(),
             Self::CountOrPercent => "number or percentage".into(),
+            Self::LabelKey => "key of a label".into(),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::annotations::{DRIVER, NODES_FROM, SSH_KEY, VIPS_FROM, WAKE_NEXT_AFTER};
+use super::annotations::{DRIVER, NODES_FROM, SPREAD_BY, SSH_KEY, VIPS_FROM, WAKE_NEXT_AFTER};
 use super::condition::{Condition, ConditionType};
 use super::deployment::EnvVar;
 use super::driver::{Driver, PROGRAM_PREFIX};
@@ -318,6 +318,12 @@ impl ClusterPool {
     /// The IPPools that have the addresses of the hosts of its clusters.
     pub fn node_address_pools(&self) -> Vec<&str> {
         self.ip_pools_in(NODES_FROM)
+    }
+
+    /// The label of hosts over whose values the masters of its clusters are spread.
+    pub fn spread_label(&self) -> Option<&str> {
+        let of_clusters = self.spec.annotations.get(SPREAD_BY).map(String::as_str);
+        self.metadata.annotation(SPREAD_BY).or(of_clusters)
     }
 
     /// The names in an annotation of the pool, or else in that which its clusters get.

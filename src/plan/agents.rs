@@ -24,6 +24,7 @@ mod refresh;
 mod register;
 mod returning;
 pub mod roles;
+mod spread;
 pub mod stages;
 
 pub use binding::{bind_refusal, why_kept_back};

@@ -21,6 +21,7 @@ use crate::model::schedule::Schedule;
 use crate::model::time::{Span, Time};
 
 use super::names::check_dns_name;
+use super::names::is_label_key;
 use super::validations::{IGNORED, ignored_problem};
 
 /// The last cipher suite that IPMI 2.0 numbers.
@@ -127,6 +128,9 @@ fn find_value_problem(kind: Kind, expected: AnnotationValue, value: &str) -> Opt
             .parse::<SupplyLimit>()
             .is_err()
             .then(|| format!(": `{value}` is neither a number nor a percentage like 10%")),
+        AnnotationValue::LabelKey => {
+            (!is_label_key(value)).then(|| describe_mismatch(kind, value, expected))
+        }
         AnnotationValue::Schedule => {
             let result = value.parse::<Schedule>().and_then(|schedule| schedule.check());
             result.err().map(|why| format!(": {why}"))

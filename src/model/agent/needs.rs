@@ -70,6 +70,8 @@ pub struct HostNeeds {
     pub ignored: Option<BTreeSet<String>>,
     /// Major and minor version of its release, if the tag of its image says them.
     pub version: Option<(u64, u64)>,
+    /// The label of hosts over whose values the masters are spread.
+    pub spread_by: Option<String>,
     /// Whether the cluster is installed, so that its hosts are added to it.
     pub day2: bool,
 }

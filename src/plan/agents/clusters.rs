@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::model::agent::needs::{HostNeeds, LoadBalancer};
 use crate::model::agent::{Agent, HostState, Role};
+use crate::model::annotations::SPREAD_BY;
 use crate::model::cluster::{
     Cluster, INSUFFICIENT_AGENTS, Phase, UNAPPROVED_AGENTS, UNSYNCED_AGENTS,
 };
@@ -14,6 +15,7 @@ use crate::model::event::EventType;
 use crate::model::event_reason::EventReason;
 use crate::model::job::Verb;
 use crate::model::meta::Key;
+use crate::model::pool::ClusterPool;
 use crate::model::release::Release;
 use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
@@ -92,6 +94,11 @@ pub fn needs_of_cluster(state: &State, cluster: &Cluster) -> HostNeeds {
             body.spec.platform.name().clone_into(&mut needs.platform);
         }
         needs.ignored = ignored_validations(&body.metadata.annotations);
+        needs.spread_by = body.metadata.annotation(SPREAD_BY).map(str::to_owned);
+    }
+    if needs.spread_by.is_none() {
+        let pool = cluster.pool.as_deref().and_then(|key| state.pools.by_key(key));
+        needs.spread_by = pool.and_then(ClusterPool::spread_label).map(str::to_owned);
     }
     needs.user_managed |= needs.platform == "none";
     needs

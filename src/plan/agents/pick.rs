@@ -17,6 +17,7 @@ use crate::rules::validations::{
 };
 
 use super::clusters::{architecture_of_install_config, needs_of_install_config};
+use super::spread::{QueuedHost, SpreadQueue};
 use super::{binding, roles};
 
 /// How many of the hosts that are not good enough are named.
@@ -36,6 +37,7 @@ pub fn pick_agents(
         .map_err(|message| format!("agentSelector: {message}"))?;
     let mut needs = needs_of_install_config(base);
     needs.ignored = ignored_validations(&pool.spec.annotations);
+    needs.spread_by = pool.spread_label().map(str::to_owned);
     let architecture = architecture_of_install_config(base);
     let (free, taken) = list_agents(state, pool, &selector);
     let mut picker = Picker { state, needs: &needs, architecture, tick, free, picked: Vec::new() };
@@ -173,17 +175,23 @@ impl Picker<'_> {
     fn pick_role(&mut self, role: Role, needed: u64) -> Result<(), RoleShortage> {
         let mut picked = 0;
         let mut problems = Vec::new();
-        for (agent_id, agent) in std::mem::take(&mut self.free) {
+        let label = if role == Role::Master { self.needs.spread_by.as_deref() } else { None };
+        let mut queue = SpreadQueue::new(label, std::mem::take(&mut self.free));
+        let mut left_over = Vec::new();
+        while let Some(QueuedHost { order, place, key, agent }) = queue.pop() {
             if picked == needed {
-                self.free.push((agent_id, agent));
+                left_over.push((order, key, agent));
             } else if let Some(problem) = self.find_problem(agent, role) {
                 problems.push(format!("{}: {problem}", agent.hostname()));
-                self.free.push((agent_id, agent));
+                left_over.push((order, key, agent));
             } else {
                 picked += 1;
-                self.picked.push((agent_id, agent));
+                queue.choose(place);
+                self.picked.push((key, agent));
             }
         }
+        left_over.sort_unstable_by_key(|(order, ..)| *order);
+        self.free = left_over.into_iter().map(|(_, key, agent)| (key, agent)).collect();
         if picked < needed {
             return Err(RoleShortage { role, needed, picked, problems });
         }

@@ -9,6 +9,8 @@ use crate::model::agent::needs::{HostNeeds, NodeRole};
 use crate::model::agent::{Agent, Role};
 use crate::rules::validations::{eligible_disks, missing_requirements};
 
+use super::spread::SpreadQueue;
+
 /// The masters of a cluster whose install-config does not say how many it has.
 const DEFAULT_MASTERS: u64 = 3;
 const GIB: i128 = 1 << 30;
@@ -66,6 +68,18 @@ pub fn assign_roles(agents: &[&Agent], needs: &HostNeeds) -> Vec<Role> {
     let masters = roles.iter().filter(|role| matches!(role, Role::Master | Role::Bootstrap));
     let wanted = if needs.day2 { 0 } else { needs.masters.unwrap_or(DEFAULT_MASTERS) };
     let missing = usize::try_from(wanted).unwrap_or(usize::MAX).saturating_sub(masters.count());
+    let chosen = choose_masters(agents, needs, missing);
+    for (index, role) in roles.iter_mut().enumerate() {
+        if *role == Role::AutoAssign {
+            *role = if chosen.contains(&index) { Role::Master } else { Role::Worker };
+        }
+    }
+    roles
+}
+
+/// Which hosts, by their places in the list, become masters beside those that a person has chosen:
+/// the weakest first, or those first whose value of the label has the fewest masters.
+fn choose_masters(agents: &[&Agent], needs: &HostNeeds, missing: usize) -> BTreeSet<usize> {
     let mut candidates = Vec::new();
     for (index, agent) in agents.iter().enumerate() {
         if is_auto_assigned(agent) && can_be_master(agent, needs) {
@@ -73,14 +87,23 @@ pub fn assign_roles(agents: &[&Agent], needs: &HostNeeds) -> Vec<Role> {
         }
     }
     candidates.sort_unstable();
-    let chosen: BTreeSet<usize> =
-        candidates.into_iter().take(missing).map(|(_, index)| index).collect();
-    for (index, role) in roles.iter_mut().enumerate() {
-        if *role == Role::AutoAssign {
-            *role = if chosen.contains(&index) { Role::Master } else { Role::Worker };
+    let ranked = candidates.into_iter().map(|(_, index)| index);
+    let ranked_hosts: Vec<(usize, &Agent)> =
+        ranked.filter_map(|index| Some((index, *agents.get(index)?))).collect();
+    let mut queue = SpreadQueue::new(needs.spread_by.as_deref(), ranked_hosts);
+    for agent in agents {
+        if matches!(agent.spec.role, Role::Master | Role::Bootstrap) {
+            queue.count(agent);
         }
     }
-    roles
+    let mut chosen = BTreeSet::new();
+    while chosen.len() < missing
+        && let Some(next) = queue.pop()
+    {
+        queue.choose(next.place);
+        chosen.insert(next.key);
+    }
+    chosen
 }
 
 fn is_auto_assigned(agent: &Agent) -> bool {
