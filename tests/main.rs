@@ -73,6 +73,7 @@ mod growing;
 mod healing;
 mod history;
 mod images;
+mod in_place;
 mod index;
 mod lab;
 mod language;

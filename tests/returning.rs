@@ -23,7 +23,7 @@ exit 1
 "#;
 
 /// Applies the InfraEnv `rack` with these annotations.
-fn apply_infra_env(lab: &Sandbox, annotations: &Value) {
+pub fn apply_infra_env(lab: &Sandbox, annotations: &Value) {
     let manifest = json!({"apiVersion": "agent-install.openshift.io/v1beta1", "kind": "InfraEnv",
         "metadata": {"name": "rack", "annotations": annotations},
         "spec": {"pullSecretRef": {"name": "pull"}, "agentApproval": {"autoApprove": true}}});
@@ -44,7 +44,7 @@ fn report_booted_host(lab: &Sandbox, host: &str, mac: &str) {
 }
 
 /// A cluster of one host, which openshift-install makes.
-fn installed_cluster(name: &str) -> String {
+pub fn installed_cluster(name: &str) -> String {
     let fake_cluster = cluster(name, 1, 0);
     let (secret, manifest) = fake_cluster.split_once("\n---\n").unwrap();
     let mut document: Value = serde_json::from_str(manifest).unwrap();

@@ -20,7 +20,7 @@ use super::installer::{
     Installer, add_manifests, ending_before_creation, ending_of_failed_step, patch_manifests,
     refuse_input, save_installation, write_install_config,
 };
-use super::job_folder::BOOT_IMAGE;
+use super::job_folder::{BOOT_IMAGE, HANDS_OVER};
 use super::task::{Stopped, Task};
 use super::{add_nodes, credentials, kube, machines, power, release};
 
@@ -54,11 +54,15 @@ fn provision(task: &mut Task) -> Result<JobEnding, Stopped> {
         Ok(release_installer) => release_installer,
         Err(error) => return Ok(JobEnding::failed_early(FailureClass::SetupMissing, error)),
     };
+    let is_in_place = task.order.waiting_release.as_ref().is_some_and(|host_release| {
+        release_installer.installs(&task.order.release_image, host_release)
+    });
+    let image = if is_in_place { "config-image" } else { "image" };
     let installer = match Installer::prepare(task, release_installer, work, environment) {
         Ok(installer) => installer,
         Err(error) => return Ok(refuse_input(task, error)),
     };
-    let command = ["agent", "create", "image"];
+    let command = ["agent", "create", image];
     let end = installer.run_step(task, &command, Counterpart::Platform)?;
     if end.code != 0 {
         return Ok(ending_before_creation(task, &end));
@@ -68,19 +72,18 @@ fn provision(task: &mut Task) -> Result<JobEnding, Stopped> {
     fs::write(installer.work.join("metadata.json"), metadata.to_string())?;
     save_installation(task, &installer.work)?;
     // Controllers can fetch the image until the installation is over.
-    let published = match publish_image(task, &installer.work, "agent") {
-        Ok(published) => published,
-        Err(error) => return Ok(JobEnding::failed_early(FailureClass::SetupMissing, error)),
-    };
+    let mut published = None;
     let mut host_reports = Vec::new();
-    if let Some(published) = &published {
-        let booted = machines::boot_from_image(task, &published.url)?;
-        if !booted.is_success() {
-            return Ok(booted);
-        }
+    if is_in_place {
+        task.log_line("the hosts are handed the configuration of the cluster where they stand");
+        task.job_folder.write_file(HANDS_OVER, b"")?;
+    } else {
+        let booted = match boot_hosts(task, &installer.work, &mut published)? {
+            booted if booted.is_success() => booted,
+            ending => return Ok(ending),
+        };
         host_reports = booted.hosts;
     }
-    name_image_for_people(task, published.as_ref(), &installer.work)?;
     if let Some(ending) = await_installation(task, &installer)? {
         return Ok(ending);
     }
@@ -90,6 +93,27 @@ fn provision(task: &mut Task) -> Result<JobEnding, Stopped> {
     let kubeconfig = task.job_folder.saved_path("kubeconfig");
     kube::save_nodes(task, &kubeconfig)?;
     Ok(JobEnding { infra_id, hosts: host_reports, ..JobEnding::success() })
+}
+
+/// Publishes the image of a cluster, boots the hosts from it that have a controller, and names it
+/// for people who boot the others. The caller keeps the image until the installation is over.
+fn boot_hosts(
+    task: &mut Task,
+    work: &Path,
+    published: &mut Option<PublishedImage>,
+) -> Result<JobEnding, Stopped> {
+    *published = match publish_image(task, work, "agent") {
+        Ok(published) => published,
+        Err(error) => return Ok(JobEnding::failed_early(FailureClass::SetupMissing, error)),
+    };
+    let booted = match published {
+        Some(published) => machines::boot_from_image(task, &published.url)?,
+        None => JobEnding::success(),
+    };
+    if booted.is_success() {
+        name_image_for_people(task, published.as_ref(), work)?;
+    }
+    Ok(booted)
 }
 
 /// Writes down from which image people are to boot the hosts that have no controller.

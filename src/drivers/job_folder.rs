@@ -29,6 +29,9 @@ pub const BOOT_IMAGE: &str = "boots";
 
 /// The folder with what is kept of a failed installation.
 pub const EVIDENCE: &str = "evidence";
+/// The file that says that hosts are handed the configuration of their cluster, which is in the
+/// folder `work`.
+pub const HANDS_OVER: &str = "hands-over";
 
 /// `jobs/<id>/` beside the state.
 #[derive(Clone, Debug)]
@@ -261,6 +264,11 @@ impl JobFolder {
     /// done so, None if the job needs no such hosts.
     pub fn boot_image(&self) -> Option<String> {
         String::from_utf8(read_regular_file(&self.file_path(BOOT_IMAGE)).ok()?).ok()
+    }
+
+    /// Whether hosts are handed the configuration of their cluster.
+    pub fn hands_over_configuration(&self) -> bool {
+        self.file_path(HANDS_OVER).exists()
     }
 
     /// Removes what the programs were given and what they left, once they are over. The log stays,

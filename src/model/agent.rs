@@ -209,6 +209,9 @@ pub struct AgentStatus {
     /// How many seconds the clock of the host is ahead of the clock of poolctl's machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_offset_seconds: Option<i64>,
+    /// The release image whose installer waits on the host for the configuration of a cluster.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub installer_release: String,
     /// Images that the host tried to pull.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<ImageReport>,

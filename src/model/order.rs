@@ -68,6 +68,10 @@ pub struct JobOrder {
     /// What the image of a job wipes that boots a host for that; none for every other job.
     #[serde(default)]
     pub wipe: Option<WipeOrder>,
+    /// The release whose installer waits on all hosts for the configuration of the cluster; None if
+    /// they have to be booted from the image of the cluster.
+    #[serde(default)]
+    pub waiting_release: Option<String>,
     /// The hosts of the job. The credentials of each are in the folder `input/machines/INDEX`, by
     /// the index of the host in this list.
     pub machines: Vec<Machine>,

@@ -221,11 +221,30 @@ impl Door<'_> {
             stopping: cluster.power.is_stopping(),
             limit: seconds_until_deadline(job, &annotations),
             annotations,
+            waiting_release: self.find_waiting_release(job, &cluster)?,
             iso_directory: settings.iso_directory.clone(),
             iso_url: settings.iso_url.clone(),
             ..self.order_for_program(&cluster.name)
         };
         Ok((order, inputs))
+    }
+
+    /// The release whose installer waits on all hosts of a cluster. Only the first attempt installs
+    /// them where they stand: a host that was configured once has to be booted again.
+    fn find_waiting_release(
+        &self,
+        job: &Job,
+        cluster: &Cluster,
+    ) -> Result<Option<String>, Refusal> {
+        if job.verb != Verb::Provision || job.driver != Driver::Agent || job.attempt > 1 {
+            return Ok(None);
+        }
+        let agents = self.store.list_agents_of_cluster(&cluster.name)?;
+        let mut releases = agents.iter().map(|agent| &agent.status.installer_release);
+        let Some(release) = releases.next() else { return Ok(None) };
+        let is_common =
+            !release.is_empty() && releases.all(|other_release| other_release == release);
+        Ok(if is_common { Some(release.clone()) } else { None })
     }
 
     /// The folders that a driver program has for a cluster and poolctl for all driver programs.

@@ -123,6 +123,9 @@ fn main() {
         ["gather", "bootstrap"] => stub.run_step("gather", Stub::gather_bootstrap),
         ["destroy", "cluster"] => stub.run_step("destroy", Stub::destroy_cluster),
         ["agent", "create", "image"] => stub.run_step("agent-image", Stub::create_image),
+        ["agent", "create", "config-image"] => {
+            stub.run_step("agent-config-image", Stub::create_config_image)
+        }
         ["agent", "create", "unconfigured-ignition"] => {
             stub.run_step("agent-unconfigured", Stub::create_unconfigured_ignition)
         }
@@ -495,6 +498,14 @@ impl Stub {
         self.write("auth/kubeadmin-password", &format!("CANARY-kubeadmin-{name}"));
         log("info", "The rendezvous host IP (node0 IP) is 192.0.2.10");
         Ok(0)
+    }
+
+    /// The same without the live system, for hosts that wait for it.
+    fn create_config_image(&self) -> Result<i32, Failure> {
+        let code = self.create_image()?;
+        let image = self.folder.join("agent.x86_64.iso");
+        fs::rename(image, self.folder.join("agentconfig.noarch.iso")).unwrap();
+        Ok(code)
     }
 
     /// A manifest for the discovery image, which is called an asset in messages.

@@ -1,6 +1,7 @@
 //! `agent register|report|check-in`: records what machines tell about themselves. No pass runs and
 //! no job begins, so that any number of machines may report at any time.
 
+pub mod configuration;
 pub mod ssh;
 
 use std::io::Read;
@@ -30,6 +31,7 @@ use crate::reconcile::Door;
 use crate::rules;
 use crate::store::{NeededObject, Store};
 
+use crate::commands::agent::machine::configuration::tell_to_install;
 use crate::commands::agent::machine::ssh::{Proof, check_proof, hash_secret};
 use crate::commands::agent::refused::is_recorded_enough;
 use crate::commands::{Context, RunCommand};
@@ -164,14 +166,15 @@ impl RunCommand for CheckIn {
 
 /// Records the contact, and returns what the agent on the machine is told to do, as JSON.
 fn check_in(context: &Context, store: &Store, agent_key: &Key) -> Result<Value, Refusal> {
-    change_agent(context, store, agent_key, |state, agent_id, tick| {
+    let answer = change_agent(context, store, agent_key, |state, agent_id, tick| {
         state.agents.update(agent_id, |agent| {
             agent.status.last_contact_time = Some(tick.now);
             agent.status.media_disconnected = false;
         });
         let agent = state.agents.get(agent_id);
         Ok(agent.map(|agent| agents::check_in_answer(state, agent)).unwrap_or_default())
-    })
+    })?;
+    tell_to_install(context, store, agent_key, answer)
 }
 
 /// Edits one agent, without a pass.

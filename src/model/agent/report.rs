@@ -72,6 +72,8 @@ pub struct AgentReport {
     pub media: Option<BootMedia>,
     /// The stage that its installation has reached.
     pub stage: Option<String>,
+    /// The release whose installer waits on the host for the configuration of a cluster.
+    pub installer_release: Option<String>,
 }
 
 /// Reads a report: an inventory alone, or an envelope with an inventory and other parts. The
@@ -105,6 +107,7 @@ pub fn parse_report(json: &str) -> Result<AgentReport, String> {
         media: read_boot_media(take_field::<Option<String>>(&mut envelope, "media")?.as_deref())?,
         stage: take_field::<Option<String>>(&mut envelope, "stage")?
             .filter(|stage| !stage.is_empty()),
+        installer_release: take_field::<Option<String>>(&mut envelope, "installer_release")?,
     };
     if report == AgentReport::default() {
         return Err(

@@ -69,6 +69,7 @@ fn forget_reports(agent: &mut Agent) {
     status.inventory = None;
     status.progress = Progress::default();
     status.bootstrap = false;
+    status.installer_release.clear();
     status.images.clear();
     status.ntp_sources.clear();
     status.peers.clear();
@@ -305,6 +306,9 @@ fn record_report(agent: &mut Agent, report: AgentReport, tick: &Tick) {
     }
     if let Some(domains) = report.domains {
         status.domains = domains;
+    }
+    if let Some(installer_release) = report.installer_release {
+        status.installer_release = installer_release;
     }
     if let Some(timestamp) = report.timestamp {
         let now_in_seconds = tick.now.0 / 1_000_000;

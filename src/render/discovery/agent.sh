@@ -31,6 +31,12 @@ ntp() {
             | {source_name: .[2], source_state: ($states[.[1]] // "error")}]'
 }
 
+# The release whose installer waits here for the configuration of a cluster, if one does.
+installer_release() {
+    sed -n 's/^ *releaseImage: *//p' /etc/assisted/manifests/cluster-image-set.yaml 2>/dev/null |
+        tr -d "\"'" | head -n 1
+}
+
 # A file of ours, or nothing yet.
 saved() { part "$1" cat "$work/$2"; }
 
@@ -119,9 +125,10 @@ resolve() {
 gather() {
     jq -n --slurpfile inventory <(inventory) --slurpfile ntp <(part '[]' ntp) \
         --slurpfile images <(part '[]' images) --slurpfile peers <(saved '[]' peers) \
-        --slurpfile domains <(saved '[]' domains) '
+        --slurpfile domains <(saved '[]' domains) --arg release "$(installer_release)" '
         {inventory: $inventory[0], ntp_sources: $ntp[0], images: $images[0], peers: $peers[0],
-         domains: $domains[0]}' \
+         domains: $domains[0]}
+        + if $release == "" then {} else {installer_release: $release} end' \
         >"$work/facts"
 }
 
@@ -198,6 +205,22 @@ check_in() {
     due=0
 }
 
+# Hands the configuration of its cluster to the installer that waits here. It takes it from a device
+# with the label of such an image, whose service is named after the device.
+install_here() {
+    local device
+    if [[ ! -e $work/installing ]]; then
+        exchange config secret || return
+        jq -er '.image | strings' <<<"$answer" | base64 -d >"$work/config.iso" || return
+        sha256sum <"$work/config.iso" | grep -qF "$(jq -r '.sha256' <<<"$answer")" || return
+        device=$(losetup --find --show --read-only "$work/config.iso") || return
+        systemctl start --no-block "load-config-iso@$(systemd-escape "$device").service" || return
+        touch "$work/installing"
+        say "installing with the configuration of its cluster"
+    fi
+    jq -n '{stage: "Installing"}' >"$work/facts" && exchange report secret
+}
+
 once() {
     register && pull && gather && exchange report secret && check_in && printf '%s\n' "$answer"
 }
@@ -229,6 +252,7 @@ forever() {
             reboot) say "rebooting" && systemctl reboot ;;
             register) after=5 ;;
             report) due=0 ;;
+            install) install_here || say "the configuration could not be handed over" ;;
         esac
         sleep "$after"
     done

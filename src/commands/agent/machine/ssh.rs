@@ -19,6 +19,7 @@ use crate::plan::agents;
 use crate::rules;
 use crate::store::Store;
 
+use crate::commands::agent::machine::configuration::{read_configuration, tell_to_install};
 use crate::commands::agent::machine::{
     Machine, change_agent, read_short_file, read_stdin, register_machine, take_report,
 };
@@ -175,7 +176,7 @@ impl RunCommand for Ssh {
             return context.print(&self.authorized_keys_line(context, path)?);
         }
         let request = context.world.variable("SSH_ORIGINAL_COMMAND").unwrap_or_default();
-        if !matches!(request, "register" | "report" | "check-in") {
+        if !matches!(request, "register" | "report" | "check-in" | "config") {
             return Err(Refusal::new(Exit::Denied, "this key may register, report and check-in")
                 .because("it was given to hosts of a discovery image, for nothing else")
                 .into());
@@ -222,7 +223,7 @@ fn refuse_message(why: &str) -> Refusal {
 }
 
 /// Records a report or a check-in of a machine that proves with its secret who it is. Returns what
-/// it is told to do.
+/// it is told to do, or the configuration of its cluster if it asks for that.
 fn take_message(
     context: &Context,
     store: &Store,
@@ -235,7 +236,7 @@ fn take_message(
         .ok_or_else(|| refuse_proof(WRONG_SECRET))?;
     let secret = message.secret.ok_or_else(|| refuse_proof(WRONG_SECRET))?;
     let hash = hash_secret(&secret);
-    change_agent(context, store, &agent_key, |state, agent_id, tick| {
+    let answer = change_agent(context, store, &agent_key, |state, agent_id, tick| {
         let stored_hash = state.agents.get(agent_id).and_then(|agent| agent.secret.clone());
         if stored_hash.as_ref() != Some(&hash) {
             return Err(refuse_proof(WRONG_SECRET));
@@ -252,5 +253,9 @@ fn take_message(
         });
         let agent = state.agents.get(agent_id);
         Ok(agent.map(|agent| agents::check_in_answer(state, agent)).unwrap_or_default())
-    })
+    })?;
+    if request == "config" {
+        return read_configuration(context, store, &agent_key);
+    }
+    tell_to_install(context, store, &agent_key, answer)
 }
