@@ -64,8 +64,9 @@ const MAX_STATE_INFO: usize = 2040;
 pub fn advance_agents(state: &mut State, tick: &Tick) {
     infra_envs::update_infra_envs(state, tick);
     let agent_ids: Vec<AgentId> = state.agents.iter().map(|(agent_id, _)| agent_id).collect();
+    let hosts_by_mac = machines::index_hosts(state);
     for agent_id in &agent_ids {
-        machines::recognize_machine(state, *agent_id, tick);
+        machines::recognize_machine(state, *agent_id, &hosts_by_mac, tick);
     }
     duplicates::mark_duplicates(state, tick);
     for agent_id in &agent_ids {

@@ -1,6 +1,8 @@
 //! `agent discover`: makes agents of hosts that a management controller can describe.
 //! `agent match`: shows which free machines fit a role. Neither installs anything.
 
+use std::collections::HashSet;
+
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
@@ -66,9 +68,12 @@ impl RunCommand for Discover {
         let scope = Scope::Pools(Vec::new());
         let (are_new, passed) = context.door(&store).change(&scope, &needs, |state, tick| {
             store.load_references(&scope, state)?;
+            let mut known_hosts: HashSet<Key> =
+                state.agents.rows().filter_map(Agent::host_key).collect();
             let mut are_new = Vec::new();
             for host_key in &host_keys {
-                are_new.push(discover_host(state, host_key, &infra_env_key, tick)?);
+                let is_new = known_hosts.insert(host_key.clone());
+                are_new.push(discover_host(state, host_key, &infra_env_key, is_new, tick)?);
             }
             Ok(are_new)
         })?;
@@ -211,18 +216,19 @@ impl Discover {
     }
 }
 
-/// Makes an agent of a host, or has a host that is an agent already inspected again. Returns
-/// whether the agent is new.
+/// Makes an agent of a host (`is_new`), or has a host that is an agent already inspected again.
+/// Returns whether there is a new agent.
 fn discover_host(
     state: &mut State,
     host_key: &Key,
     infra_env_key: &Key,
+    is_new: bool,
     tick: &Tick,
 ) -> Result<bool, Refusal> {
     let Some(host_id) = state.hosts.find(host_key) else { return Ok(false) };
     let Some(infra_env) = state.infra_envs.by_key(infra_env_key) else { return Ok(false) };
     let host = state.hosts.get(host_id).cloned().unwrap_or_default();
-    let is_known = state.agents.rows().any(|agent| agent.host_key().as_ref() == Some(host_key));
+    let is_known = !is_new;
     refuse_undiscoverable(&host, infra_env_key, is_known)?;
     let mut new_agent = None;
     if !is_known {

@@ -20,11 +20,13 @@ pub fn update_inventory(state: &mut State, agent_id: AgentId) {
     let hardware = host.status.hardware.as_ref();
     let inventory = hardware.map(|hardware| to_inventory(hardware, host));
     let uuid = hardware.map(|hardware| hardware.system_uuid.clone()).unwrap_or_default();
-    let is_taken = state.agents.rows().any(|other_agent| {
-        other_agent.status.host_id.eq_ignore_ascii_case(&uuid)
-            && other_agent.infra_env_key() == agent.infra_env_key()
-    });
-    let needs_id = agent.status.host_id.is_empty() && !uuid.is_empty() && !is_taken;
+    // All Agents are looked at only for one that has no id yet.
+    let needs_id = agent.status.host_id.is_empty()
+        && !uuid.is_empty()
+        && !state.agents.rows().any(|other_agent| {
+            other_agent.status.host_id.eq_ignore_ascii_case(&uuid)
+                && other_agent.infra_env_key() == agent.infra_env_key()
+        });
     state.agents.update(agent_id, |agent| {
         let status = &mut agent.status;
         if needs_id {

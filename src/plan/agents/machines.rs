@@ -1,6 +1,8 @@
 //! Which machine a host is, and what follows from that for its Agent: approval, labels, and what
 //! the annotations of its `BareMetalHost` wish for. It never changes the state of a host.
 
+use std::collections::HashMap;
+
 use crate::model::agent::{Agent, ClusterReference, HOST_LABEL, INFRA_ENV_LABEL, Role};
 use crate::model::condition::{
     self, Condition, ConditionReason, ConditionType, set_condition_without_probe,
@@ -11,7 +13,7 @@ use crate::model::host::{BareMetalHost, CLUSTER_REFERENCE, ROLE_ANNOTATION};
 use crate::model::infra_env::InfraEnv;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
-use crate::model::state::{AgentId, State};
+use crate::model::state::{AgentId, HostId, State};
 use crate::model::tick::Tick;
 use crate::plan::{leases, record_warning};
 
@@ -29,9 +31,14 @@ const NO_DISK: &str = "/dev/not-found-by-hints";
 
 /// Brings an Agent up to date with its machine, its InfraEnv and its `BareMetalHost`, in this order:
 /// what a person has written on the host wins over what was found.
-pub fn recognize_machine(state: &mut State, agent_id: AgentId, tick: &Tick) {
+pub fn recognize_machine(
+    state: &mut State,
+    agent_id: AgentId,
+    hosts_by_mac: &HostsByMac,
+    tick: &Tick,
+) {
     controller_inventory::update_inventory(state, agent_id);
-    link_to_host(state, agent_id);
+    link_to_host(state, agent_id, hosts_by_mac);
     let Some(agent) = state.agents.get(agent_id) else { return };
     let infra_env = agent.infra_env_key().and_then(|key| state.infra_envs.by_key(&key)).cloned();
     let host = agent.host_key().and_then(|key| state.hosts.by_key(&key)).cloned();
@@ -98,7 +105,7 @@ fn grant_machine(state: &mut State, host: &BareMetalHost, bound_cluster: Option<
 }
 
 /// Links an Agent to the `BareMetalHost` that is its machine, by a label.
-fn link_to_host(state: &mut State, agent_id: AgentId) {
+fn link_to_host(state: &mut State, agent_id: AgentId, hosts_by_mac: &HostsByMac) {
     let Some(agent) = state.agents.get(agent_id) else { return };
     if let Some(host_key) = agent.host_key() {
         if state.hosts.by_key(&host_key).is_some() {
@@ -110,7 +117,7 @@ fn link_to_host(state: &mut State, agent_id: AgentId) {
         });
     }
     let Some(agent) = state.agents.get(agent_id) else { return };
-    let Some(host) = find_host_of_machine(state, agent) else { return };
+    let Some(host) = find_host_of_machine(state, agent, hosts_by_mac) else { return };
     let name = host.metadata.name.clone();
     state.agents.update(agent_id, |agent| {
         agent.metadata.labels.insert(HOST_LABEL.into(), name);
@@ -118,15 +125,41 @@ fn link_to_host(state: &mut State, agent_id: AgentId) {
 }
 
 /// The `BareMetalHost` of an Agent's InfraEnv that boots from one of the Agent's interfaces.
-fn find_host_of_machine<'a>(state: &'a State, agent: &Agent) -> Option<&'a BareMetalHost> {
+fn find_host_of_machine<'a>(
+    state: &'a State,
+    agent: &Agent,
+    hosts_by_mac: &HostsByMac,
+) -> Option<&'a BareMetalHost> {
     let inventory = agent.status.inventory.as_ref()?;
     let infra_env_key = agent.infra_env_key()?;
-    state.hosts.rows().find(|host| {
+    let mut first: Option<(usize, &BareMetalHost)> = None;
+    for mac in inventory.macs() {
+        let Some((order, host_id)) = hosts_by_mac.get(&mac.to_lowercase()) else { continue };
+        let Some(host) = state.hosts.get(*host_id) else { continue };
         let metadata = &host.metadata;
-        metadata.namespace == infra_env_key.namespace
-            && metadata.labels.get(INFRA_ENV_LABEL) == Some(&infra_env_key.name)
-            && inventory.macs().any(|mac| mac.eq_ignore_ascii_case(&host.spec.boot_mac_address))
-    })
+        let is_of_infra_env = metadata.namespace == infra_env_key.namespace
+            && metadata.labels.get(INFRA_ENV_LABEL) == Some(&infra_env_key.name);
+        if is_of_infra_env && first.is_none_or(|(first_order, _)| *order < first_order) {
+            first = Some((*order, host));
+        }
+    }
+    first.map(|(_, host)| host)
+}
+
+/// Finds hosts by the MAC address that they boot from, in lower case, with their places in the
+/// state. Thousands of Agents are compared with thousands of hosts.
+pub type HostsByMac = HashMap<String, (usize, HostId)>;
+
+/// The hosts of the state by their MAC addresses. No two have the same.
+pub fn index_hosts(state: &State) -> HostsByMac {
+    let mut hosts_by_mac = HostsByMac::new();
+    for (order, (host_id, host)) in state.hosts.iter().enumerate() {
+        let mac = host.spec.boot_mac_address.to_lowercase();
+        if !mac.is_empty() {
+            hosts_by_mac.entry(mac).or_insert((order, host_id));
+        }
+    }
+    hosts_by_mac
 }
 
 /// Puts what the annotations and the hints of a `BareMetalHost` wish for into the spec of its
