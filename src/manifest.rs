@@ -2,6 +2,7 @@
 //! of today. It never changes a state, and knows nothing of the objects that a state has.
 
 mod cluster_api;
+mod cluster_install;
 mod hive_config;
 pub mod schema;
 mod spelling;
@@ -24,6 +25,7 @@ use crate::model::typed::read_value;
 use crate::rules;
 use crate::yaml::{self, JsonPart, Node, Tree};
 
+pub use crate::manifest::cluster_install::ClusterInstall;
 pub use crate::manifest::hive_config::HiveConfig;
 pub use crate::manifest::unmodelled::ForeignLease;
 
@@ -81,6 +83,8 @@ pub struct Manifests {
     pub skipped: BTreeMap<(String, String), usize>,
     /// Configurations of Hives, which are to be taken into the Settings.
     pub hive_configs: Vec<HiveConfig>,
+    /// AgentClusterInstalls, until the clusters that they are about have been read.
+    pub cluster_installs: Vec<ClusterInstall>,
     /// What a user should know, in sentences that begin with the name of the file.
     pub warnings: Vec<String>,
 }
@@ -109,6 +113,7 @@ impl Manifests {
             refused_pools,
             skipped,
             hive_configs,
+            cluster_installs,
             warnings,
         } = file_manifests;
         self.objects.extend(objects);
@@ -118,6 +123,7 @@ impl Manifests {
         self.foreign_leases.extend(foreign_leases);
         self.refused_pools.extend(refused_pools);
         self.hive_configs.extend(hive_configs);
+        self.cluster_installs.extend(cluster_installs);
         for (kind, count) in skipped {
             *self.skipped.entry(kind).or_default() += count;
         }
@@ -142,6 +148,7 @@ pub fn read(paths: &[PathBuf], reading: &ReadOptions<'_>) -> Result<Manifests, R
         refusals.extend(manifests.refused_pools.into_iter().flat_map(|pool| pool.refusals));
         return Refusal::refuse_all(refusals).map(|()| Manifests::default());
     }
+    cluster_install::complete_clusters(&mut manifests);
     unmodelled::warn_of_skipped(&mut manifests);
     Ok(manifests)
 }
@@ -304,6 +311,9 @@ fn add_document(
     }
     if let Some(kind) = cluster_api::convert_document(&mut document) {
         return add_object(manifests, file, kind, document, reading);
+    }
+    if ClusterInstall::is_manifest(version, kind_name) {
+        return cluster_install::add_cluster_install(manifests, file, version, &document);
     }
     unmodelled::leave_out_unmodelled(manifests, file, &document, reading);
     Vec::new()

@@ -54,6 +54,7 @@ mod cases;
 mod chapters;
 mod circles;
 mod claims;
+mod cluster_install;
 mod completions;
 mod concurrency;
 mod constraints;
