@@ -188,9 +188,11 @@ pub fn complete_clusters(manifests: &mut Manifests) {
         let place = manifests.objects.iter().position(
             |object| matches!(object, Object::ClusterDeployment(cluster) if install.is_of(cluster)),
         );
-        let object = place.and_then(|place| manifests.objects.get_mut(place));
-        let (Some(place), Some(Object::ClusterDeployment(cluster))) = (place, object) else {
+        let Some(place) = place else {
             *manifests.skipped.entry((KIND.to_owned(), install.version)).or_default() += 1;
+            continue;
+        };
+        let Some(Object::ClusterDeployment(cluster)) = manifests.objects.get_mut(place) else {
             continue;
         };
         if cluster.is_installed() {

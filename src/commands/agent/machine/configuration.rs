@@ -69,7 +69,7 @@ fn find_configuration(
         let job_folder = JobFolder::for_job(&jobs_folder, &job.id.to_string());
         if job_folder.hands_over_configuration() {
             // A job that is just ending has removed its files.
-            return Ok(find_image(&job_folder.file_path("work"), CONFIG_IMAGE).unwrap_or(None));
+            return Ok(find_image(&job_folder.file_path("work"), CONFIG_IMAGE).unwrap_or_default());
         }
     }
     Ok(None)
