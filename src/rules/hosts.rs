@@ -1,7 +1,7 @@
 //! Validates hosts, and refuses two hosts that would be one machine. Never asks a management
 //! controller.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::model::agent::is_own_label;
 use crate::model::bmc::BmcAddress;
@@ -133,9 +133,32 @@ pub fn warnings(host: &BareMetalHost) -> Vec<String> {
     warnings
 }
 
-/// Refuses two hosts with one boot address or one management controller.
+/// The hosts that are new, or whose boot address or controller was changed.
+fn list_changed_machines(state: &State) -> HashSet<Key> {
+    let mut changed_keys = HashSet::new();
+    for change in state.hosts.difference() {
+        let Some(after) = change.after else { continue };
+        let is_same = change.before.is_some_and(|before| {
+            before.spec.boot_mac_address == after.spec.boot_mac_address
+                && controller_as_written(before) == controller_as_written(after)
+        });
+        if !is_same {
+            changed_keys.insert(after.key());
+        }
+    }
+    changed_keys
+}
+
+fn controller_as_written(host: &BareMetalHost) -> Option<&str> {
+    host.spec.bmc.as_ref().map(|bmc| bmc.address.as_str())
+}
+
+/// Refuses two hosts with one boot address or one management controller, if one of them is new or
+/// was changed: a state may have two from the time when their spellings were told apart, and passes
+/// go on with it.
 pub fn check_machines_differ(state: &State) -> Result<(), Refusal> {
-    if state.hosts.difference().next().is_none() {
+    let changed_keys = list_changed_machines(state);
+    if changed_keys.is_empty() {
         return Ok(());
     }
     let mut hosts_by_mac = HashMap::new();
@@ -144,13 +167,16 @@ pub fn check_machines_differ(state: &State) -> Result<(), Refusal> {
         let mac_address = host.spec.boot_mac_address.to_lowercase();
         if !mac_address.is_empty()
             && let Some(twin) = hosts_by_mac.insert(mac_address.clone(), host.key())
+            && (changed_keys.contains(&twin) || changed_keys.contains(&host.key()))
         {
             return Err(refuse_twins(&twin, &host.key(), "bootMACAddress", &mac_address));
         }
         let Some(controller) = host.bmc_address().map(|address| address.canonical_name()) else {
             continue;
         };
-        if let Some(twin) = hosts_by_controller.insert(controller.clone(), host.key()) {
+        if let Some(twin) = hosts_by_controller.insert(controller.clone(), host.key())
+            && (changed_keys.contains(&twin) || changed_keys.contains(&host.key()))
+        {
             return Err(refuse_twins(&twin, &host.key(), "bmc.address", &controller));
         }
     }
