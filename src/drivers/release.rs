@@ -28,12 +28,10 @@ impl ReleaseInstaller {
         if is_pulled_elsewhere { Some(release_image) } else { None }
     }
 
-    /// Whether it installs a release that a host has: the image is the same, or the digest of both.
-    /// `release_image` is the one of the order.
+    /// Whether it installs the release whose installer waits on a host. The host compares the names
+    /// of the images letter by letter. `release_image` is the one of the order.
     pub fn installs(&self, release_image: &str, host_release: &str) -> bool {
-        let own_release = self.release_override(release_image).unwrap_or(&self.version.release);
-        own_release == host_release
-            || (digest(own_release).is_some() && digest(own_release) == digest(host_release))
+        self.release_override(release_image).unwrap_or(&self.version.release) == host_release
     }
 
     /// Whether it knows mirrors only by their older name: `imageDigestSources` came with 4.14.
