@@ -48,8 +48,13 @@ fn boot(sandbox: &Sandbox, host: &str, field: &str, proof: &Value, release: &str
 /// A lab where the host h1 was booted with an installer of this release and bound to a cluster. The
 /// secret of the host is returned, too.
 fn lab_with_host(release: &str) -> (Lab, Value) {
+    lab_with_host_and(release, "")
+}
+
+/// The same with an installer that does what it is told beside taking its time.
+fn lab_with_host_and(release: &str, behaviour: &str) -> (Lab, Value) {
     let lab = Lab::new();
-    lab.set_behaviour("agent-bootstrap: sleep 15000\n");
+    lab.set_behaviour(&format!("agent-bootstrap: sleep 15000\n{behaviour}"));
     let sandbox = &lab.sandbox;
     apply_infra_env(sandbox, &json!({}));
     let token = json!(sandbox.ok("infraenv token create rack -q").trim());
@@ -87,6 +92,14 @@ fn a_waiting_host_is_handed_the_configuration_of_its_cluster() {
     let is_typed = |words: &str| ledger.iter().any(|line| line.contains(words));
     assert!(is_typed("agent create config-image"), "{ledger:?}");
     assert!(!is_typed("agent create image"), "{ledger:?}");
+}
+
+#[test]
+fn an_installer_that_makes_no_configuration_makes_the_whole_image() {
+    let (lab, _) = lab_with_host_and(RELEASE, "agent-config-image: exit 1\n");
+    reconcile_until(&lab.sandbox, "to be booted", |sandbox| {
+        state_of(sandbox, "h1") == "installing-pending-user-action"
+    });
 }
 
 #[test]

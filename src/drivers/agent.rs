@@ -17,10 +17,11 @@ use crate::yaml;
 use super::classify::Counterpart;
 use super::image::{PublishedImage, find_image, publish_image};
 use super::installer::{
-    Installer, add_manifests, ending_before_creation, ending_of_failed_step, patch_manifests,
+    Installer, StepEnd, add_manifests, ending_before_creation, ending_of_failed_step, patch_manifests,
     refuse_input, save_installation, write_install_config,
 };
 use super::job_folder::{BOOT_IMAGE, HANDS_OVER};
+use super::release::ReleaseInstaller;
 use super::task::{Stopped, Task};
 use super::{add_nodes, credentials, kube, machines, power, release};
 
@@ -54,16 +55,12 @@ fn provision(task: &mut Task) -> Result<JobEnding, Stopped> {
         Ok(release_installer) => release_installer,
         Err(error) => return Ok(JobEnding::failed_early(FailureClass::SetupMissing, error)),
     };
-    let is_in_place = task.order.waiting_release.as_ref().is_some_and(|host_release| {
-        release_installer.installs(&task.order.release_image, host_release)
-    });
-    let image = if is_in_place { "config-image" } else { "image" };
+    let wanted_image = choose_image(task, &release_installer);
     let installer = match Installer::prepare(task, release_installer, work, environment) {
         Ok(installer) => installer,
         Err(error) => return Ok(refuse_input(task, error)),
     };
-    let command = ["agent", "create", image];
-    let end = installer.run_step(task, &command, Counterpart::Platform)?;
+    let (image, end) = create_image(task, &installer, wanted_image)?;
     if end.code != 0 {
         return Ok(ending_before_creation(task, &end));
     }
@@ -74,7 +71,7 @@ fn provision(task: &mut Task) -> Result<JobEnding, Stopped> {
     // Controllers can fetch the image until the installation is over.
     let mut published = None;
     let mut host_reports = Vec::new();
-    if is_in_place {
+    if image == ClusterImage::Configuration {
         task.log_line("the hosts are handed the configuration of the cluster where they stand");
         task.job_folder.write_file(HANDS_OVER, b"")?;
     } else {
@@ -93,6 +90,63 @@ fn provision(task: &mut Task) -> Result<JobEnding, Stopped> {
     let kubeconfig = task.job_folder.saved_path("kubeconfig");
     kube::save_nodes(task, &kubeconfig)?;
     Ok(JobEnding { infra_id, hosts: host_reports, ..JobEnding::success() })
+}
+
+/// What is made for the hosts of a cluster.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ClusterImage {
+    /// A live system, from which they are booted.
+    Whole,
+    /// Only the configuration of the cluster, for hosts that wait for it.
+    Configuration,
+}
+
+impl ClusterImage {
+    /// The word that openshift-install has for it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Whole => "image",
+            Self::Configuration => "config-image",
+        }
+    }
+}
+
+/// Hosts get only the configuration if the installer of this very release waits on all of them.
+/// Installers before 4.14 know no such image.
+fn choose_image(task: &Task, installer: &ReleaseInstaller) -> ClusterImage {
+    let is_awaited =
+        task.order.waiting_release.as_ref().is_some_and(|host_release| {
+            installer.installs(&task.order.release_image, host_release)
+        });
+    if is_awaited && !installer.has_content_sources() {
+        ClusterImage::Configuration
+    } else {
+        ClusterImage::Whole
+    }
+}
+
+/// Makes the image, or the whole one if the installer cannot make only the configuration. Returns
+/// which it tried last, and how that ended.
+fn create_image(
+    task: &mut Task,
+    installer: &Installer,
+    wanted_image: ClusterImage,
+) -> Result<(ClusterImage, StepEnd), Stopped> {
+    let command = ["agent", "create", wanted_image.name()];
+    let end = installer.run_step(task, &command, Counterpart::Platform)?;
+    if end.code == 0 || wanted_image == ClusterImage::Whole {
+        return Ok((wanted_image, end));
+    }
+    // The installer may have removed what it has read.
+    let work = &installer.work;
+    if let Err(error) = write_documents(task, work).and_then(|()| write_manifests(task, work)) {
+        task.log_line(&error);
+        return Ok((wanted_image, end));
+    }
+    task.log_line("the hosts are booted from an image instead");
+    let image = ClusterImage::Whole;
+    let command = ["agent", "create", image.name()];
+    Ok((image, installer.run_step(task, &command, Counterpart::Platform)?))
 }
 
 /// Publishes the image of a cluster, boots the hosts from it that have a controller, and names it
