@@ -79,9 +79,13 @@ fn a_dead_controller_is_said_by_discover() {
 #[test]
 fn a_host_without_credentials_is_said_by_discover() {
     let sandbox = sandbox_with_infra_env();
-    add_host(&sandbox, "n1", &format!("redfish://127.0.0.1:{}{SYSTEM}", closed_port()));
-    sandbox.ok("delete secret bmc -y -q");
-    sandbox.refused(1, "agent discover n1 --infraenv rack", "secret bmc does not exist");
+    let address = format!("redfish://127.0.0.1:{}{SYSTEM}", closed_port());
+    let secret = "\"credentialsName\":";
+    let manifest =
+        host("n1", &address).replace(&format!("{secret}\"bmc\""), &format!("{secret}\"lost\""));
+    let file = sandbox.write_file("host.json", &manifest);
+    sandbox.ok(&format!("apply -f {file} --no-reconcile -q"));
+    sandbox.refused(1, "agent discover n1 --infraenv rack", "secret lost does not exist");
 }
 
 #[test]
