@@ -309,11 +309,11 @@ fn add_document(
     if HiveConfig::is_manifest(version, kind_name) {
         return hive_config::add_hive_config(manifests, file, &document);
     }
-    if let Some(kind) = cluster_api::convert_document(&mut document) {
-        return add_object(manifests, file, kind, document, reading);
-    }
     if ClusterInstall::is_manifest(version, kind_name) {
         return cluster_install::add_cluster_install(manifests, file, version, &document);
+    }
+    if let Some(kind) = cluster_api::convert_document(&mut document) {
+        return add_object(manifests, file, kind, document, reading);
     }
     unmodelled::leave_out_unmodelled(manifests, file, &document, reading);
     Vec::new()

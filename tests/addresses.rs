@@ -302,7 +302,7 @@ fn a_pool_that_forgets_when_addresses_were_released_leases_them_again() {
         sandbox.ok(&format!("ippool create p {range} --allocation {strategy} --reuse-delay 5m"));
         sandbox.ok("ip claim p a --count 2");
         sandbox.ok("ip release a-0 a-1");
-        assert_eq!(sandbox.run("ip claim p b").code, 5);
+        assert_eq!(sandbox.run("ip claim p b").code, 6);
         sandbox.ok(&format!("annotate ippool/p poolctl.dev/reuse-delay{change} --overwrite"));
         sandbox.ok("doctor");
         sandbox.ok("ip claim p b --count 2");

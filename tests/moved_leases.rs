@@ -211,7 +211,7 @@ fn the_name_of_an_address_belongs_to_one_claim() {
     let ran = apply(&sandbox, &format!("{POOL}{}", address("a", "web", "10.0.0.1")));
     assert_eq!(ran.code, 0, "{}", ran.err);
     for second in [address("a", "ci", "10.0.0.2"), address("lan-10-0-0-2", "x", "10.0.0.2")] {
-        let again = second.replace("claim: {name: x}", "claim: {name: y}");
+        let again = second.replace("claim: {name: x}", "claim: {name: z}");
         let manifest = if again == second { again } else { format!("{second}{again}") };
         let ran = apply(&sandbox, &manifest);
         assert_eq!(ran.code, 4, "{}", ran.err);
@@ -246,7 +246,7 @@ fn an_address_may_be_called_like_its_pool() {
     let ran = apply(&sandbox, &format!("{POOL}{}", address("lan", "web", "10.0.0.1")));
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert_eq!(sandbox.ok("get ipaddress -o name"), "ipaddress/lan\n");
-    sandbox.ok("delete ipaddress lan");
+    sandbox.ok("delete ipaddress lan -y");
     assert_eq!(sandbox.ok("get ipaddress -o name"), "");
 }
 

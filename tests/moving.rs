@@ -19,13 +19,18 @@ fn import_into_new_state(sandbox: &Sandbox, manifest: &str) -> (String, Ran) {
     (state, ran)
 }
 
-/// An export without the history of addresses, which `get` does not show.
+/// An export without the history of addresses, which `get` does not show, and without the counts
+/// that follow from it.
 fn without_address_history(export: &str) -> Value {
     let mut list = poolctl::yaml::parse_value(export).unwrap();
     let items = list["items"].as_array_mut().unwrap().iter_mut();
     for item in items.filter(|item| item["kind"] == "IPPool") {
         if let Some(status) = item.get_mut("status").and_then(Value::as_object_mut) {
             status.remove("history");
+            if let Some(counts) = status.get_mut("ipAddresses").and_then(Value::as_object_mut) {
+                counts.remove("resting");
+                counts.remove("free");
+            }
         }
     }
     list

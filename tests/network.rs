@@ -156,7 +156,7 @@ fn a_lease_ends_by_itself_and_a_warning_comes_before() {
     sandbox.ok("ippool create p --range 10.0.0.1");
     sandbox.ok("ip claim p guest --for 2h");
     let document = sandbox.ok("get ipclaim guest -o yaml");
-    assert!(document.contains("poolctl.dev/until: 2026-03-02T14:00:00Z"), "{document}");
+    assert!(document.contains("poolctl.dev/until: \"2026-03-02T14:00:00Z\""), "{document}");
     let events = |sandbox: &Sandbox| sandbox.ok("events ipclaim/guest");
     sandbox.set_variable("POOLCTL_NOW", "2026-03-02T13:31:00Z");
     sandbox.ok("reconcile");

@@ -132,8 +132,8 @@ fn play(history: &History) {
     for step in &history.steps {
         do_step(&sandbox, &mut model, step);
         let row = sandbox.ok("get ippool p --no-headers");
-        let words: Vec<&str> = row.split_whitespace().rev().take(5).collect();
-        assert_eq!([words[4], words[3], words[2], words[1]].join(" "), model.counts(), "{step:?}");
+        let words: Vec<&str> = row.split_whitespace().rev().take(6).collect();
+        assert_eq!([words[5], words[4], words[3], words[1]].join(" "), model.counts(), "{step:?}");
     }
     let addresses = jsonpath(&sandbox, "ipaddress", "{.items[*].spec.address}");
     let mut listed: Vec<&str> = addresses.split_whitespace().collect();

@@ -16,7 +16,7 @@ use crate::model::kinds::Kind;
 use crate::model::lease::{ClusterHolder, Holder, Lease, LeasedResource};
 use crate::model::meta::{Key, Meta};
 use crate::model::pool::RECONCILE_PAUSE;
-use crate::model::state::State;
+use crate::model::state::{HostId, State};
 use crate::model::tick::Tick;
 use crate::plan;
 use crate::plan::leases::command_to_free_host;

@@ -237,7 +237,7 @@ declared! {
         Missing = "Missing" => "poolctl why pool/NAME",
         /// The program that is the driver of the pool is missing, or does not fit the pool.
         DriverUnusable = "DriverUnusable" => "poolctl driver check --pool NAME",
-        /// The installer would refuse the install-config of the next cluster.
+        /// The installer or the platform refuses the configuration, or would refuse it.
         InputWrong = "InputWrong" => "poolctl pool render NAME",
         /// The pool has as many clusters as its maxSize allows.
         MaxCapacity = "MaxCapacity" => "poolctl get claim",
@@ -277,8 +277,6 @@ declared! {
         Capacity = "Capacity",
         /// A program, an image, a credential or a certificate is missing or not accepted.
         SetupMissing = "SetupMissing",
-        /// The installer or the platform refuses the configuration.
-        InputWrong = "InputWrong",
         /// Machines were made, and the bootstrap did not complete.
         BootstrapFailed = "BootstrapFailed",
         /// Machines were made, and operators did not become ready.

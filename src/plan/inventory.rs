@@ -12,7 +12,6 @@ use crate::model::pool::ClusterPool;
 use crate::model::state::State;
 
 use super::preflight::render_checked_cluster;
-use super::recipe::render_next_cluster;
 use super::version::{is_recipe_changed, pool_version};
 
 /// Entries that a new cluster could use, most attempts left first, then in the order of the list.

@@ -46,7 +46,6 @@ pub use cluster_addresses::node_claim_name;
 pub use deadline::{deadline, overdue_report};
 pub use dependencies::{driver_program_problem, missing_dependencies};
 pub use due::{due_of_agent, due_scopes, next_due_at};
-pub use due::{due_scopes, next_due_at};
 pub use edited_input::check_edited_input;
 pub use expire::effective_lifetime;
 pub use give_back::find_lost_hosts;
