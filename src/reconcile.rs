@@ -11,6 +11,7 @@ mod order;
 mod sightings;
 mod site;
 mod trial;
+mod wipe_order;
 
 pub use act::SUPERVISE_COMMAND;
 pub use answer::Answered;

@@ -7,7 +7,7 @@ use crate::lab::{CANARY, Lab, TEMPLATED, VSPHERE, pool};
 use crate::sandbox::{apply, finish, jsonpath, pause};
 
 /// A cluster by hand, whose machines can be looked at with a key.
-const WITH_KEY: &str = r#"
+const WITH_KEY: &str = r"
 apiVersion: v1
 kind: Secret
 metadata: {name: install-config, namespace: hand}
@@ -39,7 +39,7 @@ spec:
     imageSetRef: {name: ocp}
     installConfigSecretRef: {name: install-config}
     sshPrivateKeySecretRef: {name: key}
-"#;
+";
 
 /// The head of a driver, whose folder of programs is `$here`.
 const HEAD: &str = "#!/bin/sh\nhere=$(dirname \"$0\")\n";

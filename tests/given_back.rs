@@ -366,9 +366,12 @@ fn a_host_that_has_lost_its_agent_is_off_after_its_cluster_too() {
     assert_eq!(state.hosts.rows().next().unwrap().spec.consumer_ref, None);
 }
 
+/// What a person does to a state.
+type Edit = fn(&mut State);
+
 #[test]
 fn a_host_that_a_person_takes_from_its_cluster_or_whose_cluster_was_lost_is_switched_off() {
-    let edits: [(&str, fn(&mut State)); 2] = [
+    let edits: [(&str, Edit); 2] = [
         ("consumerRef removed", |state| {
             let host = state.hosts.find(&Key::new(NAMESPACE, "n1")).unwrap();
             state.hosts.update(host, |host| host.spec.consumer_ref = None);

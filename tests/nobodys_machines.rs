@@ -243,8 +243,7 @@ impl World {
         let jobs: Vec<Job> =
             self.state.jobs.rows().filter(|job| job.ended.is_none()).cloned().collect();
         for job in jobs {
-            let is_live =
-                self.state.jobs.rows().any(|row| row.ended.is_none() && row.id == job.id);
+            let is_live = self.state.jobs.rows().any(|row| row.ended.is_none() && row.id == job.id);
             if !is_live {
                 // It was cancelled for what another one has brought.
                 continue;

@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -50,7 +49,7 @@ struct Witness {
 impl Witness {
     fn answer(&mut self, request: &Request) -> Answer {
         if self.number == SLOW {
-            std::thread::sleep(Duration::from_millis(80));
+            pause(80);
         }
         let parts = request.path.trim_start_matches('/').split_once('/');
         if let Some(part) = parts.and_then(|(number, path)| hardware(number.parse().ok()?, path)) {

@@ -221,6 +221,9 @@ fn finish_queries(state: &mut State, minutes: i64) {
     }
 }
 
+/// What a person does to a state.
+type Edit = fn(&mut State);
+
 #[test]
 fn hosts_of_pools_are_wiped_by_default_and_those_known_before_are_not() {
     let state = returned(|_| ());
@@ -232,7 +235,7 @@ fn hosts_of_pools_are_wiped_by_default_and_those_known_before_are_not() {
     // What the installer was told to write.
     let expected = WrittenDisk { path: "/dev/disk/by-id/sda".into(), ..WrittenDisk::default() };
     assert!(wipe.disks.is_empty() || wipe.disks == [expected], "{:?}", wipe.disks);
-    let exceptions: [(&str, fn(&mut State)); 3] = [
+    let exceptions: [(&str, Edit); 3] = [
         ("known before", |state| {
             change_host(state, |host| host.status.known_before_wiping = true);
         }),

@@ -67,9 +67,7 @@ pub fn describe_installing(installing: u64, retrying: u64) -> String {
 /// The cluster that the explanation of a pool may lead to, if any.
 pub fn explained_cluster<'a>(state: &'a State, pool: &'a ClusterPool) -> Option<&'a Cluster> {
     match find_obstacle(state, pool) {
-        Some(Obstacle::Deletion | Obstacle::KeptClusters(_)) => {
-            kept_clusters(state, pool).next()
-        }
+        Some(Obstacle::Deletion | Obstacle::KeptClusters(_)) => kept_clusters(state, pool).next(),
         Some(Obstacle::Cluster(cluster)) => Some(cluster),
         Some(_) => None,
         None => find_next_cluster(state, pool),
@@ -404,10 +402,7 @@ fn clusters_of<'a>(state: &'a State, pool: &ClusterPool) -> impl Iterator<Item =
 }
 
 /// Clusters that are being deleted, while their protection, a finalizer or a pause keeps them.
-fn kept_clusters<'a>(
-    state: &'a State,
-    pool: &ClusterPool,
-) -> impl Iterator<Item = &'a Cluster> {
+fn kept_clusters<'a>(state: &'a State, pool: &ClusterPool) -> impl Iterator<Item = &'a Cluster> {
     clusters_of(state, pool).filter(|cluster| {
         cluster.deleting.is_some() && (cluster.protected || cluster.held || cluster.paused)
     })

@@ -17,8 +17,8 @@ use crate::yaml;
 use super::classify::Counterpart;
 use super::image::{PublishedImage, find_image, publish_image};
 use super::installer::{
-    Installer, StepEnd, add_manifests, ending_before_creation, ending_of_failed_step, patch_manifests,
-    refuse_input, save_installation, write_install_config,
+    Installer, StepEnd, add_manifests, ending_before_creation, ending_of_failed_step,
+    patch_manifests, refuse_input, save_installation, write_install_config,
 };
 use super::job_folder::{BOOT_IMAGE, HANDS_OVER};
 use super::release::ReleaseInstaller;

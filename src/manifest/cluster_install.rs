@@ -60,7 +60,8 @@ struct Networking {
     machine_network: Vec<Value>,
     service_network: Vec<Value>,
     network_type: String,
-    user_managed_networking: Option<bool>,
+    #[serde(rename = "userManagedNetworking")]
+    is_user_managed: Option<bool>,
     #[serde(flatten)]
     unused: Map<String, Value>,
 }
@@ -128,7 +129,7 @@ impl ClusterInstall {
         let requirements = &spec.provision_requirements;
         let is_single_node =
             requirements.control_plane_agents == 1 && requirements.worker_agents == 0;
-        let is_user_managed = spec.networking.user_managed_networking.unwrap_or(is_single_node);
+        let is_user_managed = spec.networking.is_user_managed.unwrap_or(is_single_node);
         if is_user_managed || spec.platform_type == "None" {
             return json!({"none": {}});
         }

@@ -176,15 +176,12 @@ fn decode_percent_signs(path: &str) -> String {
     let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
     for piece in pieces {
         let code = piece.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        match (code, piece.get(2..)) {
-            (Some(byte), Some(rest)) => {
-                bytes.push(byte);
-                bytes.extend_from_slice(rest.as_bytes());
-            }
-            _ => {
-                bytes.push(b'%');
-                bytes.extend_from_slice(piece.as_bytes());
-            }
+        if let Some((byte, rest)) = code.zip(piece.get(2..)) {
+            bytes.push(byte);
+            bytes.extend_from_slice(rest.as_bytes());
+        } else {
+            bytes.push(b'%');
+            bytes.extend_from_slice(piece.as_bytes());
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()

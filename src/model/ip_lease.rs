@@ -200,15 +200,12 @@ impl IpLease {
 
     /// The condition that says whether the claim has its address.
     fn ready_condition(&self) -> Condition {
-        let mut condition = match self.address {
-            Some(address) => {
-                let message = format!("It has {address}");
-                Condition::new(ConditionType::Ready, "True", ConditionReason::Leased, message)
-            }
-            None => {
-                let reason = ConditionReason::AllocationFailed;
-                Condition::new(ConditionType::Ready, "False", reason, self.error.as_str())
-            }
+        let mut condition = if let Some(address) = self.address {
+            let message = format!("It has {address}");
+            Condition::new(ConditionType::Ready, "True", ConditionReason::Leased, message)
+        } else {
+            let reason = ConditionReason::AllocationFailed;
+            Condition::new(ConditionType::Ready, "False", reason, self.error.as_str())
         };
         let since = if self.address.is_some() { self.leased } else { None };
         condition.last_transition_time = Some(since.unwrap_or(self.created));

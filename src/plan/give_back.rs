@@ -153,13 +153,9 @@ fn give_back_stray(state: &mut State, host_id: HostId, cluster: &str, tick: &Tic
         .find_cluster(cluster)
         .and_then(|cluster_id| state.clusters.get(cluster_id)?.pool.as_deref().cloned());
     let last_use = LastUse { infra_env, pool, ..LastUse::default() };
-    // A person may have given it to somebody else.
-    let next_consumer = match host.cluster() {
-        Some(consumer) if consumer == cluster => None,
-        _ => host.spec.consumer_ref.clone(),
-    };
-    give_back_used_host(state, host_id, &last_use, None, tick);
-    state.hosts.update(host_id, |host| host.spec.consumer_ref = next_consumer);
+    wiping::mark_for_wiping(state, host_id, &last_use, tick);
+    leases::return_host_of_gone_cluster(state, host_id, cluster);
+    state.hosts.update(host_id, |host| switch_off(host, tick));
     let message = format!("Cluster {cluster} does not have it any more: it is switched off");
     record_event(state, tick, Kind::BareMetalHost, key, EventReason::HostGivenBack, message);
 }

@@ -165,6 +165,16 @@ pub fn return_host(state: &mut State, host_id: HostId) {
     });
 }
 
+/// Gives back a host whose cluster is gone. If a person has given it to another cluster meanwhile,
+/// that one keeps it.
+pub fn return_host_of_gone_cluster(state: &mut State, host_id: HostId, cluster: &str) {
+    let Some(host) = state.hosts.get(host_id) else { return };
+    let is_given_on = host.cluster() != Some(cluster);
+    let next_consumer = if is_given_on { host.spec.consumer_ref.clone() } else { None };
+    return_host(state, host_id);
+    state.hosts.update(host_id, |host| host.spec.consumer_ref = next_consumer);
+}
+
 /// Leaves a host to its cluster, which runs on after its object is gone: from here on poolctl does
 /// not switch the host off for having switched it on.
 pub fn leave_host(state: &mut State, host_id: HostId) {

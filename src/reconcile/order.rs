@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::drivers::discovery::COREOS_INSTALLER;
 use crate::drivers::programs;
 use crate::model::agent::{Agent, HostState};
 use crate::model::annotations::{BOOT, CIPHER, DRIVER, PIN, POWER, STRICT_PATCHES};
@@ -22,7 +21,7 @@ use crate::model::ip_lease::IpLease;
 use crate::model::job::{Job, Verb};
 use crate::model::meta::{Key, LocalRef};
 use crate::model::nmstate_config::NMStateConfig;
-use crate::model::order::{JobOrder, Machine, WipeOrder};
+use crate::model::order::{JobOrder, Machine};
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
 use crate::plan;
@@ -51,13 +50,12 @@ impl Door<'_> {
         job: &Job,
         settings: &SettingsSpec,
     ) -> Result<(JobOrder, Inputs), Refusal> {
-        let (mut order, mut inputs) = match job.cluster() {
-            Some(_) => self.make_cluster_order(job, settings)?,
-            None => {
-                let mut order = make_host_order(job, settings)?;
-                order.site = self.describe_site(settings, &mut order.missing);
-                (order, Inputs::new())
-            }
+        let (mut order, mut inputs) = if job.cluster().is_some() {
+            self.make_cluster_order(job, settings)?
+        } else {
+            let mut order = make_host_order(job, settings)?;
+            order.site = self.describe_site(settings, &mut order.missing);
+            (order, Inputs::new())
         };
         if job.verb == Verb::Wipe {
             self.add_wipe(job, settings, &mut order)?;
@@ -93,41 +91,6 @@ impl Door<'_> {
             changes_machines && seen_ids.insert(earlier_job.id)
         });
         Ok(earlier_jobs.into_iter().map(|earlier_job| earlier_job.id.to_string()).collect())
-    }
-
-    /// Adds to the order of a job that wipes a host how that is done: the program that does it, or
-    /// what goes into the image that does. A job whose program is missing starts all the same: it
-    /// fails with the reason.
-    fn add_wipe(
-        &self,
-        job: &Job,
-        settings: &SettingsSpec,
-        order: &mut JobOrder,
-    ) -> Result<(), Refusal> {
-        let Some(host_key) = job.host() else { return Ok(()) };
-        let Some(host) = self.store.find::<BareMetalHost>(&host_key)? else { return Ok(()) };
-        let wipe = host.status.wipe.clone().unwrap_or_default();
-        if let Some(name) = wipe.driver.strip_prefix(PROGRAM_PREFIX) {
-            let program = programs::find_driver_program(settings, name);
-            add_program(order, "driver", program);
-            return Ok(());
-        }
-        add_program(order, COREOS_INSTALLER, programs::find_program(settings, COREOS_INSTALLER));
-        let infra_env_key = Key::new(&*host_key.namespace, &*wipe.infra_env);
-        let infra_env = self.store.find::<InfraEnv>(&infra_env_key)?;
-        let image_folder = settings.iso_directory.as_ref();
-        let image_file = infra_env.filter(InfraEnv::has_own_image);
-        order.iso_directory.clone_from(&settings.iso_directory);
-        order.iso_url.clone_from(&settings.iso_url);
-        order.wipe = Some(WipeOrder {
-            method: wipe.driver,
-            macs: macs_of_host(&host),
-            disks: wipe.disks,
-            base_image: image_folder
-                .zip(image_file)
-                .map(|(folder, infra_env)| folder.join(infra_env.status.image_file)),
-        });
-        Ok(())
     }
 
     /// A host, by namespace and name, as drivers of its management controller need it, and the
@@ -528,20 +491,11 @@ fn make_host_order(job: &Job, settings: &SettingsSpec) -> Result<JobOrder, Refus
 }
 
 /// Adds the path of a program to an order, or why it cannot be used.
-fn add_program(order: &mut JobOrder, name: &str, program: Result<PathBuf, String>) {
+pub(super) fn add_program(order: &mut JobOrder, name: &str, program: Result<PathBuf, String>) {
     match program {
         Ok(path) => drop(order.programs.insert(name.to_owned(), path)),
         Err(why) => drop(order.missing.insert(name.to_owned(), why)),
     }
-}
-
-/// The MAC addresses that a host is known to have.
-fn macs_of_host(host: &BareMetalHost) -> Vec<String> {
-    let nics = host.status.hardware.iter().flat_map(|hardware| &hardware.nics);
-    let mut macs: BTreeSet<String> = nics.map(|nic| nic.mac.to_lowercase()).collect();
-    macs.insert(host.spec.boot_mac_address.to_lowercase());
-    macs.retain(|mac| !mac.is_empty());
-    macs.into_iter().collect()
 }
 
 /// A host with its management controller, without the credentials.

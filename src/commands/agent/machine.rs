@@ -241,12 +241,11 @@ pub fn register_machine(
         if let Some(proof) = proof {
             check_proof(state, infra_env_key, known_agent, proof, tick)?;
         }
-        let agent_id = match known_agent {
-            Some(agent_id) => agent_id,
-            None => {
-                check_capacity(store, infra_env_key, machine.macs)?;
-                add_agent(state, infra_env_key, &host_id, tick)?
-            }
+        let agent_id = if let Some(agent_id) = known_agent {
+            agent_id
+        } else {
+            check_capacity(store, infra_env_key, machine.macs)?;
+            add_agent(state, infra_env_key, &host_id, tick)?
         };
         agents::register_agent(state, agent_id, tick).map_err(Refusal::conflict)?;
         state.agents.update(agent_id, |agent| agent.secret = Some(hash_secret(&secret)));

@@ -128,12 +128,11 @@ impl Export {
     /// The leases that are asked for, without those that wait for an address.
     fn select_leases(&self, context: &Context, store: &Store) -> Result<Vec<IpLease>, Refusal> {
         let mut leases = Vec::new();
-        let pools = match &self.pool {
-            Some(name) => vec![context.find::<IpPool>(store, name)?],
-            None => {
-                let namespace = context.namespace_filter()?;
-                store.list::<IpPool>(&Filter { namespace, ..Filter::default() })?
-            }
+        let pools = if let Some(name) = &self.pool {
+            vec![context.find::<IpPool>(store, name)?]
+        } else {
+            let namespace = context.namespace_filter()?;
+            store.list::<IpPool>(&Filter { namespace, ..Filter::default() })?
         };
         if let Some(name) = &self.cluster {
             find_cluster(store, name)?;

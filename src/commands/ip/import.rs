@@ -131,7 +131,7 @@ fn lease_all(context: &Context, store: &Store, claims: Vec<IpClaim>) -> Result<(
         needs.push(NeededObject { kind: Kind::IpPool, key: pool_key });
     }
     let door = Door { plans_changes: true, ..context.door(store) };
-    let (_, passed) = door.change_if_accepted(
+    let ((), passed) = door.change_if_accepted(
         &Scope::Pools(Vec::new()),
         &needs,
         |state, tick| {

@@ -87,7 +87,7 @@ pub fn needs_of_cluster(state: &State, cluster: &Cluster) -> HostNeeds {
     needs.day2 = cluster.is_installed();
     let image = release_image(state, cluster);
     needs.version = image.and_then(release_version);
-    needs.release_host = image.map(registry_host).unwrap_or_default().to_owned();
+    image.map(registry_host).unwrap_or_default().clone_into(&mut needs.release_host);
     needs.domain = format!("{}.{}", cluster.cluster_name, cluster.base_domain);
     if let Some(body) = &cluster.body {
         if needs.platform.is_empty() {
