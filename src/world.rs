@@ -402,6 +402,12 @@ fn find_user(uid: u32) -> Option<User> {
     User::from_uid(Uid::from_raw(uid)).ok().flatten()
 }
 
+/// The numbers of a user and of that user's group; none if the system knows no such user.
+pub fn account_ids(name: &str) -> Option<(u32, u32)> {
+    let user = User::from_name(name).ok().flatten()?;
+    Some((user.uid.as_raw(), user.gid.as_raw()))
+}
+
 /// The name of a user; `uid:1000` if the system knows none.
 pub fn user_name(uid: u32) -> String {
     find_user(uid).map_or_else(|| format!("uid:{uid}"), |user| user.name)

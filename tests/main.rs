@@ -67,6 +67,7 @@ mod everywhere;
 mod evidence;
 mod explain;
 mod faults;
+mod first_hour;
 mod fixture;
 mod foreign_leases;
 mod given_back;

@@ -2,7 +2,7 @@
 //! drivers are where cron finds them. It starts them only to ask for their version and for what
 //! they say of themselves, and with `--pool` to try out what an installation needs.
 
-mod pool_check;
+pub mod pool_check;
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;

@@ -26,6 +26,7 @@ mod guard;
 mod host;
 mod import;
 mod infraenv;
+mod init;
 mod ip;
 mod job;
 mod label;

@@ -23,8 +23,8 @@ use crate::commands::pool::{advise, create as pool_create, dns, pause, render, s
 use crate::commands::{
     Audience, RunCommand, agent, apply, backup, claim, cluster, completion, customization, delete,
     describe, diff, doctor, drain, driver, editor, events, explain, export, get, guard, host,
-    import, infraenv, ip, job, label, metrics, patch, plan, pool, reconcile, run, secret, state,
-    status, supervise, template, version, wait, why,
+    import, infraenv, init, ip, job, label, metrics, patch, plan, pool, reconcile, run, secret,
+    state, status, supervise, template, version, wait, why,
 };
 
 /// A command. Its arguments are made only when it is named, so that the program starts quickly.
@@ -194,6 +194,7 @@ fn sections() -> [(&'static str, Vec<Node>); 5] {
         group("driver", "List drivers, and check whether their programs are installed", driver),
     ];
     let upkeep = vec![
+        command::<init::Init>(),
         command::<metrics::Metrics>(),
         command::<doctor::Doctor>(),
         command::<backup::Backup>(),

@@ -47,7 +47,8 @@ pub fn check_pool(context: &Context, store: &Store, pool_name: &str) -> anyhow::
     }
 }
 
-fn row(finding: &Finding) -> Row {
+/// A finding in the table of a check.
+pub fn row(finding: &Finding) -> Row {
     vec![
         ("step", finding.step.clone()),
         ("state", finding.state.name().to_owned()),
@@ -56,7 +57,8 @@ fn row(finding: &Finding) -> Row {
     ]
 }
 
-fn document(finding: &Finding) -> Value {
+/// A finding for programs.
+pub fn document(finding: &Finding) -> Value {
     json!({"step": finding.step, "state": finding.state.name(), "detail": finding.detail,
            "next": finding.next})
 }

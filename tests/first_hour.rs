@@ -1,0 +1,235 @@
+//! The first hour of somebody new: `init`, help and man pages, `pool create`, and what happens when
+//! an older poolctl meets a newer state. Packages are tried in `packages`, examples in `examples`.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::sandbox::{Sandbox, has_program};
+
+/// Answers for a pool on vSphere, as a file for `init --from`.
+const VSPHERE: &str = "layout: user
+schedule: none
+platform: vsphere
+pool: lab-418
+size: 3
+baseDomain: lab.example.com
+machineNetwork: 192.0.2.0/24
+vipStart: 192.0.2.10
+vipEnd: 192.0.2.19
+vCenter: vcenter.example.com
+datacenter: lab
+computeCluster: /lab/host/compute
+datastore: /lab/datastore/fast
+network: machines
+";
+
+/// A sandbox whose state is where a user's is: `init` has a choice only without POOLCTL_STATE.
+fn home() -> Sandbox {
+    let mut sandbox = Sandbox::new();
+    let state = sandbox.path().join("state/state.db").display().to_string();
+    sandbox.set_variable("POOLCTL_STATE", &state);
+    sandbox
+}
+
+#[test]
+fn init_then_apply_then_claim_is_a_cluster() {
+    let sandbox = home();
+    let init = sandbox.run("init --layout user --schedule none --platform simulated -y");
+    assert_eq!(init.code, 0, "{}{}", init.out, init.err);
+    let manifests = sandbox.path().join("state/manifests");
+    for line in ["clock", "disk", "file system", "state.db", "lab.yaml"] {
+        assert!(init.out.contains(line), "{line}: {}", init.out);
+    }
+    assert!(init.err.contains("next: poolctl apply -f "), "{}", init.err);
+    sandbox.ok(&format!("apply -f {}", manifests.display()));
+    let claimed = sandbox.ok("claim lab ci-1 --wait=1m");
+    assert!(claimed.contains("claim/ci-1"), "{claimed}");
+    assert_eq!(crate::sandbox::jsonpath(&sandbox, "pool/lab", "{.spec.size}"), "2");
+}
+
+#[test]
+fn init_again_changes_nothing_and_keeps_what_was_edited() {
+    let sandbox = home();
+    let init = "init --layout user --schedule none --platform simulated -y";
+    sandbox.ok(init);
+    let manifest = sandbox.path().join("state/manifests/lab.yaml");
+    let again = sandbox.run(init);
+    assert_eq!(again.code, 0, "{}", again.err);
+    assert!(again.err.contains("nothing is left to do"), "{}", again.err);
+    assert!(!again.out.contains("to be made"), "{}", again.out);
+    std::fs::write(&manifest, "# mine\n").unwrap();
+    let after_edit = sandbox.run(init);
+    assert_eq!(after_edit.code, 0, "{}", after_edit.err);
+    assert!(after_edit.out.contains("kept: it differs"), "{}", after_edit.out);
+    assert_eq!(std::fs::read_to_string(&manifest).unwrap(), "# mine\n");
+}
+
+#[test]
+fn init_says_what_it_would_do_and_does_nothing_unasked() {
+    let sandbox = home();
+    let options = "init --layout user --schedule none --platform simulated";
+    let shown = sandbox.ok(&format!("{options} --dry-run"));
+    assert!(shown.contains("to be made"), "{shown}");
+    // Without a terminal nobody can agree, so it says what to type.
+    let refused = sandbox.refused(2, options, "next: poolctl init --layout 'user'");
+    assert!(refused.contains(" -y"), "{refused}");
+    assert!(!sandbox.path().join("state").exists());
+}
+
+#[test]
+fn init_takes_answers_from_a_file_and_names_those_that_are_missing() {
+    let sandbox = home();
+    let file = sandbox.write_file("answers.yaml", VSPHERE);
+    let init = sandbox.run(&format!("init --from {file} --set pool=other -y"));
+    assert_eq!(init.code, 0, "{}{}", init.out, init.err);
+    assert!(init.err.contains("poolctl secret create vsphere-creds"), "{}", init.err);
+    let folder = sandbox.path().join("state/manifests");
+    let manifest = std::fs::read_to_string(folder.join("other.yaml")).unwrap();
+    assert!(manifest.contains("vCenter: \"vcenter.example.com\""), "{manifest}");
+    assert!(manifest.lines().any(|line| line.trim_start().starts_with('#')), "{manifest}");
+    assert!(!manifest.contains("${"), "{manifest}");
+    let shown = folder.display();
+    sandbox.ok(&format!("apply -f {shown} --no-reconcile"));
+    sandbox.ok("pool render other");
+
+    for (options, code, message) in [
+        ("--platform vsphere", 2, "questions without an answer: baseDomain, machineNetwork"),
+        ("--set poool=x", 2, "did you mean `pool`?"),
+        ("--set size=many", 2, "`many` is no answer to `size`"),
+        ("--set pool", 2, "is not KEY=VALUE"),
+        (
+            "--from FILE --set vipEnd=198.51.100.1",
+            2,
+            "it is outside of machineNetwork 192.0.2.0/24",
+        ),
+        ("--from Cargo.lock.absent", 1, "Cargo.lock.absent"),
+    ] {
+        let options = options.replace("FILE", &file);
+        let line = format!("init --layout user --schedule none {options} -y");
+        let ran = sandbox.run(&line);
+        assert!(ran.code == code || ran.code == 3, "{line}: {}{}", ran.code, ran.err);
+        assert!(ran.err.contains(message), "{line}: {}", ran.err);
+    }
+}
+
+#[test]
+fn init_prepares_a_pool_on_every_platform() {
+    let network = "--set baseDomain=lab.example.com --set machineNetwork=192.0.2.0/24 \
+                   --set vipStart=192.0.2.10 --set vipEnd=192.0.2.19";
+    for (platform, answers) in [
+        ("none", ""),
+        ("simulated", ""),
+        ("baremetal", network),
+        (
+            "openstack",
+            &format!(
+                "{network} --set cloud=lab --set externalNetwork=public --set flavor=m1.large"
+            ),
+        ),
+    ] {
+        let sandbox = home();
+        let options = format!("--layout user --schedule none --platform {platform} {answers}");
+        sandbox.ok(&format!("init {options} -y"));
+        let folder = sandbox.path().join("state/manifests");
+        assert_eq!(folder.exists(), platform != "none", "{platform}");
+        if folder.exists() {
+            sandbox.ok(&format!("apply --no-reconcile -f {}", folder.display()));
+            sandbox.ok("pool render lab");
+        }
+    }
+}
+
+#[test]
+fn init_adds_its_line_to_a_crontab_once() {
+    let sandbox = home();
+    std::fs::create_dir(sandbox.path().join("bin")).unwrap();
+    sandbox.write_script(
+        "bin/crontab",
+        "#!/bin/sh\ncase $1 in\n-l) cat \"$HOME/crontab\" ;;\n-) cat >\"$HOME/new\" && mv \"$HOME/new\" \"$HOME/crontab\" ;;\nesac\n",
+    );
+    sandbox.write_file("crontab", "0 4 * * * /bin/true\n");
+    let init =
+        "PATH=$HOME/bin:$PATH; poolctl init --layout user --schedule cron --platform none -y";
+    for _ in 0..2 {
+        let ran = sandbox.shell(init);
+        assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+        let crontab = std::fs::read_to_string(sandbox.path().join("crontab")).unwrap();
+        assert_eq!(crontab.lines().count(), 2, "{crontab}");
+        assert!(crontab.starts_with("0 4 * * * /bin/true\n* * * * * POOLCTL_STATE="), "{crontab}");
+        assert!(crontab.ends_with(" reconcile\n"), "{crontab}");
+    }
+    // What it has added runs as cron runs it.
+    let line = "sh -c \"env -i $(tail -1 $HOME/crontab | cut -d' ' -f6-)\"";
+    let ran = sandbox.shell(line);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+}
+
+#[test]
+fn init_writes_units_of_a_user() {
+    let sandbox = home();
+    sandbox.ok("init --layout user --schedule timer --platform none --dry-run");
+    if Path::new("/run/systemd/system").exists() {
+        // Enabling a timer here would run passes on this machine.
+        return;
+    }
+    let ran = sandbox.run("init --layout user --schedule timer --platform none -y");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("next: systemctl --user enable --now poolctl.timer"), "{}", ran.err);
+    let units = sandbox.path().join(".config/systemd/user");
+    let service = std::fs::read_to_string(units.join("poolctl.service")).unwrap();
+    assert!(service.contains(crate::sandbox::POOLCTL), "{service}");
+    assert!(!service.contains("User=") && !service.contains("/var/lib/poolctl"), "{service}");
+    assert!(units.join("poolctl.timer").exists());
+}
+
+#[test]
+fn every_command_has_a_man_page_with_its_example() {
+    let sandbox = Sandbox::new();
+    let folder = sandbox.path().join("man");
+    sandbox.ok(&format!("__man {}", folder.display()));
+    let mut pages: BTreeSet<String> = BTreeSet::new();
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        pages.insert(entry.unwrap().file_name().into_string().unwrap());
+    }
+    let mut waiting = vec![("poolctl".to_owned(), poolctl::commands::tree())];
+    while let Some((name, mut command)) = waiting.pop() {
+        command.build();
+        let page = format!("{name}.1");
+        assert!(pages.remove(&page), "there is no {page}");
+        let text = std::fs::read_to_string(folder.join(&page)).unwrap();
+        assert!(text.starts_with(".\\\" ") && text.contains("\n.SH NAME\n"), "{page}");
+        if !command.has_subcommands() {
+            assert!(text.contains("\n.SH EXAMPLE\n"), "{page}: {text}");
+        }
+        for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
+            waiting.push((format!("{name}-{}", subcommand.get_name()), subcommand.clone()));
+        }
+    }
+    assert!(pages.is_empty(), "{pages:?}");
+    if has_program("man") {
+        let script = format!(
+            "for page in {}/*.1; do man --warnings=w -l $page 2>&1 >/dev/null; done",
+            folder.display()
+        );
+        let ran = sandbox.shell(&script);
+        assert_eq!((ran.out.as_str(), ran.err.as_str()), ("", ""));
+    }
+}
+
+#[test]
+fn every_argument_is_described() {
+    let mut waiting = vec![("poolctl".to_owned(), poolctl::commands::tree())];
+    let mut undescribed = Vec::new();
+    while let Some((name, mut command)) = waiting.pop() {
+        command.build();
+        for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
+            if argument.get_help().is_none() {
+                undescribed.push(format!("{name}: {}", argument.get_id()));
+            }
+        }
+        for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
+            waiting.push((format!("{name} {}", subcommand.get_name()), subcommand.clone()));
+        }
+    }
+    assert!(undescribed.is_empty(), "{undescribed:#?}");
+}
