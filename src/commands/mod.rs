@@ -31,6 +31,7 @@ mod ip;
 mod job;
 mod label;
 mod list_printer;
+mod man;
 mod metrics;
 mod patch;
 mod plan;

@@ -23,8 +23,8 @@ use crate::commands::pool::{advise, create as pool_create, dns, pause, render, s
 use crate::commands::{
     Audience, RunCommand, agent, apply, backup, claim, cluster, completion, customization, delete,
     describe, diff, doctor, drain, driver, editor, events, explain, export, get, guard, host,
-    import, infraenv, init, ip, job, label, metrics, patch, plan, pool, reconcile, run, secret,
-    state, status, supervise, template, version, wait, why,
+    import, infraenv, init, ip, job, label, man, metrics, patch, plan, pool, reconcile, run,
+    secret, state, status, supervise, template, version, wait, why,
 };
 
 /// A command. Its arguments are made only when it is named, so that the program starts quickly.
@@ -214,12 +214,13 @@ fn sections() -> [(&'static str, Vec<Node>); 5] {
 }
 
 /// Commands that no help lists: shells and passes run them, not people.
-fn hidden_entries() -> [Entry; 4] {
+fn hidden_entries() -> [Entry; 5] {
     [
         entry::<complete::Complete>(),
         entry::<supervise::Supervise>(),
         entry::<drain::Drain>(),
         entry::<guard::Guard>(),
+        entry::<man::Man>(),
     ]
 }
 
