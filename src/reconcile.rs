@@ -133,10 +133,12 @@ impl Door<'_> {
         edit: impl FnOnce(&mut State, &Tick) -> Result<T, Refusal>,
         check: impl FnOnce(&State, T) -> Result<U, Refusal>,
     ) -> Result<(U, PassOutcome), Refusal> {
-        self.change_and_act(scope, || {
+        let (value, mut passed) = self.change_and_act(scope, || {
             let judged = self.judge_clock(PassExtent::Part)?;
             self.commit_checked_edit(scope, needs, judged, edit, check)
-        })
+        })?;
+        self.plan_sharing_pools(&mut passed)?;
+        Ok((value, passed))
     }
 
     /// The pools beyond the scope that list a customization whose holder has changed.

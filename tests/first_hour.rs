@@ -233,3 +233,90 @@ fn every_argument_is_described() {
     }
     assert!(undescribed.is_empty(), "{undescribed:#?}");
 }
+
+/// An install-config that needs nothing but the pool's platform.
+const TEMPLATE: &str = "apiVersion: v1
+metadata: {}
+controlPlane: {name: master, replicas: 3}
+compute: [{name: worker, replicas: 0}]
+platform: {}
+";
+const RELEASE: &str = "apiVersion: hive.openshift.io/v1
+kind: ClusterImageSet
+metadata: {name: ocp}
+spec: {releaseImage: 'example.com/ocp:4.18'}
+";
+const ON_VSPHERE: &str = "pool create real --base-domain example.com --image-set ocp --platform \
+    vsphere --credentials vc --certificates vc --vcenter vc.example.com --datacenter lab \
+    --datastore fast --compute-cluster compute --network machines --pull-secret pull --size 0";
+
+#[test]
+fn a_pool_that_could_make_no_cluster_is_not_created() {
+    let sandbox = Sandbox::new();
+    let template = sandbox.write_file("install-config.yaml", TEMPLATE);
+    for (options, code, message) in [
+        ("", 2, "--platform"),
+        ("--platform none", 1, "a pool of hosts needs platform agentBareMetal"),
+        ("--platform none", 1, "next: --platform agentBareMetal --agent-selector LABEL=VALUE"),
+        ("--platform vspere", 2, "did you mean `vsphere`?"),
+        ("--platform vsphere", 1, "spec.platform.vsphere.credentialsSecretRef.name"),
+        ("--platform openstack --vcenter x", 2, "an option is not one of platform `openstack`"),
+        ("--platform openstack --cloud lab --credentials os", 1, "secrets \"os\" not found"),
+        ("--platform agentBareMetal --agent-selector rack", 2, "is not LABEL=VALUE"),
+        ("--platform agentBareMetal --agent-selector rack=7", 2, "add --install-config FILE"),
+        (
+            "--platform agentBareMetal --agent-selector rack=7 --install-config TEMPLATE",
+            1,
+            "cluster image set",
+        ),
+    ] {
+        let options = options.replace("TEMPLATE", &template);
+        let line = format!("pool create x --base-domain example.com --image-set ocp {options}");
+        sandbox.refused(code, &line, message);
+    }
+    assert_eq!(sandbox.ok("get pool,secret -o name"), "");
+}
+
+#[test]
+fn a_pool_on_vsphere_is_created_by_options() {
+    let sandbox = Sandbox::new();
+    let missing = sandbox.refused(1, ON_VSPHERE, "pool `real` could make no cluster");
+    for name in ["\"ocp\"", "\"vc\"", "\"pull\""] {
+        assert!(missing.contains(name), "{name}: {missing}");
+    }
+    crate::sandbox::apply(&sandbox, RELEASE);
+    let file = sandbox.write_file("value", "{}");
+    sandbox.ok(&format!("secret create vc --from-file=username={file} -q"));
+    sandbox.ok(&format!("secret create pull --from-file=.dockerconfigjson={file} -q"));
+    sandbox.ok(ON_VSPHERE);
+    let platform = crate::sandbox::jsonpath(&sandbox, "pool/real", "{.spec.platform.vsphere}");
+    for part in ["\"vCenter\"", "\"defaultDatastore\"", "vc.example.com"] {
+        assert!(platform.contains(part), "{part}: {platform}");
+    }
+    assert_eq!(
+        crate::sandbox::condition_field(&sandbox, "pool/real", "MissingDependencies", "status"),
+        "False"
+    );
+}
+
+#[test]
+fn a_dry_run_of_pool_create_prints_manifests_that_apply_takes() {
+    let sandbox = Sandbox::new();
+    let template = sandbox.write_file("install-config.yaml", TEMPLATE);
+    let manifests =
+        sandbox.ok(&format!("{ON_VSPHERE} --install-config {template} --dry-run=client -o yaml"));
+    assert!(
+        manifests.contains("vc.example.com") && manifests.contains("stringData"),
+        "{manifests}"
+    );
+    assert!(!sandbox.state().exists());
+    let fake = sandbox.ok("pool create demo --fake --size 1 --dry-run=client -o yaml");
+    assert!(!fake.contains("status:") && !fake.contains("uid:"), "{fake}");
+    for (name, text) in [("real.yaml", &manifests), ("demo.yaml", &fake)] {
+        let path = sandbox.write_file(name, text);
+        sandbox.ok(&format!("apply -f {path}"));
+    }
+    sandbox.ok("claim demo ci --wait=1m");
+    let shown = sandbox.ok("pool create other --fake --dry-run=client");
+    assert!(shown.contains("clusterpool/other created (dry run)"), "{shown}");
+}

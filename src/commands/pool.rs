@@ -4,6 +4,7 @@ pub mod advise;
 pub mod create;
 pub mod dns;
 pub mod pause;
+mod platform_options;
 pub mod render;
 pub mod scale;
 

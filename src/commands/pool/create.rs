@@ -1,30 +1,39 @@
-//! `pool create`: makes a pool from options, and its template from a file. Fields that have no
-//! option are set with `edit`, or with a manifest.
+//! `pool create`: makes a pool from options, and its template from a file. A pool that could make no
+//! cluster is refused. Fields that have no option are set with `edit`, or with a manifest.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
 
 use crate::edits::{PutMode, put_object};
 use crate::model::annotations::FAKE_INSTALL_DURATION;
 use crate::model::documents::{ClusterImageSet, ImageSetSpec, Secret, SecretValue};
-use crate::model::driver::FAKE_CLUSTER;
+use crate::model::driver::{Driver, FAKE_CLUSTER};
 use crate::model::inventory::InventoryEntry;
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, LocalRef, Meta};
 use crate::model::object::{Object, Resource};
-use crate::model::platform::{Platform, platform_names};
 use crate::model::pool::{ClusterPool, PoolSpec, PoolStatus};
 use crate::model::refusal::Refusal;
-use crate::model::state::Scope;
+use crate::model::state::{Scope, State};
 use crate::model::time::Span;
-use crate::rules;
+use crate::output::{Answer, Name};
 use crate::store::NeededObject;
+use crate::{plan, rules};
 
 use crate::commands::customization_warnings;
-use crate::commands::{Context, RunCommand, suggest};
+use crate::commands::pool::platform_options::PlatformOptions;
+use crate::commands::{Context, RunCommand};
 use crate::manifest;
+
+/// How much of a command is only tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum DryRun {
+    /// Print the manifests, and look at no state
+    Client,
+}
 
 #[derive(Args)]
 pub struct Create {
@@ -54,15 +63,20 @@ pub struct Create {
     /// ClusterImageSet that clusters are installed from
     #[arg(long, required_unless_present = "fake", value_name = "IMAGESET")]
     image_set: Option<String>,
-    /// Platform of the clusters: openstack, vsphere, baremetal, none, ...
-    #[arg(long, default_value = "none", value_name = "PLATFORM")]
-    platform: String,
+    #[command(flatten)]
+    platform: PlatformOptions,
+    /// Secret with the pull secret for the images of clusters
+    #[arg(long, value_name = "SECRET")]
+    pull_secret: Option<String>,
     /// File with the install-config template of the clusters
     #[arg(long, value_name = "FILE")]
     install_config: Option<PathBuf>,
     /// Customization of the pool's inventory; may be repeated
     #[arg(long = "customization", value_name = "CUSTOMIZATION")]
     customizations: Vec<String>,
+    /// Print the manifests with -o yaml instead of creating anything
+    #[arg(long, value_enum, value_name = "MODE")]
+    dry_run: Option<DryRun>,
 }
 
 impl RunCommand for Create {
@@ -74,34 +88,39 @@ impl RunCommand for Create {
         let key = context.key(Kind::ClusterPool, &self.name)?;
         let pool = self.pool_to_create(&key)?;
         rules::check_object(&Object::ClusterPool(Box::new(pool.clone())))?;
-        let template = self.read_template(&key)?;
+        let template = self.read_template()?;
+        self.refuse_without_template(&pool)?;
+        if self.dry_run.is_some() {
+            return self.show_manifests(context, pool, template);
+        }
         let image_set = pool.spec.image_set_ref.name.clone();
-        let needs = [
-            NeededObject { kind: Kind::ClusterImageSet, key: Key::new("", &*image_set) },
-            NeededObject {
-                kind: Kind::Secret,
-                key: Key::new(&*key.namespace, template_name(&self.name)),
-            },
-        ];
+        let needs = needed_objects(&pool);
+        let template = template.map(|template| template_secret(&key, template));
         let store = context.open_or_create_state()?;
         let scope = Scope::pool(key.clone());
-        let ((), passed) = context.door(&store).change(&scope, &needs, |state, tick| {
-            if state.pools.find(&key).is_some() {
-                return Err(Refusal::conflict(format!("there is a pool `{}` already", key.name))
-                    .next(format!("poolctl pool scale {} --size {}", key.name, self.size)));
-            }
-            // The pool comes last, after what it refers to.
-            let mut objects = Vec::new();
-            if self.fake && state.image_sets.find(&needs[0].key).is_none() {
-                objects.push(fake_image_set(&image_set).into_object());
-            }
-            objects.extend(template.map(Resource::into_object));
-            objects.push(Object::ClusterPool(Box::new(pool)));
-            for object in objects {
-                put_object(state, object, PutMode::Apply, tick)?;
-            }
-            Ok(())
-        })?;
+        let ((), passed) = context.door(&store).change_if_accepted(
+            &scope,
+            &needs,
+            |state, tick| {
+                if state.pools.find(&key).is_some() {
+                    let sentence = format!("there is a pool `{}` already", key.name);
+                    let command = format!("poolctl pool scale {} --size {}", key.name, self.size);
+                    return Err(Refusal::conflict(sentence).next(command));
+                }
+                // The pool comes last, after what it refers to.
+                let mut objects = Vec::new();
+                if self.fake && state.image_sets.find(&Key::new("", &*image_set)).is_none() {
+                    objects.push(fake_image_set(&image_set).into_object());
+                }
+                objects.extend(template.map(Resource::into_object));
+                objects.push(Object::ClusterPool(Box::new(pool)));
+                for object in objects {
+                    put_object(state, object, PutMode::Apply, tick)?;
+                }
+                Ok(())
+            },
+            |state, ()| refuse_missing_dependencies(state, &key),
+        )?;
         context.report_change(Kind::ClusterPool, &key, "created")?;
         customization_warnings::warn_about_customizations(
             context,
@@ -111,6 +130,41 @@ impl RunCommand for Create {
         context.report_limits(&passed);
         Ok(context.report_pass(&passed)?)
     }
+}
+
+/// What the pool names and the scope of a new pool does not have.
+fn needed_objects(pool: &ClusterPool) -> Vec<NeededObject> {
+    let spec = &pool.spec;
+    let secrets = [
+        spec.pull_secret_ref.as_ref().map(|secret| secret.name.as_str()),
+        spec.install_config_secret_template_ref.as_ref().map(|secret| secret.name.as_str()),
+        spec.platform.credentials(),
+        spec.platform.certificates(),
+    ];
+    let image_set = Key::new("", &*spec.image_set_ref.name);
+    let mut needs = vec![NeededObject { kind: Kind::ClusterImageSet, key: image_set }];
+    for name in secrets.into_iter().flatten() {
+        let key = Key::new(&*pool.metadata.namespace, name);
+        needs.push(NeededObject { kind: Kind::Secret, key });
+    }
+    needs
+}
+
+/// Refuses a pool that names what does not exist, or whose clusters no driver could install.
+fn refuse_missing_dependencies(state: &State, key: &Key) -> Result<(), Refusal> {
+    let Some(pool) = state.pools.by_key(key) else { return Ok(()) };
+    let missing = plan::missing_dependencies(state, pool);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let mut refusal =
+        Refusal::invalid(format!("pool `{}` could make no cluster; it was not created", key.name));
+    refusal.causes = missing;
+    Err(if pool.driver() == Driver::Agent && !pool.picks_hosts() {
+        refusal.advise("--platform agentBareMetal --agent-selector LABEL=VALUE, or --fake")
+    } else {
+        refusal.advise("create what is missing first, or let `poolctl init` write all manifests")
+    })
 }
 
 /// The name of the Secret with the template of a pool.
@@ -127,7 +181,7 @@ fn fake_image_set(name: &str) -> ClusterImageSet {
 
 impl Create {
     fn pool_to_create(&self, key: &Key) -> Result<ClusterPool, Refusal> {
-        let platform = self.platform_to_use()?;
+        let platform = self.platform.platform()?;
         let mut annotations = BTreeMap::new();
         if self.fake {
             annotations.insert(FAKE_CLUSTER.to_owned(), "true".to_owned());
@@ -154,6 +208,7 @@ impl Create {
             max_concurrent: self.max_concurrent,
             max_size: self.max_size,
             platform,
+            pull_secret_ref: self.pull_secret.clone().map(LocalRef::to_name),
             running_count: self.running_count,
             size: self.size,
             ..PoolSpec::default()
@@ -161,16 +216,18 @@ impl Create {
         Ok(ClusterPool { metadata, spec, status: PoolStatus::default() })
     }
 
-    fn platform_to_use(&self) -> Result<Platform, Refusal> {
-        Platform::named(&self.platform).ok_or_else(|| {
-            let cause = suggest(&self.platform, platform_names())
-                .unwrap_or_else(|| format!("the platforms are {}", platform_names().join(", ")));
-            Refusal::usage(format!("there is no platform `{}`", self.platform)).because(cause)
-        })
+    /// Refuses hosts without a template: no field of a pool says how many of them a cluster has.
+    fn refuse_without_template(&self, pool: &ClusterPool) -> Result<(), Refusal> {
+        if !pool.picks_hosts() || self.fake || self.install_config.is_some() {
+            return Ok(());
+        }
+        Err(Refusal::usage("a pool of hosts needs an install-config")
+            .because("its replicas say how many hosts a cluster has")
+            .advise("add --install-config FILE"))
     }
 
-    /// The Secret with the template of the pool, if a file is given. The file must be YAML.
-    fn read_template(&self, key: &Key) -> Result<Option<Secret>, Refusal> {
+    /// The template of the pool, if a file is given. The file must be YAML.
+    fn read_template(&self) -> Result<Option<String>, Refusal> {
         let Some(path) = &self.install_config else {
             return Ok(None);
         };
@@ -178,12 +235,67 @@ impl Create {
             .map_err(|error| manifest::refuse_unreadable(&path.display().to_string(), &error))?;
         crate::yaml::parse_value(&template)
             .map_err(|error| Refusal::invalid(format!("{}: {error}", path.display())))?;
-        let metadata = Meta {
-            name: template_name(&key.name),
-            namespace: key.namespace.clone(),
-            ..Meta::default()
-        };
-        let data = BTreeMap::from([("install-config.yaml".to_owned(), SecretValue::new(template))]);
-        Ok(Some(Secret { metadata, string_data: Some(data), ..Secret::default() }))
+        Ok(Some(template))
     }
+
+    /// Prints what would be created, as manifests that `apply` takes.
+    fn show_manifests(
+        &self,
+        context: &Context,
+        pool: ClusterPool,
+        template: Option<String>,
+    ) -> anyhow::Result<()> {
+        let key = Key::new(&*pool.metadata.namespace, &*pool.metadata.name);
+        if self.fake && self.image_set.is_none() {
+            let image_set = fake_image_set(&pool.spec.image_set_ref.name);
+            let image_set_key = Key::new("", &*image_set.metadata.name);
+            let document = image_set.into_object().to_wire();
+            show_manifest(context, Kind::ClusterImageSet, &image_set_key, document)?;
+        }
+        if let Some(template) = template {
+            let name = template_name(&key.name);
+            let secret_key = Key::new(&*key.namespace, &*name);
+            // Whoever reads this has given the template.
+            let document = json!({
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {"name": name, "namespace": &key.namespace},
+                "stringData": {"install-config.yaml": template},
+            });
+            show_manifest(context, Kind::Secret, &secret_key, document)?;
+        }
+        let document = Object::ClusterPool(Box::new(pool)).to_wire();
+        show_manifest(context, Kind::ClusterPool, &key, document)
+    }
+}
+
+/// The Secret with the template of a pool.
+fn template_secret(pool: &Key, template: String) -> Secret {
+    let metadata = Meta {
+        name: template_name(&pool.name),
+        namespace: pool.namespace.clone(),
+        ..Meta::default()
+    };
+    let data = BTreeMap::from([("install-config.yaml".to_owned(), SecretValue::new(template))]);
+    Secret { metadata, string_data: Some(data), ..Secret::default() }
+}
+
+/// Shows an object that is not created, without the fields that poolctl would write.
+fn show_manifest(
+    context: &Context,
+    kind: Kind,
+    key: &Key,
+    mut document: Value,
+) -> anyhow::Result<()> {
+    if let Some(fields) = document.as_object_mut() {
+        fields.remove("status");
+    }
+    if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
+        for field in ["uid", "generation", "creationTimestamp", "deletionTimestamp"] {
+            metadata.remove(field);
+        }
+    }
+    let name = Name::of(kind, key);
+    let line = format!("{name} created (dry run)\n");
+    context.answer(Answer::text(line).with_name(name).with_document(document))
 }
