@@ -320,3 +320,35 @@ fn a_dry_run_of_pool_create_prints_manifests_that_apply_takes() {
     let shown = sandbox.ok("pool create other --fake --dry-run=client");
     assert!(shown.contains("clusterpool/other created (dry run)"), "{shown}");
 }
+
+#[test]
+fn a_state_that_is_newer_names_the_copy_from_before_its_upgrade() {
+    let sandbox = crate::migrations::earlier(5);
+    sandbox.ok("label imgset ocp migrated=yes -q --no-reconcile");
+    let copy = sandbox.path().join("state.db.schema-5");
+    assert!(copy.exists());
+    let connection = rusqlite::Connection::open(sandbox.state()).unwrap();
+    connection.pragma_update(None, "user_version", 99).unwrap();
+    for command in ["get pool", "reconcile"] {
+        let refused = sandbox.refused(8, command, "was written by a newer poolctl");
+        assert!(refused.contains("it has schema 99"), "{refused}");
+        let advice = format!("to look at the copy: poolctl --state {} status", copy.display());
+        assert!(refused.contains(&advice), "{refused}");
+    }
+    drop(connection);
+    sandbox.ok(&format!("--state {} status", copy.display()));
+}
+
+#[test]
+fn the_changelog_is_of_this_version_and_says_what_an_operator_must_do() {
+    let changelog = std::fs::read_to_string("docs/CHANGELOG.md").unwrap();
+    let version = env!("CARGO_PKG_VERSION");
+    let newest = changelog.lines().find(|line| line.starts_with("## ")).unwrap();
+    assert!(newest.starts_with(&format!("## {version}")), "{newest}");
+    let sections = changelog.split("\n## ").skip(1);
+    for section in sections {
+        assert!(section.contains("### What you must do"), "{section}");
+    }
+    let shown = Sandbox::new().ok("version");
+    assert!(shown.contains(version) && shown.contains("schema"), "{shown}");
+}

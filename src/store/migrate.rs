@@ -3,7 +3,7 @@
 //! never goes back, and a migration that was published is never edited: the next change of the
 //! schema is another migration.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rusqlite::Connection;
 use sha2::{Digest, Sha256};
@@ -11,8 +11,10 @@ use sha2::{Digest, Sha256};
 use crate::model::refusal::{Exit, Refusal};
 
 use super::connection::{Store, keep_plans};
+use super::copies::give_to_owner_of_state;
 use super::copies::{give_to_owner_of_state, path_beside};
 use super::schema::{MIGRATIONS, NEWEST_SCHEMA, SCHEMA, read_schema};
+use super::schema::{MIGRATIONS, SCHEMA, path_of_copy, read_schema};
 use super::snapshot::{transfer, write_snapshot};
 
 /// The beginning of the digest of the first schema.
@@ -134,11 +136,6 @@ fn digest_schema(conn: &Connection) -> Result<String, Refusal> {
         hash.update("\n");
     }
     Ok(format!("{:x}", hash.finalize()))
-}
-
-/// The path of the copy that is made of a state before it is migrated.
-fn path_of_copy(path: &Path, schema: u32) -> PathBuf {
-    path_beside(path, &format!(".schema-{schema}"))
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@ use crate::model::refusal::{Exit, Refusal};
 use super::connection::{BUSY_TIMEOUT, Store, keep_plans, log_size};
 use super::copies::{parent_folder, path_beside, temporary_prefix};
 use super::migrate::{create_schema, migrate_copy_in_memory};
+use super::migrate::{migrate_copy_in_memory, run_migrations};
+use super::schema::{SCHEMA, check_not_newer, read_schema, refuse_newer};
 use super::schema::{SCHEMA, check_not_newer, read_schema};
 
 /// The application id of a state file: "pool" in ASCII.
@@ -144,8 +146,9 @@ pub fn check_header(path: &Path) -> Result<Header, Refusal> {
     if !header.starts_with(SQLITE_MAGIC) || read_number(&header, 68) != APPLICATION_ID {
         return Err(foreign_file(path, "is not a poolctl state file"));
     }
-    if read_number(&header, 60) > SCHEMA {
-        return Err(foreign_file(path, "was written by a newer poolctl"));
+    let schema = read_number(&header, 60);
+    if schema > SCHEMA {
+        return Err(refuse_newer(path, schema));
     }
     if is_cut_short(path, &file, &header) {
         return Err(foreign_file(path, "is cut short: a part of the state file is missing"));

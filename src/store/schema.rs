@@ -1,11 +1,13 @@
 //! The number of a state's schema, and the migrations, which the build lists by their files. Reads
 //! the number and refuses a newer one; never changes it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 
 use crate::model::refusal::{Exit, Refusal};
+
+use super::copies::path_beside;
 
 include!(concat!(env!("OUT_DIR"), "/migrations.rs"));
 
@@ -21,10 +23,36 @@ pub fn check_not_newer(conn: &Connection, path: &Path) -> Result<(), Refusal> {
     if schema <= SCHEMA {
         return Ok(());
     }
-    let message = format!("`{}` was written by a newer poolctl", path.display());
-    Err(Refusal::new(Exit::State, message)
-        .because(format!(
-            "it has schema {schema}, and this poolctl knows {SCHEMA}; it was left as it is"
-        ))
-        .advise("run the poolctl that wrote it, or poolctl --state FILE for another state"))
+    Err(refuse_newer(path, schema))
+}
+
+/// Refuses a state whose schema is newer than that of this program. If the upgrade has left a copy
+/// that this program can use, the refusal names it.
+pub fn refuse_newer(path: &Path, schema: u32) -> Refusal {
+    let refusal =
+        Refusal::new(Exit::State, format!("`{}` was written by a newer poolctl", path.display()))
+            .because(format!(
+                "it has schema {schema}, and this poolctl knows {SCHEMA}; it was left as it is"
+            ));
+    let mut copies = (1..=SCHEMA).rev().map(|earlier| path_of_copy(path, earlier));
+    match copies.find(|copy| copy.exists()) {
+        Some(copy) => {
+            let copy = copy.display();
+            refusal
+                .because(format!(
+                    "`{copy}` is the state from before its upgrade, without what was changed since"
+                ))
+                .advise(format!(
+                    "run the poolctl that wrote it; to look at the copy: poolctl --state {copy} \
+                     status"
+                ))
+        }
+        None => refusal
+            .advise("run the poolctl that wrote it, or poolctl --state FILE for another state"),
+    }
+}
+
+/// The copy that is made of a state with this schema before it is migrated.
+pub fn path_of_copy(path: &Path, schema: u32) -> PathBuf {
+    path_beside(path, &format!(".schema-{schema}"))
 }
