@@ -95,6 +95,7 @@ mod once;
 mod outage;
 mod output;
 mod own_drivers;
+mod packages;
 mod patches;
 mod planner;
 mod power;

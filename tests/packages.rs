@@ -1,0 +1,160 @@
+//! The packages of `examples/release`: built of this program, installed into a root that is thrown
+//! away, used, upgraded over an older one with a state of an older schema, and removed.
+
+use std::path::{Path, PathBuf};
+
+use crate::sandbox::{POOLCTL, Ran, Sandbox, has_program, is_met_or_skipped, is_root};
+
+/// When the state of the older schema was written.
+const THEN: &str = "2026-03-02T11:06:00Z";
+
+/// A folder with packages, and a root that nothing is installed in yet.
+struct Machine {
+    sandbox: Sandbox,
+}
+
+impl Machine {
+    /// `None` where the test cannot run.
+    fn new() -> Option<Self> {
+        let may_own_files = is_met_or_skipped(is_root(), "only root can make an account");
+        let has_programs = ["dpkg", "dpkg-deb", "systemd-sysusers", "strip", "python3", "setpriv"]
+            .into_iter()
+            .all(has_program);
+        if !may_own_files || !has_programs {
+            return None;
+        }
+        let machine = Self { sandbox: Sandbox::new() };
+        let root = machine.root();
+        let root = root.display();
+        machine.ok(&format!(
+            "umask 022; chmod 755 $HOME; strip -o $HOME/program {POOLCTL}
+            mkdir -p {root}/var/lib/dpkg/info {root}/var/lib/dpkg/updates {root}/etc
+            touch {root}/var/lib/dpkg/status {root}/var/lib/dpkg/available
+            cp /etc/passwd /etc/group {root}/etc/"
+        ));
+        Some(machine)
+    }
+
+    fn root(&self) -> PathBuf {
+        self.sandbox.path().join("root")
+    }
+
+    fn ok(&self, script: &str) -> Ran {
+        let ran = self.sandbox.shell(&format!("set -e\n{script}"));
+        assert_eq!(ran.code, 0, "{script}: {}{}", ran.out, ran.err);
+        ran
+    }
+
+    /// Builds the packages of a version into a folder of that name.
+    fn build(&self, version: &str) -> Ran {
+        self.ok(&format!(
+            "sh examples/release/build.sh --binary $HOME/program --version {version} \
+             --out $HOME/{version}"
+        ))
+    }
+
+    fn install(&self, version: &str) {
+        let root = self.root();
+        self.ok(&format!(
+            "dpkg --root={} --force-depends --force-script-chrootless -i \
+             $HOME/{version}/poolctl_{version}_amd64.deb",
+            root.display()
+        ));
+    }
+
+    /// Runs the program of the package as its account, with the state of the package.
+    fn as_account(&self, command: &str) -> Ran {
+        let root = self.root();
+        let root = root.display();
+        self.ok(&format!(
+            "id=$(sed -n 's/^poolctl:[^:]*:\\([0-9]*\\):.*/\\1/p' {root}/etc/passwd)
+            setpriv --reuid=$id --regid=$id --clear-groups env -i PATH=/usr/bin:/bin \
+            POOLCTL_NOW={THEN} POOLCTL_STATE={root}/var/lib/poolctl/state.db \
+            {root}/usr/bin/poolctl {command}"
+        ))
+    }
+}
+
+#[test]
+fn a_package_is_installed_used_upgraded_and_removed_and_the_state_is_kept() {
+    let Some(machine) = Machine::new() else { return };
+    machine.build("0.1.9");
+    machine.build("0.2.0");
+    machine.install("0.1.9");
+    let root = machine.root();
+    for file in [
+        "usr/bin/poolctl",
+        "usr/lib/systemd/system/poolctl.service",
+        "usr/lib/systemd/system/poolctl.timer",
+        "usr/share/man/man1/poolctl-claim.1.gz",
+        "usr/share/bash-completion/completions/poolctl",
+        "etc/sudoers.d/poolctl",
+    ] {
+        assert!(root.join(file).is_file(), "{file}");
+    }
+    // As a stranger does: a pool, a pass of the service, a claim.
+    let service =
+        std::fs::read_to_string(root.join("usr/lib/systemd/system/poolctl.service")).unwrap();
+    let pass = service.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
+    assert_eq!(pass, "/usr/bin/poolctl reconcile");
+    machine.as_account("pool create demo --fake --size 1 --running-count 1 -q");
+    machine.as_account("reconcile");
+    let claimed = machine.as_account("claim demo ci --wait=1m -q");
+    assert_eq!(claimed.out, "ci\n");
+
+    // A state of an older schema survives the upgrade.
+    let state = root.join("var/lib/poolctl/state.db");
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/state-5.db");
+    machine.ok(&format!(
+        "cd {}; rm -rf ./state.db* jobs clusters; cp {} state.db; chmod 600 state.db
+        chown --reference=. state.db",
+        state.parent().unwrap().display(),
+        fixture.display()
+    ));
+    machine.install("0.2.0");
+    let pools = machine.as_account("get pool -A -o name").out;
+    assert!(pools.contains("clusterpool/"), "{pools}");
+    machine.as_account("label imgset ocp upgraded=yes -q --no-reconcile");
+    assert!(state.with_file_name("state.db.schema-5").is_file());
+
+    for option in ["-r", "-P"] {
+        let root = root.display();
+        machine.ok(&format!(
+            "dpkg --root={root} --force-depends --force-script-chrootless {option} poolctl"
+        ));
+        assert!(state.is_file(), "{option}");
+    }
+    assert!(!root.join("usr/bin/poolctl").exists());
+}
+
+#[test]
+fn the_same_program_makes_the_same_packages_and_the_sums_are_theirs() {
+    let Some(machine) = Machine::new() else { return };
+    machine.build("0.2.0");
+    machine.ok("mv $HOME/0.2.0 $HOME/first; sleep 1");
+    machine.build("0.2.0");
+    machine.ok("cmp $HOME/first/SHA256SUMS $HOME/0.2.0/SHA256SUMS; cd $HOME/first; sha256sum -c --quiet SHA256SUMS");
+    let sbom = std::fs::read_to_string(machine.sandbox.path().join("first/poolctl-0.2.0.cdx.json"));
+    let sbom: serde_json::Value = serde_json::from_str(&sbom.unwrap()).unwrap();
+    assert_eq!(sbom["metadata"]["component"]["name"], "poolctl");
+    let lock = std::fs::read_to_string("Cargo.lock").unwrap();
+    let components = sbom["components"].as_array().unwrap().len();
+    assert_eq!(components + 1, lock.matches("[[package]]").count());
+}
+
+#[test]
+fn the_service_is_sandboxed() {
+    if !has_program("systemd-analyze") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let unit = std::fs::read_to_string("examples/systemd/poolctl.service").unwrap();
+    // The program must exist where the unit is judged.
+    let unit = unit.replace("/usr/local/bin/poolctl", "/bin/true");
+    let path = sandbox.write_file("poolctl.service", &unit);
+    // Of 100; a service without any sandbox has 96.
+    let ran = sandbox.shell(&format!(
+        "systemd-analyze security --no-pager --offline=true --threshold=30 {path}"
+    ));
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+}
