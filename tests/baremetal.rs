@@ -31,7 +31,7 @@ pub fn example_objects(lab: &Lab, web: &Server) -> String {
     );
     apply(&lab.sandbox, &settings);
     EXAMPLE.replace(
-        "quay.io/openshift-release-dev/ocp-release:4.18.3-x86_64",
+        "quay.io/openshift-release-dev/ocp-release:4.18.30-x86_64",
         "example.com/ocp:4.18.3-x86_64",
     )
 }

@@ -31,7 +31,7 @@ fn copy_example(lab: &Lab, rack: &Rack, web: &Server) {
         ("http://web.lab.example.com", &*web.origin()),
         ("spec:\n  isoDirectory:", &*spec),
         ("change-me", PASSWORD),
-        ("quay.io/openshift-release-dev/ocp-release", "example.com/ocp"),
+        ("quay.io/openshift-release-dev/ocp-release:4.18.30", "example.com/ocp:4.18.3"),
     ]
     .map(|(from, to)| (from, to.to_owned()));
     fs::create_dir(lab.sandbox.path().join("rack")).unwrap();

@@ -1,5 +1,6 @@
-//! README and the chapters of `docs/`, tried: their examples run, their commands and links exist.
-//! The pages are found by listing the folder, so a new chapter is tried without being named here.
+//! README, the chapters of `docs/` and the READMEs of `examples/`, tried: their examples run, their
+//! commands and links exist. The pages are found by listing the folders, so a new one is tried
+//! without being named here.
 //!
 //! A block of `sh` is run, in a state that only its page uses. A comment `<!-- sh` is run too and
 //! readers do not see it: it prepares what the next examples need. Commands in a block of
@@ -15,7 +16,7 @@ const LONGEST_README: usize = 4_500;
 
 /// What may follow the backticks of a block. Anything else is a typing error, and its examples
 /// would not be run.
-const INFOS: [&str; 4] = ["sh", "sh no_run", "yaml", ""];
+const INFOS: [&str; 5] = ["sh", "sh no_run", "yaml", "json", ""];
 
 /// A file of Markdown.
 struct Page {
@@ -130,8 +131,22 @@ fn chapters() -> Vec<Page> {
     paths.iter().map(|path| Page::read(path)).collect()
 }
 
+/// The READMEs of the folders of examples.
+fn example_pages() -> Vec<Page> {
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(root().join("examples")).unwrap() {
+        let path = Path::new("examples").join(entry.unwrap().file_name()).join("README.md");
+        if root().join(&path).is_file() {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    paths.iter().map(|path| Page::read(path)).collect()
+}
+
 fn pages() -> Vec<Page> {
     let mut pages = chapters();
+    pages.extend(example_pages());
     pages.push(readme());
     pages
 }

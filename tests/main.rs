@@ -65,6 +65,7 @@ mod due_agents;
 mod durability;
 mod everywhere;
 mod evidence;
+mod examples;
 mod explain;
 mod faults;
 mod first_hour;
