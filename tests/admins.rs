@@ -64,6 +64,27 @@ fn where_root_has_no_state_yet_only_an_admin_makes_one() {
 }
 
 #[test]
+fn an_admin_sets_up_the_account_with_sudo_and_a_guest_does_not() {
+    let Some(machine) = Machine::without_state() else { return };
+    let init = "init --schedule none --platform none -y";
+    let denied = behind_sudo(&machine, "frank", AS_ROOT, init);
+    assert_eq!(denied.code, 9, "{}{}", denied.out, denied.err);
+    let refused = machine.run_as("alice", "poolctl init --layout account --platform none -y");
+    assert!(refused.err.contains("next: sudo poolctl init"), "{}", refused.err);
+    let made = behind_sudo(&machine, "erin", AS_ROOT, init);
+    assert!(ok(&made).contains("state /var/lib/poolctl/state.db"), "{}", made.out);
+    // It is the account's, whoever has made it.
+    let owner = machine.run_as("root", "stat -c %U:%a /var/lib/poolctl/state.db");
+    assert_eq!(ok(&owner), "poolctl:600\n");
+    let again = behind_sudo(&machine, "erin", AS_ROOT, init);
+    assert!(ok(&again).contains("there already"), "{}", again.out);
+    assert!(again.err.contains("nothing is left to do"), "{}", again.err);
+    ok(&machine.run_as_owner(CREATE));
+    assert_owner(&machine, "erin", AS_ROOT);
+    assert_guest(&machine, "alice", AS_ACCOUNT);
+}
+
+#[test]
 fn roots_own_state_is_its_admins_too_and_they_are_the_actors() {
     let Some(machine) = Machine::without_state() else { return };
     ok(&machine.run_as_root(CREATE));

@@ -23,7 +23,7 @@ fn the_quickstart_runs_what_it_has_built() {
     sandbox.write_file("older/poolctl", "#!/bin/sh\necho 'an older poolctl' >&2; exit 1\n");
     let prepare = format!(
         "chmod +x $HOME/bin/cargo $HOME/older/poolctl && ln -s {} $HOME/built/poolctl && \
-         cp -r examples/quickstart $HOME/checkout/examples/",
+         cp -r examples/quickstart $HOME/checkout/examples/ && cp Cargo.toml $HOME/checkout/",
         crate::sandbox::POOLCTL
     );
     let ran = sandbox.shell(&prepare);
@@ -45,6 +45,14 @@ fn the_quickstart_runs_what_it_has_built() {
         let asked = std::fs::read_to_string(sandbox.path().join("cargo.log")).unwrap();
         assert_eq!(asked.lines().next(), Some("build --release --locked"), "{asked}");
     }
+    // An installed program of the same version spares the build.
+    let clean = "rm -f $HOME/cargo.log";
+    let path = "PATH=$HOME/built:$HOME/bin:/usr/bin:/bin";
+    let script = "sh $HOME/checkout/examples/quickstart/run.sh";
+    let ran = sandbox.shell(&format!("{clean}; env {path} {script}"));
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    assert!(ran.out.contains("claim/my-cluster released"), "{}", ran.out);
+    assert!(!sandbox.path().join("cargo.log").exists());
 }
 
 #[test]

@@ -1,10 +1,18 @@
 #!/bin/sh
-# Builds poolctl, then claims a simulated cluster and releases it. It uses a temporary state.
+# Builds poolctl, then claims a simulated cluster and releases it. It uses a temporary state. An installed poolctl
+# of the same version is used as it is.
 set -eu
 cd "$(dirname "$0")/../.."
-cargo build --release --locked
-# `cargo run` finds the program that it has built; PATH may contain another poolctl.
-poolctl() { cargo run --quiet --release --locked -- "$@"; }
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -1)
+installed=$(command -v poolctl) || installed=
+case $("${installed:-false}" --version 2>/dev/null) in
+  "poolctl $version "*)
+    poolctl() { "$installed" "$@"; } ;;
+  *)
+    cargo build --release --locked
+    # `cargo run` finds the program that it has built; PATH may contain another poolctl.
+    poolctl() { cargo run --quiet --release --locked -- "$@"; } ;;
+esac
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 unset SUDO_UID
