@@ -6,6 +6,7 @@ mod checks;
 mod pool_manifest;
 mod steps;
 
+use std::fmt::Write;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -112,20 +113,20 @@ impl Init {
     fn command_line(&self) -> String {
         let mut line = String::from("poolctl init");
         if let Some(path) = &self.from {
-            line += &format!(" --from '{}'", path.display());
+            let _ = write!(line, " --from '{}'", path.display());
         }
         for (key, value) in self.chosen_options() {
-            line += &format!(" --{key} '{value}'");
+            let _ = write!(line, " --{key} '{value}'");
         }
         for pair in &self.settings {
-            line += &format!(" --set '{pair}'");
+            let _ = write!(line, " --set '{pair}'");
         }
         line
     }
 }
 
 /// The word of a choice on the command line.
-fn word_of(choice: impl ValueEnum) -> String {
+fn word_of(choice: impl ValueEnum + Copy) -> String {
     choice.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
