@@ -31,7 +31,6 @@ mod ip;
 mod job;
 mod label;
 mod list_printer;
-mod man;
 mod metrics;
 mod patch;
 mod plan;

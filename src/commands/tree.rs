@@ -1,6 +1,7 @@
 //! The tree of commands: which there are, under which heading help lists them, and what runs each.
 
 pub mod complete;
+pub mod man;
 
 use anyhow::bail;
 use clap::{ArgMatches, Args, Command};
@@ -23,8 +24,8 @@ use crate::commands::pool::{advise, create as pool_create, dns, pause, render, s
 use crate::commands::{
     Audience, RunCommand, agent, apply, backup, claim, cluster, completion, customization, delete,
     describe, diff, doctor, drain, driver, editor, events, explain, export, get, guard, host,
-    import, infraenv, init, ip, job, label, man, metrics, patch, plan, pool, reconcile, run,
-    secret, state, status, supervise, template, version, wait, why,
+    import, infraenv, init, ip, job, label, metrics, patch, plan, pool, reconcile, run, secret,
+    state, status, supervise, template, version, wait, why,
 };
 
 /// A command. Its arguments are made only when it is named, so that the program starts quickly.

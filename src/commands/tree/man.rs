@@ -8,8 +8,7 @@ use clap::{Arg, Args, Command};
 
 use crate::model::refusal::Refusal;
 
-use crate::commands::tree::tree;
-use crate::commands::{Context, RunCommand};
+use crate::commands::{Context, RunCommand, tree};
 
 #[derive(Args)]
 pub struct Man {
