@@ -116,17 +116,11 @@ fn init_takes_answers_from_a_file_and_names_those_that_are_missing() {
 fn init_prepares_a_pool_on_every_platform() {
     let network = "--set baseDomain=lab.example.com --set machineNetwork=192.0.2.0/24 \
                    --set vipStart=192.0.2.10 --set vipEnd=192.0.2.19";
-    for (platform, answers) in [
-        ("none", ""),
-        ("simulated", ""),
-        ("baremetal", network),
-        (
-            "openstack",
-            &format!(
-                "{network} --set cloud=lab --set externalNetwork=public --set flavor=m1.large"
-            ),
-        ),
-    ] {
+    let openstack =
+        format!("{network} --set cloud=lab --set externalNetwork=public --set flavor=m1.large");
+    for (platform, answers) in
+        [("none", ""), ("simulated", ""), ("baremetal", network), ("openstack", &*openstack)]
+    {
         let sandbox = home();
         let options = format!("--layout user --schedule none --platform {platform} {answers}");
         sandbox.ok(&format!("init {options} -y"));
