@@ -37,13 +37,13 @@ pub fn refuse_newer(path: &Path, schema: u32) -> Refusal {
     let mut copies = (1..=SCHEMA).rev().map(|earlier| path_of_copy(path, earlier));
     match copies.find(|copy| copy.exists()) {
         Some(copy) => {
-            let copy = copy.display();
+            let path = copy.display();
             refusal
                 .because(format!(
-                    "`{copy}` is the state from before its upgrade, without what was changed since"
+                    "`{path}` is the state from before its upgrade, without what was changed since"
                 ))
                 .advise(format!(
-                    "run the poolctl that wrote it; to look at the copy: poolctl --state {copy} \
+                    "run the poolctl that wrote it; to look at the copy: poolctl --state {path} \
                      status"
                 ))
         }

@@ -107,10 +107,10 @@ pub struct Place {
 impl Place {
     /// The state of an account is always at the path where poolctl looks for it by itself.
     pub fn choose(context: &Context, layout: Layout) -> Result<Self, Refusal> {
-        let program = std::env::current_exe().map_err(|error| {
+        let path = std::env::current_exe().map_err(|error| {
             Refusal::invalid("the path of this program is unknown").because(error.to_string())
         })?;
-        let program = program.display().to_string();
+        let program = path.display().to_string();
         if layout == Layout::User {
             return Ok(Self { layout, state: context.state_path()?, program });
         }
@@ -357,8 +357,8 @@ fn run_shell(context: &Context, script: &str, argument: &str) -> Result<u8, Refu
 }
 
 /// Runs a program of the system on our terminal, and returns its exit code.
-fn run_program(context: &Context, program: &str, arguments: &[&str]) -> Result<u8, Refusal> {
-    let arguments = arguments.iter().map(OsString::from).collect();
+fn run_program(context: &Context, program: &str, words: &[&str]) -> Result<u8, Refusal> {
+    let arguments = words.iter().map(OsString::from).collect();
     let umask = context.world.umask;
     ForegroundProgram { program: program.into(), arguments, variables: Vec::new(), umask }
         .run_to_end(|| None)

@@ -88,14 +88,14 @@ impl RunCommand for Create {
         let key = context.key(Kind::ClusterPool, &self.name)?;
         let pool = self.pool_to_create(&key)?;
         rules::check_object(&Object::ClusterPool(Box::new(pool.clone())))?;
-        let template = self.read_template()?;
+        let template_text = self.read_template()?;
         self.refuse_without_template(&pool)?;
         if self.dry_run.is_some() {
-            return self.show_manifests(context, pool, template);
+            return self.show_manifests(context, pool, template_text);
         }
         let image_set = pool.spec.image_set_ref.name.clone();
         let needs = needed_objects(&pool);
-        let template = template.map(|template| template_secret(&key, template));
+        let template = template_text.map(|text| template_secret(&key, text));
         let store = context.open_or_create_state()?;
         let scope = Scope::pool(key.clone());
         let ((), passed) = context.door(&store).change_if_accepted(
