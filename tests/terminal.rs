@@ -147,3 +147,32 @@ fn a_loss_is_asked_for_at_a_terminal() {
     let (code, shown) = terminal(&sandbox, "y\\n", &format!("poolctl restore {name}"));
     assert_eq!(code, 0, "{shown}");
 }
+
+#[test]
+fn init_asks_what_is_open_and_asks_again_if_an_answer_cannot_be_used() {
+    if !has_program("script") {
+        return;
+    }
+    let mut sandbox = Sandbox::new();
+    let state = sandbox.path().join("state/state.db").display().to_string();
+    sandbox.set_variable("POOLCTL_STATE", &state);
+    // Layout, schedule, platform, folder, name (twice), size, and whether to go on.
+    let typed = "\\nnone\\n\\n\\nBad_Name\\nmine\\n3\\nn\\n";
+    let (code, shown) = terminal(&sandbox, typed, "poolctl init");
+    assert_eq!(code, 1, "{shown}");
+    for part in [
+        "Who owns the state: account or user [user]:",
+        "`Bad_Name` is no answer to `pool`",
+        "Unclaimed clusters to keep [2]:",
+        "to be made",
+        "nothing was changed",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert!(!sandbox.path().join("state").exists());
+    let typed = "\\n\\n\\nmine\\n3\\ny\\n";
+    let (code, shown) = terminal(&sandbox, typed, "poolctl init --schedule none");
+    assert_eq!(code, 0, "{shown}");
+    let manifest = std::fs::read_to_string(sandbox.path().join("state/manifests/mine.yaml"));
+    assert!(manifest.unwrap().contains("size: 3"), "{shown}");
+}

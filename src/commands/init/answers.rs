@@ -202,7 +202,7 @@ impl Answers {
             }
             let default = self.default_of(question, context)?;
             let answer = if context.is_at_terminal() && !context.globals.yes {
-                question.ask(default.as_deref())?
+                Some(question.ask(default.as_deref())?)
             } else {
                 default
             };
@@ -325,7 +325,7 @@ impl Question {
     }
 
     /// Asks at the terminal until the answer is usable. Enter takes the default.
-    fn ask(&self, default: Option<&str>) -> Result<Option<String>, Refusal> {
+    fn ask(&self, default: Option<&str>) -> Result<String, Refusal> {
         loop {
             let offer = default.map(|default| format!(" [{default}]")).unwrap_or_default();
             let prompt = clean_line(self.prompt);
@@ -340,7 +340,7 @@ impl Question {
             let answer = if line.trim().is_empty() { default } else { Some(line.trim()) };
             let Some(answer) = answer else { continue };
             match self.check(answer) {
-                Ok(()) => return Ok(Some(answer.to_owned())),
+                Ok(()) => return Ok(answer.to_owned()),
                 Err(refusal) => drop(writeln!(std::io::stderr(), "{refusal}")),
             }
         }
