@@ -30,7 +30,7 @@ use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
-use crate::store::{CommitMark, Lock, NeededObject, RefusedPools, Store, SweepProgress};
+use crate::store::{CommitMark, NeededObject, RefusedPools, Store, SweepProgress};
 use crate::world::World;
 use crate::{plan, rules, store};
 
@@ -114,7 +114,7 @@ impl Door<'_> {
             match planned {
                 Ok(((), pool_passed)) => passed.warnings.extend(pool_passed.warnings),
                 // The change itself is committed, so it can no longer be refused.
-                Err(refusal) if refusal.exit == Exit::State => {
+                Err(refusal) if refusal.is_about_state_file() => {
                     passed.warnings.push(refusal.to_string());
                 }
                 // The next pass over everything reports what is wrong with that pool.
@@ -178,7 +178,7 @@ impl Door<'_> {
         &self,
         work: impl FnOnce() -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
-        let lock = Lock::to_write(self.store.path())?;
+        let lock = self.store.lock_to_write()?;
         self.store.begin_write()?;
         let result = work();
         if result.is_err() {
@@ -360,7 +360,7 @@ impl Door<'_> {
 
     /// One step of removing old records. Others may take the write lock between two steps.
     fn prune_step(&self, now: Time) -> Result<SweepProgress, Refusal> {
-        let _lock = Lock::to_write(self.store.path())?;
+        let _lock = self.store.lock_to_write()?;
         self.store.begin_write()?;
         let progress =
             self.store.prune_step(now).and_then(|progress| self.store.commit().map(|()| progress));
@@ -416,7 +416,7 @@ impl Door<'_> {
     /// None if the state has another revision than the one that was planned on.
     fn commit_at_revision(&self, planned: &PlannedPass) -> Result<Option<RefusedPools>, Refusal> {
         let PlannedPass { state, revision, mark, due, .. } = planned;
-        let _lock = Lock::to_write(self.store.path())?;
+        let _lock = self.store.lock_to_write()?;
         self.store.begin_write()?;
         let written = self.store.read_revision().and_then(|current_revision| {
             if current_revision != *revision {
@@ -464,7 +464,7 @@ impl Door<'_> {
             let judged = last_mark.clocks.judge(last_mark.now, clocks.clone(), extent);
             match self.commit_pass(&Scope::pool(pool_key.clone()), &[], judged) {
                 Ok(passed) => warnings.extend(passed.warnings),
-                Err(refusal) if refusal.exit == Exit::State => return Err(refusal),
+                Err(refusal) if refusal.is_about_state_file() => return Err(refusal),
                 Err(refusal) => {
                     self.record_refused_pool(&pool_key, &refusal)?;
                     self.keep_pool_due(&pool_key)?;
@@ -502,7 +502,7 @@ impl Door<'_> {
 
     /// What was planned for a pool was undone, so it is still to be done.
     fn keep_pool_due(&self, pool: &Key) -> Result<(), Refusal> {
-        let _lock = Lock::to_write(self.store.path())?;
+        let _lock = self.store.lock_to_write()?;
         self.store.mark_pool_due(pool)
     }
 

@@ -60,6 +60,7 @@ mod concurrency;
 mod constraints;
 mod crowd;
 mod discovery;
+mod distress;
 mod drivers;
 mod due_agents;
 mod durability;

@@ -73,7 +73,7 @@ impl RunCommand for Restore {
     const EXAMPLE: &'static str = "poolctl backup \"$HOME/b.db\" && poolctl --state \"$HOME/other.db\" restore \"$HOME/b.db\"";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let backup = read_backup(&self.file)?;
+        let backup = read_backup(&self.file, context.lock_wait())?;
         let state_path = context.state_path()?;
         let current_state = inspect_restore_target(&state_path)?;
         let command = self.command();
@@ -102,7 +102,7 @@ impl RunCommand for Restore {
         let Some(_pass) = try_pass_lock(&state_path)? else {
             bail!(Refusal::new(Exit::Busy, "a pass is running").next(command));
         };
-        let _lock = Lock::to_write(&state_path)?;
+        let _lock = Lock::to_write(&state_path, context.lock_wait())?;
         if let RestoreTarget::Usable(store) = &current_state {
             // Other commands may have changed a state of an earlier schema during the question.
             store.migrate()?;

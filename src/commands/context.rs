@@ -22,7 +22,7 @@ use crate::output::{Answer, Entry, Format, Name, Row, clean_line, clean_lines};
 use crate::reconcile::{Door, PassOutcome};
 use crate::rules;
 use crate::rules::access::{AccessAction, Person};
-use crate::store::{Filter, Store};
+use crate::store::{Filter, LockWait, Store};
 use crate::world::World;
 
 use crate::commands::selector::Selector;
@@ -85,6 +85,9 @@ pub struct Globals {
     /// Only store the change, and let the next `poolctl reconcile` act on it
     #[arg(long, global = true)]
     pub no_reconcile: bool,
+    /// Wait at most this long while another command writes; by default 60s
+    #[arg(long, global = true, value_name = "DURATION")]
+    pub lock_timeout: Option<Span>,
 }
 
 /// What a command is run with. It opens the state only when it is asked to.
@@ -110,17 +113,24 @@ impl Context {
 
     /// Opens the state, which must exist: for commands that only look, or change what is there.
     pub fn open_existing_state(&self) -> Result<Store, Refusal> {
-        self.advance_standing_clock(Store::open(&self.state_path()?)?)
+        self.prepare_state(Store::open(&self.state_path()?)?)
     }
 
     /// Opens the state, and creates it if there is none.
     pub fn open_or_create_state(&self) -> Result<Store, Refusal> {
-        self.advance_standing_clock(Store::open_or_create(&self.state_path()?)?)
+        self.prepare_state(Store::open_or_create(&self.state_path()?)?)
     }
 
-    /// Moves a clock that stands to the last pass of the state, so that a rehearsal of several
-    /// commands goes on where the last one left it.
-    fn advance_standing_clock(&self, store: Store) -> Result<Store, Refusal> {
+    /// How the command waits for others that write, and what it says meanwhile.
+    pub fn lock_wait(&self) -> LockWait {
+        let limit = self.globals.lock_timeout.unwrap_or(LockWait::LIMIT);
+        LockWait { limit, report: report_lock_wait }
+    }
+
+    /// Tells the store how to wait for others. Moves a clock that stands to the last pass of the
+    /// state, so that a rehearsal of several commands goes on where the last one left it.
+    fn prepare_state(&self, store: Store) -> Result<Store, Refusal> {
+        let store = store.with_lock_wait(self.lock_wait());
         if self.world.is_clock_standing() {
             self.world.wait_until(store.read_mark()?.now, Span::default());
         }
@@ -445,6 +455,11 @@ impl Context {
         }
         Err(Refusal::new(Exit::Failed, "nothing was changed"))
     }
+}
+
+/// Says on stderr what the command waits for, even with `--quiet`: it would look as if it hung.
+fn report_lock_wait(sentence: &str) {
+    drop(writeln!(std::io::stderr(), "{}", clean_line(sentence)));
 }
 
 /// Why nobody can be asked at a terminal, and what to type instead.

@@ -20,7 +20,7 @@ use crate::model::time::Span;
 use crate::output::{Answer, Name};
 use crate::plan;
 use crate::reconcile::Door;
-use crate::store::Store;
+use crate::store::{Store, find_frozen_writer};
 
 use crate::commands::infraenv::images;
 use crate::commands::{Context, Quit, RunCommand};
@@ -157,6 +157,7 @@ fn checks_of_files<'a>(door: &'a Door<'a>) -> Vec<Check<'a>> {
         Check::new("orphans", move || find_orphans(store)).fixed_by(move || store.remove_orphans()),
         Check::new("images", move || find_orphaned_images(door)),
         Check::new("jobs", move || find_stray_folders(store)),
+        Check::new("writers", move || Ok(find_frozen_writer(store.path()).into_iter().collect())),
     ]
 }
 

@@ -40,7 +40,7 @@ exit_codes! {
     Timeout = 5,
     /// Nothing is left to lease.
     Exhausted = 6,
-    /// Another pass is running.
+    /// Another pass is running, or another command holds the write lock for too long.
     Busy = 7,
     /// The state file is unusable.
     State = 8,
@@ -177,6 +177,11 @@ impl Refusal {
     pub fn because(mut self, cause: impl Into<String>) -> Self {
         self.causes.push(cause.into());
         self
+    }
+
+    /// Whether the state file is unusable or locked, so that no other change would be possible.
+    pub fn is_about_state_file(&self) -> bool {
+        matches!(self.exit, Exit::State | Exit::Busy)
     }
 
     /// Puts the file or the place before it in which the problem is.

@@ -13,7 +13,7 @@ use crate::model::refusal::{Exit, Refusal};
 
 use super::connection::Store;
 use super::copies::{is_file_of_state, path_beside};
-use super::lock::Lock;
+use super::lock::{Lock, LockWait};
 use super::migrate;
 use super::open::{
     APPLICATION_ID, HEADER_SIZE, Header, SQLITE_MAGIC, check_header, open_file, refuse_second_name,
@@ -78,7 +78,7 @@ impl Store {
 
 /// Reads a backup without touching it: copies it, with its log if it has one, and checks the copy.
 /// A state that is in use may serve as a backup as well.
-pub fn read_backup(from: &Path) -> Result<BackupCopy, Refusal> {
+pub fn read_backup(from: &Path, lock_wait: LockWait) -> Result<BackupCopy, Refusal> {
     // A log lies beside the file itself, not beside a symbolic link to it.
     let from = &fs::canonicalize(from).unwrap_or_else(|_| from.to_owned());
     match check_header(from)? {
@@ -95,7 +95,7 @@ pub fn read_backup(from: &Path) -> Result<BackupCopy, Refusal> {
     // Nobody may fold the log of a state that is in use between the copy of its file and that of
     // its log.
     let is_in_use = path_beside(from, ".lock").exists() && path_beside(from, "-wal").exists();
-    let _lock = if is_in_use { Some(Lock::to_write(from)?) } else { None };
+    let _lock = if is_in_use { Some(Lock::to_write(from, lock_wait)?) } else { None };
     fs::copy(from, &copy).map_err(|error| unreadable_backup(from, &error))?;
     if path_beside(from, "-wal").exists() {
         fs::copy(path_beside(from, "-wal"), path_beside(&copy, "-wal"))

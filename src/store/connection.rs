@@ -13,6 +13,7 @@ use crate::model::refusal::Refusal;
 use crate::model::time::Time;
 
 use super::copies::path_beside;
+use super::lock::{Lock, LockWait};
 use super::schema::{SCHEMA, read_schema};
 
 /// The write-ahead log is folded into the state file when it has more bytes than this.
@@ -31,13 +32,16 @@ pub struct Store {
     /// When the command that opened the store began; nothing is known before it says so.
     opened_at: Cell<Time>,
     path: PathBuf,
+    /// How this command waits for others that write.
+    lock_wait: LockWait,
 }
 
 impl Store {
     /// A store over an open file. `copy` is the migrated copy of a file of an earlier schema.
     pub(super) fn new(file: Connection, copy: Option<Connection>, path: PathBuf) -> Self {
         let opened_at = Cell::default();
-        Self { file, copy, is_migrated: Cell::new(false), opened_at, path }
+        let lock_wait = LockWait::default();
+        Self { file, copy, is_migrated: Cell::new(false), opened_at, path, lock_wait }
     }
 
     /// Tells the store what time it is, for facts that are true only for a time.
@@ -48,6 +52,17 @@ impl Store {
     /// The time as the store was told it. It is never before the last pass.
     pub(super) fn time(&self) -> Result<Time, Refusal> {
         Ok(self.opened_at.get().max(self.read_mark()?.now))
+    }
+
+    /// Sets how this command waits for others that write.
+    #[must_use]
+    pub fn with_lock_wait(self, lock_wait: LockWait) -> Self {
+        Self { lock_wait, ..self }
+    }
+
+    /// Waits for the write lock. Needed before anything is written.
+    pub fn lock_to_write(&self) -> Result<Lock, Refusal> {
+        Lock::to_write(&self.path, self.lock_wait)
     }
 
     /// Where the state file is, with all symbolic links resolved.

@@ -21,7 +21,6 @@ use super::free_addresses::{
     build_or_remove_free_list, has_free_list, is_free_list_wrong, remove_free_list,
 };
 use super::ip_counts::{replace_lease_counts, select_lease_counts, tally_leases};
-use super::lock::Lock;
 
 /// A log with more bytes than this has not been folded in for long.
 const LARGE_LOG: u64 = 16 << 20;
@@ -92,7 +91,7 @@ impl Store {
 
     /// Makes the counts and the lists of free addresses anew from the leases.
     pub fn fix_addresses(&self) -> Result<(), Refusal> {
-        let _lock = Lock::to_write(self.path())?;
+        let _lock = self.lock_to_write()?;
         self.begin_write()?;
         let fixed = rebuild_addresses(self.conn()).and_then(|()| self.commit());
         if fixed.is_err() {

@@ -2,13 +2,25 @@
 //! that nothing has to be cleaned up after a crash. Nothing here opens the state.
 
 use std::fs::{File, TryLockError};
+use std::io;
 use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 
 use crate::model::refusal::{Exit, Refusal};
+use crate::model::time::Span;
 
 use super::copies::{give_to_owner_of_state, path_beside};
+use super::lock_holder::LockHolder;
+
+/// A command that waits longer than this for the write lock says who holds it.
+const SILENT_WAIT: Duration = Duration::from_secs(2);
+/// How long each of the two looks of `doctor` waits for a writer. A commit takes milliseconds, and
+/// the import of a large state a few seconds.
+const LONGEST_COMMIT: Duration = Duration::from_secs(3);
 
 /// A lock that is held until it is dropped.
 pub struct Lock {
@@ -16,6 +28,29 @@ pub struct Lock {
     /// The signals that were blocked before the lock was taken, to be put back after it.
     signals_before: Option<SigSet>,
 }
+
+/// How a command waits for the write lock.
+#[derive(Clone, Copy)]
+pub struct LockWait {
+    /// After this time the command is refused with exit code 7.
+    pub limit: Span,
+    /// Tells people what is waited for, in a sentence without a full stop.
+    pub report: fn(&str),
+}
+
+impl LockWait {
+    /// How long a command waits if nothing else is asked for.
+    pub const LIMIT: Span = Span::seconds(60);
+}
+
+impl Default for LockWait {
+    /// Waits a minute and reports nothing.
+    fn default() -> Self {
+        Self { limit: Self::LIMIT, report: ignore_report }
+    }
+}
+
+fn ignore_report(_: &str) {}
 
 impl Drop for Lock {
     fn drop(&mut self) {
@@ -30,13 +65,13 @@ impl Drop for Lock {
 
 impl Lock {
     /// Waits for the write lock. Writers queue here, in an order that the kernel chooses, for the
-    /// milliseconds that a commit takes.
-    pub fn to_write(state: &Path) -> Result<Self, Refusal> {
+    /// milliseconds that a commit takes. A wait that takes longer names the process that holds the
+    /// lock, and ends with a refusal.
+    pub fn to_write(state: &Path, wait: LockWait) -> Result<Self, Refusal> {
         let file = open_lock_file(state, ".lock")?;
         let lock = Self { file, signals_before: block_stop_signals() };
-        lock.file.lock().map_err(|error| {
-            Refusal::new(Exit::State, "the state file cannot be locked").because(error.to_string())
-        })?;
+        lock_within_limit(&lock.file, wait)?;
+        LockHolder::write(&lock.file);
         Ok(lock)
     }
 }
@@ -53,6 +88,74 @@ pub fn try_pass_lock(state: &Path) -> Result<Option<Lock>, Refusal> {
     }
 }
 
+/// Who has held the write lock for longer than a commit takes. Nothing is made or written.
+pub fn find_frozen_writer(state: &Path) -> Option<String> {
+    // Without a file there is no lock, and where it cannot be opened nobody can write.
+    let file = File::options().write(true).read(true).open(path_beside(state, ".lock")).ok()?;
+    match wait_for_lock(&file, LONGEST_COMMIT) {
+        Ok(LockOutcome::Late) => Some(LockHolder::describe(&file)),
+        _ => None,
+    }
+}
+
+/// How a wait for a lock ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LockOutcome {
+    Taken,
+    Late,
+}
+
+/// Takes the lock of a file, and says who holds it if that takes long.
+fn lock_within_limit(file: &File, wait: LockWait) -> Result<(), Refusal> {
+    let limit = Duration::from_micros(wait.limit.0.unsigned_abs());
+    let silent_wait = SILENT_WAIT.min(limit);
+    if wait_for_lock(file, silent_wait).map_err(|error| unlockable_state(&error))?
+        == LockOutcome::Taken
+    {
+        return Ok(());
+    }
+    if limit > silent_wait {
+        (wait.report)(&format!("waiting for the write lock: {}", LockHolder::describe(file)));
+        let rest = limit.saturating_sub(silent_wait);
+        if wait_for_lock(file, rest).map_err(|error| unlockable_state(&error))?
+            == LockOutcome::Taken
+        {
+            return Ok(());
+        }
+    }
+    let waited = wait.limit.to_short_text();
+    Err(Refusal::new(Exit::Busy, format!("the state was locked by another command for {waited}"))
+        .because(LockHolder::describe(file))
+        .advise(LockHolder::advise(file)))
+}
+
+/// Waits so long for the lock of a file.
+fn wait_for_lock(file: &File, limit: Duration) -> io::Result<LockOutcome> {
+    match file.try_lock() {
+        Ok(()) => return Ok(LockOutcome::Taken),
+        Err(TryLockError::WouldBlock) => {}
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    // The kernel waits without a limit, so another thread waits for it. The lock belongs to both
+    // descriptors of the file. If this wait is given up, so is the other descriptor, as soon as it
+    // has the lock.
+    let waiting_file = file.try_clone()?;
+    let (sender, receiver) = mpsc::channel();
+    thread::Builder::new().spawn(move || {
+        let locked = waiting_file.lock();
+        // Nobody listens any more if the wait was given up.
+        drop(sender.send(locked));
+    })?;
+    match receiver.recv_timeout(limit) {
+        Ok(locked) => locked.map(|()| LockOutcome::Taken),
+        Err(_) => Ok(LockOutcome::Late),
+    }
+}
+
+fn unlockable_state(error: &io::Error) -> Refusal {
+    Refusal::new(Exit::State, "the state file cannot be locked").because(error.to_string())
+}
+
 /// Holds back the signals by which a terminal stops a program, and returns those that were blocked
 /// before. A command that is stopped during a commit would keep every other writer waiting.
 fn block_stop_signals() -> Option<SigSet> {
@@ -63,7 +166,7 @@ fn block_stop_signals() -> Option<SigSet> {
 /// Opens a lock file beside the state, and makes it if there is none.
 fn open_lock_file(state: &Path, ending: &str) -> Result<File, Refusal> {
     let path = path_beside(state, ending);
-    let file = File::options().create(true).truncate(false).write(true).open(&path);
+    let file = File::options().create(true).truncate(false).read(true).write(true).open(&path);
     give_to_owner_of_state(state, &[&path]);
     file.map_err(|error| {
         Refusal::new(Exit::State, format!("the lock file `{}` cannot be opened", path.display()))
