@@ -60,3 +60,54 @@ fn doctor_names_a_frozen_writer() {
     assert!(row.contains("wrong") && row.contains("poolctl claim lab frozen -q"), "{row}");
     assert!(row.contains("which is stopped, has held the write lock since "), "{row}");
 }
+
+/// Kills a command at the Nth of its calls of a system call; whether it made so many.
+fn is_killed_at(sandbox: &Sandbox, call: &str, at: usize, command: &str) -> bool {
+    let ran = sandbox.shell(&format!(
+        "strace -f -qq -o /dev/null -e trace={call} -e inject={call}:signal=KILL:when={at} \
+         poolctl {command}"
+    ));
+    ran.code == 137
+}
+
+/// Kills commands at system calls that make, write or rename files. Returns how many were killed.
+fn kill_at_many_calls(sandbox: &Sandbox, command: &str) -> usize {
+    let mut killed = 0;
+    for call in ["fsync", "pwrite64", "/^rename", "/^unlink"] {
+        for at in 1..7 {
+            killed += usize::from(is_killed_at(sandbox, call, at, command));
+        }
+    }
+    killed
+}
+
+/// A restore that was killed once left a copy of all secrets in the folder for temporary files.
+#[test]
+fn what_killed_commands_leave_is_removed_by_the_next_command_that_writes() {
+    if !has_program("strace") {
+        return;
+    }
+    let mut sandbox = Sandbox::new();
+    sandbox.create_ready_pool("lab", 1);
+    let elsewhere = sandbox.path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    sandbox.set_variable("TMPDIR", &elsewhere.display().to_string());
+    sandbox.shell("poolctl backup $HOME/backup.db");
+    assert!(kill_at_many_calls(&sandbox, "backup $HOME/copy.db -q") > 3);
+    assert!(kill_at_many_calls(&sandbox, "restore $HOME/backup.db -y -q") > 5);
+    assert!(is_killed_at(&sandbox, "fsync", 1, "backup $HOME/copy.db"));
+    assert!(is_killed_at(&sandbox, "fsync", 1, "restore $HOME/backup.db -y"));
+    assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0);
+    let list_litter = "ls -A $HOME | grep '^[.]'";
+    let litter = sandbox.shell(list_litter).out;
+    assert!(litter.contains(".state.db.") && litter.contains(".copy.db."), "{litter}");
+    // Younger files may be those of a command that has just made them.
+    crate::sandbox::pause(1100);
+    let ran = sandbox.run("doctor");
+    assert!(ran.out.contains("belongs to no object"), "{}", ran.out);
+    sandbox.ok("label pool lab a=b");
+    assert!(!sandbox.shell(list_litter).out.contains(".state.db."));
+    // What was to become a backup is removed by the next one.
+    sandbox.shell("poolctl backup $HOME/copy.db -q");
+    assert_eq!(sandbox.shell(list_litter).out, "");
+}

@@ -73,8 +73,8 @@ impl RunCommand for Restore {
     const EXAMPLE: &'static str = "poolctl backup \"$HOME/b.db\" && poolctl --state \"$HOME/other.db\" restore \"$HOME/b.db\"";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let backup = read_backup(&self.file, context.lock_wait())?;
         let state_path = context.state_path()?;
+        let backup = read_backup(&self.file, &state_path, context.lock_wait())?;
         let current_state = inspect_restore_target(&state_path)?;
         let command = self.command();
         match &current_state {

@@ -20,12 +20,13 @@ use super::open::{
 };
 use super::schema::SCHEMA;
 use super::snapshot::{transfer, write_snapshot};
+use super::temporary::{TemporaryFolder, parent_folder, remove_abandoned_files};
 
 /// A copy of a backup that was checked and can be put in place of a state.
 pub struct BackupCopy {
     store: Store,
     /// The folder of the file that `store` reads. It is removed with this value.
-    _folder: tempfile::TempDir,
+    _folder: TemporaryFolder,
 }
 
 /// What a restore finds where it is to put the backup.
@@ -77,8 +78,9 @@ impl Store {
 }
 
 /// Reads a backup without touching it: copies it, with its log if it has one, and checks the copy.
-/// A state that is in use may serve as a backup as well.
-pub fn read_backup(from: &Path, lock_wait: LockWait) -> Result<BackupCopy, Refusal> {
+/// A state that is in use may serve as a backup as well. The copy, which has all secrets, lies
+/// beside the state that is to be restored.
+pub fn read_backup(from: &Path, state: &Path, lock_wait: LockWait) -> Result<BackupCopy, Refusal> {
     // A log lies beside the file itself, not beside a symbolic link to it.
     let from = &fs::canonicalize(from).unwrap_or_else(|_| from.to_owned());
     match check_header(from)? {
@@ -90,7 +92,7 @@ pub fn read_backup(from: &Path, lock_wait: LockWait) -> Result<BackupCopy, Refus
         // A backup has no log, so further names of it do no harm.
         Header::Ours { plain: true } => {}
     }
-    let folder = tempfile::tempdir().map_err(|error| unreadable_backup(from, &error))?;
+    let folder = create_folder_of_copy(state)?;
     let copy = folder.path().join("state.db");
     // Nobody may fold the log of a state that is in use between the copy of its file and that of
     // its log.
@@ -110,6 +112,16 @@ pub fn read_backup(from: &Path, lock_wait: LockWait) -> Result<BackupCopy, Refus
         );
     }
     Ok(BackupCopy { store, _folder: folder })
+}
+
+/// Makes the folder for the copy of a backup, and removes those of restores that were killed.
+fn create_folder_of_copy(state: &Path) -> Result<TemporaryFolder, Refusal> {
+    // A symbolic link to the state may lead to another folder, which has its locks and copies.
+    let state = &fs::canonicalize(state).unwrap_or_else(|_| state.to_owned());
+    remove_abandoned_files(state);
+    fs::create_dir_all(parent_folder(state))
+        .and_then(|()| TemporaryFolder::create_beside(state))
+        .map_err(|error| Refusal::unwritable(state, &error))
 }
 
 fn unreadable_backup(from: &Path, error: &io::Error) -> Refusal {

@@ -15,6 +15,7 @@ use crate::model::time::Time;
 use super::copies::path_beside;
 use super::lock::{Lock, LockWait};
 use super::schema::{SCHEMA, read_schema};
+use super::temporary::remove_abandoned_files;
 
 /// The write-ahead log is folded into the state file when it has more bytes than this.
 const LOG_LIMIT: u64 = 512 << 10;
@@ -34,6 +35,8 @@ pub struct Store {
     path: PathBuf,
     /// How this command waits for others that write.
     lock_wait: LockWait,
+    /// Whether this command has looked for what killed commands have left.
+    is_swept: Cell<bool>,
 }
 
 impl Store {
@@ -41,7 +44,8 @@ impl Store {
     pub(super) fn new(file: Connection, copy: Option<Connection>, path: PathBuf) -> Self {
         let opened_at = Cell::default();
         let lock_wait = LockWait::default();
-        Self { file, copy, is_migrated: Cell::new(false), opened_at, path, lock_wait }
+        let is_swept = Cell::new(false);
+        Self { file, copy, is_migrated: Cell::new(false), opened_at, path, lock_wait, is_swept }
     }
 
     /// Tells the store what time it is, for facts that are true only for a time.
@@ -62,7 +66,11 @@ impl Store {
 
     /// Waits for the write lock. Needed before anything is written.
     pub fn lock_to_write(&self) -> Result<Lock, Refusal> {
-        Lock::to_write(&self.path, self.lock_wait)
+        let lock = Lock::to_write(&self.path, self.lock_wait)?;
+        if !self.is_swept.replace(true) {
+            remove_abandoned_files(&self.path);
+        }
+        Ok(lock)
     }
 
     /// Where the state file is, with all symbolic links resolved.

@@ -6,16 +6,16 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use crate::model::documents::SecretValue;
 use crate::model::refusal::Refusal;
 
+pub use super::temporary::parent_folder;
+use super::temporary::{create_temporary_file, find_abandoned_files_in, remove_abandoned_files};
+
 /// The file among the copies that says that some of them are being removed. No cluster has a name
 /// that begins with a dot.
 const REMOVALS: &str = ".removing";
-/// A temporary file that is younger may still be written by another command.
-const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 
 /// The path of a state with an ending after it, such as `state.db.lock` for `.lock`.
 pub fn path_beside(state: &Path, ending: &str) -> PathBuf {
@@ -51,36 +51,6 @@ pub fn is_file_of_state(state: &Path, path: &Path) -> bool {
         && ending.is_some_and(|ending| ending.is_empty() || ending.starts_with(['.', '-']))
 }
 
-/// The folder that a file is in.
-pub fn parent_folder(path: &Path) -> &Path {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    folder.unwrap_or(Path::new("."))
-}
-
-/// How the names of temporary files begin that are to become this file.
-pub(super) fn temporary_prefix(path: &Path) -> String {
-    format!(".{}.", path.file_name().unwrap_or_default().to_string_lossy())
-}
-
-/// Temporary files that were to become this file, and that nobody has written to for an hour.
-pub(super) fn find_abandoned_files(path: &Path) -> Vec<PathBuf> {
-    let prefix = temporary_prefix(path);
-    let mut abandoned_files = Vec::new();
-    for entry in fs::read_dir(parent_folder(path)).into_iter().flatten().flatten() {
-        let is_temporary = entry.file_name().to_string_lossy().starts_with(&prefix);
-        if is_temporary && age_of(&entry) > ABANDONED_AFTER {
-            abandoned_files.push(entry.path());
-        }
-    }
-    abandoned_files
-}
-
-/// The time since a file was last written to; zero if it cannot be told.
-fn age_of(entry: &fs::DirEntry) -> Duration {
-    let modified = entry.metadata().and_then(|metadata| metadata.modified()).ok();
-    modified.and_then(|modified| modified.elapsed().ok()).unwrap_or_default()
-}
-
 /// What happens to a file that is there where one is to be written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum ExistingFile {
@@ -105,8 +75,9 @@ pub fn write_private_file_in_parts(
     write: impl FnOnce(&mut dyn Write) -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
     let target = writable_target(path)?;
-    let mut file = tempfile::NamedTempFile::new_in(parent_folder(&target))
-        .map_err(|error| Refusal::unwritable(path, &error))?;
+    remove_abandoned_files(&target);
+    let mut file =
+        create_temporary_file(&target).map_err(|error| Refusal::unwritable(path, &error))?;
     write(&mut file)?;
     file.persist(target).map(drop).map_err(|error| Refusal::unwritable(path, &error.error))
 }
@@ -124,7 +95,8 @@ fn writable_target(path: &Path) -> Result<PathBuf, Refusal> {
 
 /// Writes a temporary file beside a path, which has mode 0600, and gives it its name at the end.
 fn write_and_rename(path: &Path, bytes: &[u8], existing: ExistingFile) -> io::Result<()> {
-    let mut file = tempfile::NamedTempFile::new_in(parent_folder(path))?;
+    remove_abandoned_files(path);
+    let mut file = create_temporary_file(path)?;
     file.write_all(bytes)?;
     let renamed = match existing {
         ExistingFile::Replace => file.persist(path),
@@ -202,6 +174,11 @@ pub fn list_clusters_with_copies(state: &Path) -> Vec<String> {
         clusters.extend(name.filter(|name| name != REMOVALS));
     }
     clusters
+}
+
+/// Temporary files among the copies of a cluster that killed commands have left.
+pub fn find_abandoned_copies(state: &Path, cluster: &str) -> Vec<PathBuf> {
+    find_abandoned_files_in(&cluster_folder(state, cluster))
 }
 
 /// Notes that the copies of clusters are about to be removed. Without copies there is nothing to

@@ -21,6 +21,7 @@ use super::free_addresses::{
     build_or_remove_free_list, has_free_list, is_free_list_wrong, remove_free_list,
 };
 use super::ip_counts::{replace_lease_counts, select_lease_counts, tally_leases};
+use super::temporary::{find_abandoned_files, remove_file_or_folder};
 
 /// A log with more bytes than this has not been folded in for long.
 const LARGE_LOG: u64 = 16 << 20;
@@ -170,7 +171,10 @@ impl Store {
                 orphans.push(copies::cluster_folder(self.path(), &cluster));
             }
         }
-        orphans.extend(copies::find_abandoned_files(self.path()));
+        for cluster in &names {
+            orphans.extend(copies::find_abandoned_copies(self.path(), cluster));
+        }
+        orphans.extend(find_abandoned_files(self.path()));
         Ok(orphans)
     }
 
@@ -191,7 +195,7 @@ impl Store {
     /// Removes what `orphans` finds. What cannot be removed is found by the next check.
     pub fn remove_orphans(&self) -> Result<(), Refusal> {
         for path in self.find_orphans()? {
-            drop(fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path)));
+            remove_file_or_folder(&path);
         }
         Ok(())
     }

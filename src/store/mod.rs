@@ -44,6 +44,7 @@ mod secrets;
 mod snapshot;
 mod stored;
 mod templates;
+mod temporary;
 mod tenants;
 mod transactions;
 mod write;

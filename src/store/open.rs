@@ -13,11 +13,10 @@ use rustix::io::Errno;
 use crate::model::refusal::{Exit, Refusal};
 
 use super::connection::{BUSY_TIMEOUT, Store, keep_plans, log_size};
-use super::copies::{parent_folder, path_beside, temporary_prefix};
+use super::copies::path_beside;
 use super::migrate::{create_schema, migrate_copy_in_memory};
-use super::migrate::{migrate_copy_in_memory, run_migrations};
 use super::schema::{SCHEMA, check_not_newer, read_schema, refuse_newer};
-use super::schema::{SCHEMA, check_not_newer, read_schema};
+use super::temporary::{create_temporary_file, parent_folder};
 
 /// The application id of a state file: "pool" in ASCII.
 pub const APPLICATION_ID: u32 = 0x706f_6f6c;
@@ -232,10 +231,7 @@ pub fn refuse_second_name(path: &Path) -> Result<(), Refusal> {
 fn create_state(path: &Path) -> Result<(), Refusal> {
     let folder = parent_folder(path);
     fs::create_dir_all(folder).map_err(|error| uncreatable_state(path, &error))?;
-    let temporary = tempfile::Builder::new()
-        .prefix(&temporary_prefix(path))
-        .tempfile_in(folder)
-        .map_err(|error| uncreatable_state(path, &error))?;
+    let temporary = create_temporary_file(path).map_err(|error| uncreatable_state(path, &error))?;
     build_state(temporary.path())?;
     temporary.as_file().sync_all().map_err(|error| uncreatable_state(path, &error))?;
     match rename_without_replacing(temporary.path(), path) {

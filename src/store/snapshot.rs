@@ -1,7 +1,7 @@
 //! Consistent copies of a whole database, which others may write to meanwhile. Nothing here knows
 //! what is in it.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -10,15 +10,12 @@ use rusqlite::backup::{Backup, StepResult};
 
 use crate::model::refusal::{Exit, Refusal};
 
-use super::copies::{find_abandoned_files, parent_folder, temporary_prefix};
+use super::temporary::{create_temporary_file, parent_folder, remove_abandoned_files};
 
 /// Writes a copy of a database to a file, whole or not at all, in place of a file that is there.
 pub fn write_snapshot(from: &Connection, to: &Path) -> Result<(), Refusal> {
     remove_abandoned_files(to);
-    let file = tempfile::Builder::new()
-        .prefix(&temporary_prefix(to))
-        .tempfile_in(parent_folder(to))
-        .map_err(|error| Refusal::unwritable(to, &error))?;
+    let file = create_temporary_file(to).map_err(|error| Refusal::unwritable(to, &error))?;
     let mut copy = Connection::open(file.path())?;
     transfer(from, &mut copy)?;
     // Without a write-ahead log the copy is one file, which can be read anywhere.
@@ -32,13 +29,6 @@ fn put_in_place(file: tempfile::NamedTempFile, to: &Path) -> io::Result<()> {
     file.as_file().sync_all()?;
     file.persist(to).map_err(|error| error.error)?;
     File::open(parent_folder(to))?.sync_all()
-}
-
-/// Removes the temporary files of commands that were killed while they wrote a copy to this path.
-fn remove_abandoned_files(to: &Path) {
-    for path in find_abandoned_files(to) {
-        drop(fs::remove_file(path));
-    }
 }
 
 /// Copies one database over another. All pages go in one step: between several, somebody could
