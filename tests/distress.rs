@@ -42,7 +42,7 @@ fn whoever_waits_for_a_frozen_writer_says_so_and_gives_up() {
         assert!(ran.err.contains(says), "{says}: {}", ran.err);
     }
     // It went on, and the claim that gave up left nothing.
-    assert_eq!(sandbox.ok("get claim -o name"), "clusterclaim/frozen\n");
+    assert_eq!(sandbox.ok("get claim -o name"), "claim/frozen\n");
     sandbox.ok("claim lab other");
     assert_eq!(sandbox.run("plan -q").code, 0);
 }
@@ -110,4 +110,41 @@ fn what_killed_commands_leave_is_removed_by_the_next_command_that_writes() {
     // What was to become a backup is removed by the next one.
     sandbox.shell("poolctl backup $HOME/copy.db -q");
     assert_eq!(sandbox.shell(list_litter).out, "");
+}
+
+#[test]
+fn what_is_done_is_told_although_stdout_is_full() {
+    let sandbox = Sandbox::new();
+    sandbox.create_ready_pool("lab", 4);
+    sandbox.ok("ippool create lan --range 10.0.0.10-10.0.0.13");
+    for (command, says) in [
+        ("claim lab a", "claim/a bound to cluster/lab-"),
+        ("claim lab b -q", "claim/b bound to cluster/lab-"),
+        ("claim lab c -o json", "claim/c created"),
+        ("ip claim lan db", "ipclaim/db leases 10.0.0.1"),
+        ("label pool lab a=b", "clusterpool/lab labeled"),
+        ("release a", "claim/a "),
+    ] {
+        let ran = sandbox.shell(&format!("poolctl {command} > /dev/full"));
+        assert_eq!(ran.code, 1, "{command}: {}", ran.err);
+        let warning = format!("warning: this is done and stays, only the answer is lost: {says}");
+        assert!(ran.err.contains(&warning), "{command}: {}", ran.err);
+        assert!(ran.err.contains("stdout cannot be written"), "{command}: {}", ran.err);
+    }
+    let claims = sandbox.ok("get claim,ipclaim -o name");
+    for name in ["claim/b", "claim/c", "ipclaim/db"] {
+        assert!(claims.contains(name), "{claims}");
+    }
+    // What only looks has done nothing.
+    let ran = sandbox.shell("poolctl get claim > /dev/full");
+    assert!(ran.code == 1 && !ran.err.contains("warning"), "{}", ran.err);
+}
+
+#[test]
+fn a_restore_from_a_pipe_is_refused_at_once() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("pool create lab --fake -q");
+    let ran = sandbox.shell("mkfifo $HOME/pipe; timeout 20 poolctl restore $HOME/pipe -y");
+    assert_eq!(ran.code, 8, "{}", ran.err);
+    assert!(ran.err.contains("pipe` is not a file"), "{}", ran.err);
 }

@@ -19,7 +19,7 @@ use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{PoolId, Scope, State};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
-use crate::output::Answer;
+use crate::output::{Answer, Name};
 use crate::reconcile::Answered;
 use crate::rules;
 use crate::store::{Filter, NeededObject, Store};
@@ -87,9 +87,9 @@ impl RunCommand for Claim {
         let name = self.positional_name.or(self.name);
         let new_claim = make_new_claim(context, &store, &pool, name.as_deref(), &self.terms)?;
         let Some(limit) = self.wait else {
-            report_claim(context, &store, &new_claim.key, None)?;
+            let reported = report_claim(context, &store, &new_claim.key, None);
             follow_new_claim(context, &store, &new_claim);
-            return Ok(());
+            return reported;
         };
         match wait_for_running_cluster(context, &store, &new_claim, limit) {
             Ok(waited) => report_claim(context, &store, &new_claim.key, Some(waited)),
@@ -359,7 +359,8 @@ fn report_claim(
     };
     if wants_documents {
         let document = Object::ClusterClaim(Box::new(claim)).to_wire();
-        return context.answer(Answer::default().with_document(document));
+        let change = format!("{} created", Name::of(Kind::ClusterClaim, key));
+        return context.answer(Answer::default().with_document(document).with_change(change));
     }
     if let Some(cluster) = &claim.cluster {
         let power = match waited {

@@ -314,7 +314,20 @@ impl Context {
         if self.wants_documents() { self.print_answer(self.answered.take()) } else { Ok(()) }
     }
 
-    fn print_answer(&self, answer: Answer) -> anyhow::Result<()> {
+    /// Prints an answer. If it cannot be printed, what was committed is told on stderr: nobody
+    /// shall take an exit code for a sign that nothing happened.
+    fn print_answer(&self, mut answer: Answer) -> anyhow::Result<()> {
+        let changes = answer.take_changes();
+        let printed = self.try_to_print_answer(answer);
+        if printed.is_err() {
+            for change in &changes {
+                self.warn(&format!("this is done and stays, only the answer is lost: {change}"));
+            }
+        }
+        printed
+    }
+
+    fn try_to_print_answer(&self, answer: Answer) -> anyhow::Result<()> {
         let is_verbatim = answer.is_verbatim() && self.wants_rows();
         let rendered = answer.render(&self.globals.output, self.globals.quiet)?;
         if is_verbatim { self.print_value(&rendered) } else { self.print(&rendered) }

@@ -93,6 +93,8 @@ pub struct Answer {
     parts: Vec<Part>,
     names: Vec<Name>,
     documents: Vec<Value>,
+    /// What was committed, a sentence for each. It is told otherwise if nothing can be printed.
+    changes: Vec<String>,
     shape: Shape,
     is_verbatim: bool,
 }
@@ -117,8 +119,9 @@ impl Answer {
         }
         document["name"] = key.name.as_str().into();
         document["result"] = result.into();
-        let line = format!("{name} {}\n", clean_line(result));
-        Self::text(line).with_name(name).with_document(document)
+        let change = format!("{name} {}", clean_line(result));
+        let answer = Self::text(format!("{change}\n")).with_change(change);
+        answer.with_name(name).with_document(document)
     }
 
     /// A table for people and a List for programs, also of a single entry or of none.
@@ -161,6 +164,17 @@ impl Answer {
     pub fn with_names(mut self, names: impl IntoIterator<Item = Name>) -> Self {
         self.names.extend(names);
         self
+    }
+
+    /// Adds a sentence about what was committed.
+    pub fn with_change(mut self, change: impl Into<String>) -> Self {
+        self.changes.push(change.into());
+        self
+    }
+
+    /// Takes the sentences about what was committed.
+    pub fn take_changes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.changes)
     }
 
     /// Adds a document for programs.
@@ -224,6 +238,7 @@ impl Answer {
         self.parts.extend(answer.parts);
         self.names.extend(answer.names);
         self.documents.extend(answer.documents);
+        self.changes.extend(answer.changes);
         self.shape = self.shape.max(answer.shape);
         self.is_verbatim |= answer.is_verbatim;
     }

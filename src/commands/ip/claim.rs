@@ -495,6 +495,12 @@ fn check_existing(lease: &IpLease, claim: &IpClaim) -> Result<(), Refusal> {
 fn list_leases(context: &Context, leases: &[NamedLease]) -> Answer {
     let names = leases.iter().map(|named| Name::of(Kind::IpClaim, &named.lease.key()));
     let mut answer = Answer::default().with_names(names);
+    for NamedLease { lease, .. } in leases {
+        if let Some(address) = lease.address {
+            let name = Name::of(Kind::IpClaim, &lease.key());
+            answer = answer.with_change(format!("{name} leases {address}"));
+        }
+    }
     if context.wants_documents() {
         answer = answer.with_list(leases.iter().map(lease_document));
     } else {
