@@ -1,7 +1,7 @@
 //! The state under distress: writers that are frozen, commands that were killed, disks that are
 //! full or read-only, copies that lack their log.
 
-use crate::sandbox::{Ran, Sandbox, has_program};
+use crate::sandbox::{Ran, Sandbox, has_program, is_met_or_skipped, is_root};
 
 /// Stops a claim of pool `lab` in the middle of its commit, runs a script, and lets the claim go
 /// on. The code is that of the script.
@@ -147,4 +147,46 @@ fn a_restore_from_a_pipe_is_refused_at_once() {
     let ran = sandbox.shell("mkfifo $HOME/pipe; timeout 20 poolctl restore $HOME/pipe -y");
     assert_eq!(ran.code, 8, "{}", ran.err);
     assert!(ran.err.contains("pipe` is not a file"), "{}", ran.err);
+}
+
+/// Whether this process may mount.
+fn can_mount() -> bool {
+    let can =
+        is_root() && Sandbox::new().shell("unshare -m sh -c 'mount --bind $HOME $HOME'").code == 0;
+    is_met_or_skipped(can, "needs root and mounts of its own")
+}
+
+#[test]
+fn a_state_on_a_read_only_file_system_is_read_and_backed_up_elsewhere() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.create_ready_pool("lab", 1);
+    sandbox.ok("claim lab c -q");
+    let elsewhere = Sandbox::new();
+    let target = elsewhere.path().display();
+    let mount = "mount --bind $HOME $HOME && mount -o remount,bind,ro $HOME";
+    // With its log; and after somebody has folded the log in and removed it.
+    for prepare in ["true", "poolctl backup $HOME/b.db -q && rm -f state.db* && mv b.db state.db"] {
+        let ran = sandbox.shell(&format!("cd $HOME && {prepare}"));
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let before = sandbox.all_objects();
+        let script = format!(
+            "{mount} && poolctl get claim -o name && poolctl status >/dev/null && poolctl export {target}/e.yaml -q \
+             && poolctl backup {target}/b.db -q"
+        );
+        let ran = sandbox.shell(&format!("unshare -m sh -ec '{script}'"));
+        assert_eq!(ran.code, 0, "{prepare}: {}{}", ran.out, ran.err);
+        assert!(ran.out.starts_with("claim/c\n"), "{}", ran.out);
+        for command in ["release c", "pool scale lab --size 3", "claim lab d"] {
+            let ran = sandbox.shell(&format!("unshare -m sh -c '{mount} && poolctl {command}'"));
+            assert_eq!(ran.code, 8, "{command}: {}{}", ran.out, ran.err);
+            assert!(ran.err.contains("is read-only"), "{command}: {}", ran.err);
+        }
+        assert_eq!(sandbox.all_objects(), before);
+        let ran = elsewhere.shell(&format!("poolctl --state {target}/b.db get claim -o name"));
+        assert_eq!(ran.out, "claim/c\n", "{}", ran.err);
+        elsewhere.shell("rm -f $HOME/b.db* $HOME/e.yaml");
+    }
 }

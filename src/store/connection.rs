@@ -10,6 +10,7 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
 use crate::model::refusal::Refusal;
+use crate::model::refusal::{Exit, Refusal};
 use crate::model::time::Time;
 
 use super::copies::path_beside;
@@ -66,6 +67,9 @@ impl Store {
 
     /// Waits for the write lock. Needed before anything is written.
     pub fn lock_to_write(&self) -> Result<Lock, Refusal> {
+        if self.file.is_readonly("main")? {
+            return Err(read_only_state(&self.path));
+        }
         let lock = Lock::to_write(&self.path, self.lock_wait)?;
         if !self.is_swept.replace(true) {
             remove_abandoned_files(&self.path);
@@ -142,6 +146,14 @@ impl Store {
     pub(super) fn fold_log(&self) {
         drop(self.file.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
     }
+}
+
+/// The refusal of a change to a state that can only be read.
+fn read_only_state(path: &Path) -> Refusal {
+    let path = path.display();
+    Refusal::new(Exit::State, format!("the state `{path}` is read-only"))
+        .because("it can be read, exported and backed up elsewhere, but not changed")
+        .advise(format!("check its mode and its mount: ls -l '{path}'; df '{path}'"))
 }
 
 /// Keeps the plans of prepared statements. Otherwise SQLite, as it is built here, looks at the values

@@ -1,13 +1,18 @@
 //! Opens state files and makes new ones, each in one step. A file that is no state of this program
 //! is refused and left untouched.
 
+use std::fmt::Write;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
-use rustix::fs::{AtFlags, CWD, RenameFlags, StatxAttributes, StatxFlags, renameat_with, statx};
+use rustix::fs::{
+    AtFlags, CWD, RenameFlags, StatVfsMountFlags, StatxAttributes, StatxFlags, renameat_with,
+    statvfs, statx,
+};
 use rustix::io::Errno;
 
 use crate::model::refusal::{Exit, Refusal};
@@ -63,13 +68,7 @@ impl Store {
 /// Opens a connection to a state file and sets its pragmas. Each of them is read back.
 pub(super) fn open_file(path: &Path) -> Result<Connection, Refusal> {
     refuse_second_name(path)?;
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let conn = Connection::open_with_flags(path, flags)?;
-    if conn.is_readonly("main")? {
-        let path = path.display();
-        return Err(Refusal::new(Exit::State, format!("the state `{path}` is read-only"))
-            .advise(format!("check its mode and its mount: ls -l '{path}'; df '{path}'")));
-    }
+    let conn = connect_to_file(path)?;
     // The log is folded in only when it is large, which saves a command three of five fsyncs.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     keep_plans(&conn)?;
@@ -98,6 +97,41 @@ pub(super) fn open_file(path: &Path) -> Result<Connection, Refusal> {
     // The migration of a newer poolctl may still be in the log, where the header does not show it.
     check_not_newer(&conn, path)?;
     Ok(conn)
+}
+
+/// Opens a connection to a state file, which cannot write if the file is read-only.
+fn connect_to_file(path: &Path) -> Result<Connection, Refusal> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(path, flags)?;
+    let has_log_files = ["-wal", "-shm"].iter().all(|end| path_beside(path, end).exists());
+    if has_log_files || log_size(path) > 0 || !is_on_read_only_file_system(path) {
+        return Ok(conn);
+    }
+    // SQLite would make a log and its index, which it cannot. The file is whole without them, and
+    // nobody changes it.
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_URI;
+    Ok(Connection::open_with_flags(immutable_uri(path), flags)?)
+}
+
+fn is_on_read_only_file_system(path: &Path) -> bool {
+    statvfs(path).is_ok_and(|system| system.f_flag.contains(StatVfsMountFlags::RDONLY))
+}
+
+/// The address of a file that does not change, as SQLite understands it
+/// (<https://sqlite.org/uri.html>).
+fn immutable_uri(path: &Path) -> String {
+    let mut uri = String::from("file:");
+    for byte in path.as_os_str().as_bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-._~".contains(byte) {
+            uri.push(char::from(*byte));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(uri, "%{byte:02X}");
+        }
+    }
+    uri + "?immutable=1"
 }
 
 /// What the first bytes of a file say.
