@@ -190,3 +190,36 @@ fn a_state_on_a_read_only_file_system_is_read_and_backed_up_elsewhere() {
         elsewhere.shell("rm -f $HOME/b.db* $HOME/e.yaml");
     }
 }
+
+#[test]
+fn on_a_full_disk_what_is_held_is_still_given_back() {
+    if !can_mount() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let script = "
+        mkdir $HOME/small; mount -t tmpfs -o size=40m none $HOME/small
+        export POOLCTL_STATE=$HOME/small/state.db
+        poolctl pool create lab --fake --size 4 --running-count 4 -q; poolctl reconcile --wait -q
+        for claim in a b c; do poolctl claim lab $claim --lifetime 1h -q; done
+        poolctl reconcile --wait -q
+        dd if=/dev/zero of=$HOME/small/fill bs=64k || true
+        dd if=/dev/zero of=$HOME/small/rest bs=4k || true
+        poolctl label pool lab x=y && echo label=0 || echo label=$?
+        poolctl release a && echo release=0
+        poolctl extend b --for 9h && echo extend=0
+        export POOLCTL_NOW=2026-03-02T14:00:00Z
+        poolctl reconcile -q && echo reconcile=0
+        poolctl get claim -o name
+        poolctl delete claim b -y && echo delete=0
+        rm $HOME/small/fill
+        poolctl label pool lab x=y && ls $HOME/small/*.reserve";
+    let ran = sandbox.shell(&format!("exec unshare -m sh -c '{script}'"));
+    for says in ["label=8", "release=0", "extend=0", "reconcile=0", "delete=0", "state.db.reserve"]
+    {
+        assert!(ran.out.contains(says), "{says}: {}{}", ran.out, ran.err);
+    }
+    assert!(ran.err.contains("the disk with the state file is full"), "{}", ran.err);
+    // One was released, and one has expired.
+    assert!(ran.out.contains("claim/b") && !ran.out.contains("claim/c\n"), "{}", ran.out);
+}

@@ -276,6 +276,7 @@ pub fn request_deletion(
     objects: &[Object],
     prepare: impl Fn(&mut State, &Key, &Tick) -> Result<(), Refusal>,
 ) -> Result<(Vec<DeleteOutcome>, PassOutcome), Refusal> {
+    store.allow_reserve();
     let edited: Vec<EditedObject> = objects.iter().map(EditedObject::from_object).collect();
     let scope = scope::scope_of(store, &edited)?;
     let needs = scope::needs_of(&edited);

@@ -47,6 +47,7 @@ impl RunCommand for Reconcile {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
+        store.allow_reserve();
         let door = Door { store: &store, world: &context.world, plans_changes: true };
         let pool = match &self.pool {
             Some(name) => Some(context.find::<ClusterPool>(&store, name)?.key()),

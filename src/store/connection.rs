@@ -15,6 +15,7 @@ use crate::model::time::Time;
 
 use super::copies::path_beside;
 use super::lock::{Lock, LockWait};
+use super::reserve::{make_reserve, use_reserve};
 use super::schema::{SCHEMA, read_schema};
 use super::temporary::remove_abandoned_files;
 
@@ -38,15 +39,23 @@ pub struct Store {
     lock_wait: LockWait,
     /// Whether this command has looked for what killed commands have left.
     is_swept: Cell<bool>,
+    /// Whether this command may use the reserve, because it gives something back.
+    may_use_reserve: Cell<bool>,
 }
 
 impl Store {
     /// A store over an open file. `copy` is the migrated copy of a file of an earlier schema.
     pub(super) fn new(file: Connection, copy: Option<Connection>, path: PathBuf) -> Self {
-        let opened_at = Cell::default();
-        let lock_wait = LockWait::default();
-        let is_swept = Cell::new(false);
-        Self { file, copy, is_migrated: Cell::new(false), opened_at, path, lock_wait, is_swept }
+        Self {
+            file,
+            copy,
+            is_migrated: Cell::new(false),
+            opened_at: Cell::default(),
+            path,
+            lock_wait: LockWait::default(),
+            is_swept: Cell::new(false),
+            may_use_reserve: Cell::new(false),
+        }
     }
 
     /// Tells the store what time it is, for facts that are true only for a time.
@@ -73,8 +82,18 @@ impl Store {
         let lock = Lock::to_write(&self.path, self.lock_wait)?;
         if !self.is_swept.replace(true) {
             remove_abandoned_files(&self.path);
+            make_reserve(&self.path);
+        }
+        if self.may_use_reserve.get() {
+            use_reserve(&self.path);
         }
         Ok(lock)
+    }
+
+    /// Lets this command use the reserve on a full disk, because it gives something back: it
+    /// releases, deletes or expires.
+    pub fn allow_reserve(&self) {
+        self.may_use_reserve.set(true);
     }
 
     /// Where the state file is, with all symbolic links resolved.

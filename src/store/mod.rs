@@ -39,6 +39,7 @@ mod open;
 mod pools;
 mod prune;
 mod references;
+mod reserve;
 mod schema;
 mod secrets;
 mod snapshot;

@@ -38,6 +38,7 @@ impl RunCommand for Extend {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let until = self.until.as_deref().map(|until| parse_end(context, until)).transpose()?;
         let store = context.open_existing_state()?;
+        store.allow_reserve();
         let found_claim = context.find::<Claim>(&store, &self.claim)?;
         let key = found_claim.key();
         let scope = Scope::pool(found_claim.pool_key());
