@@ -223,3 +223,75 @@ fn on_a_full_disk_what_is_held_is_still_given_back() {
     // One was released, and one has expired.
     assert!(ran.out.contains("claim/b") && !ran.out.contains("claim/c\n"), "{}", ran.out);
 }
+
+/// The names of the files in a folder of the sandbox, in order.
+fn list_files(sandbox: &Sandbox, folder: &str) -> String {
+    sandbox.shell(&format!("ls -A $HOME/{folder} | xargs")).out
+}
+
+/// Such a copy was once an older state, or an empty one, of which `doctor` said that all is well.
+#[test]
+fn a_state_that_was_copied_without_its_log_is_refused() {
+    let sandbox = Sandbox::new();
+    sandbox.create_ready_pool("lab", 1);
+    sandbox.ok("claim lab c -q");
+    sandbox.shell("mkdir $HOME/copy && cp $HOME/state.db $HOME/copy/");
+    for command in ["get claim", "doctor", "claim lab d", "export", "backup $HOME/b.db"] {
+        let ran = sandbox.shell(&format!("poolctl --state $HOME/copy/state.db {command}"));
+        assert_eq!(ran.code, 8, "{command}: {}{}", ran.out, ran.err);
+        let says = "copy/state.db` is a copy of a state without its log";
+        assert!(ran.err.contains(says) && ran.err.contains("backup"), "{command}: {}", ran.err);
+        assert_eq!(list_files(&sandbox, "copy"), "state.db\n", "{command}");
+    }
+    let restore = "poolctl --state $HOME/new/state.db restore $HOME/copy/state.db";
+    assert_eq!(sandbox.shell(restore).code, 8);
+    // With its log it is a state.
+    sandbox.shell("cp $HOME/state.db-wal $HOME/copy/");
+    let get = "poolctl --state $HOME/copy/state.db get claim -o name";
+    assert_eq!(sandbox.shell(get).out, "claim/c\n");
+    // So is what the message says, for an original that is gone.
+    sandbox.shell("rm $HOME/copy/*; cp $HOME/state.db $HOME/copy/; touch $HOME/copy/state.db.lock");
+    assert_eq!(sandbox.shell(get).code, 0);
+}
+
+#[test]
+fn a_log_that_is_damaged_before_its_end_is_reported_and_not_cut_off() {
+    let sandbox = Sandbox::new();
+    sandbox.create_ready_pool("lab", 3);
+    sandbox.shell("poolctl backup $HOME/b.db");
+    crate::sandbox::execute_sql(&sandbox, "PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    for claim in ["a", "b", "c"] {
+        sandbox.ok(&format!("claim lab {claim} -q"));
+    }
+    let log_path = format!("{}-wal", sandbox.state().display());
+    let log = std::fs::read(&log_path).unwrap();
+    // In a page of the first commit, in the header of its frame, and in the header of the log.
+    for place in [32 + 24 + 100, 32 + 16, 32 + 8, 20] {
+        let mut damaged = log.clone();
+        damaged[place] ^= 0x55;
+        std::fs::write(&log_path, &damaged).unwrap();
+        for command in ["get claim", "doctor", "release a", "export"] {
+            let error = sandbox.refused(8, command, "state.db-wal` is damaged");
+            assert!(error.contains("commits behind the damaged place cannot be read"), "{error}");
+            assert_eq!(std::fs::read(&log_path).unwrap(), damaged, "{place}: {command}");
+        }
+    }
+    // A commit at the end that was not finished is what a loss of power leaves.
+    std::fs::write(&log_path, &log[..log.len() - 5000]).unwrap();
+    sandbox.ok("get claim");
+    let mut torn = log.clone();
+    let end = torn.len();
+    torn[end - 100] ^= 0x55;
+    std::fs::write(&log_path, &torn).unwrap();
+    assert!(sandbox.ok("get claim -o name").contains("claim/b"));
+    std::fs::write(&log_path, &log).unwrap();
+    assert_eq!(sandbox.ok("get claim -o name").lines().count(), 3);
+    // The command that the message names helps.
+    let mut damaged = log;
+    damaged[32 + 24 + 100] ^= 0x55;
+    std::fs::write(&log_path, &damaged).unwrap();
+    let ran = sandbox.shell("poolctl restore $HOME/b.db -y");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("the replaced state is kept as "), "{}", ran.err);
+    sandbox.ok("get pool");
+}

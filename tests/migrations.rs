@@ -35,6 +35,8 @@ pub fn earlier(schema: u32) -> Sandbox {
     let mut sandbox = Sandbox::new();
     sandbox.set_variable("POOLCTL_NOW", THEN);
     fs::copy(fixture(schema), sandbox.state()).unwrap();
+    // A state without its lock would be a copy that may lack its log.
+    fs::write(sandbox.path().join("state.db.lock"), "").unwrap();
     fs::set_permissions(sandbox.state(), fs::Permissions::from_mode(0o600)).unwrap();
     sandbox
 }
@@ -85,7 +87,7 @@ fn who_only_reads_migrates_a_copy_in_memory_and_writes_nothing() {
         for entry in fs::read_dir(sandbox.path()).unwrap().flatten() {
             let name = entry.file_name().into_string().unwrap();
             let is_empty = entry.metadata().unwrap().len() == 0;
-            let ours = ["state.db", "state.db-shm"].contains(&name.as_str());
+            let ours = ["state.db", "state.db-shm", "state.db.lock"].contains(&name.as_str());
             assert!(ours || (name == "state.db-wal" && is_empty), "{name}");
         }
         assert_eq!(schema_of(&sandbox.state()), schema);

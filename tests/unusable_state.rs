@@ -26,6 +26,8 @@ fn assert_refused(sandbox: &Sandbox, message: &str) {
 fn sandbox_with_state(bytes: &[u8]) -> Sandbox {
     let sandbox = Sandbox::new();
     std::fs::write(sandbox.state(), bytes).unwrap();
+    // A state without its lock would be a copy that may lack its log.
+    std::fs::write(sandbox.path().join("state.db.lock"), "").unwrap();
     sandbox
 }
 

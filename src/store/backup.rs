@@ -14,6 +14,7 @@ use crate::model::refusal::{Exit, Refusal};
 use super::connection::Store;
 use super::copies::{is_file_of_state, path_beside};
 use super::lock::{Lock, LockWait};
+use super::log_damage::refuse_damaged_log;
 use super::migrate;
 use super::open::{
     APPLICATION_ID, HEADER_SIZE, Header, SQLITE_MAGIC, check_header, open_file, refuse_second_name,
@@ -166,6 +167,9 @@ pub fn inspect_restore_target(path: &Path) -> Result<RestoreTarget, Refusal> {
     refuse_second_name(path)?;
     if let Some(corruption) = find_corruption(path)? {
         return Ok(RestoreTarget::Broken(format!("`{}` is corrupt: {corruption}", path.display())));
+    }
+    if let Err(refusal) = refuse_damaged_log(path) {
+        return Ok(RestoreTarget::Broken(refusal.what));
     }
     let file = open_file(path)?;
     // A state that no migration makes usable may be replaced as well.

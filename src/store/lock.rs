@@ -163,6 +163,12 @@ fn block_stop_signals() -> Option<SigSet> {
     stop_signals.thread_swap_mask(SigmaskHow::SIG_BLOCK).ok()
 }
 
+/// Makes the file of the write lock of a new state. It is there as long as the state is: a state
+/// without it is a copy.
+pub fn create_lock_file(state: &Path) -> Result<(), Refusal> {
+    open_lock_file(state, ".lock").map(drop)
+}
+
 /// Opens a lock file beside the state, and makes it if there is none.
 fn open_lock_file(state: &Path, ending: &str) -> Result<File, Refusal> {
     let path = path_beside(state, ending);

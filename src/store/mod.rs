@@ -30,6 +30,7 @@ mod jobs;
 mod load;
 mod lock;
 mod lock_holder;
+mod log_damage;
 mod mark;
 mod migrate;
 mod names;

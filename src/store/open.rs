@@ -19,8 +19,12 @@ use crate::model::refusal::{Exit, Refusal};
 
 use super::connection::{BUSY_TIMEOUT, Store, keep_plans, log_size};
 use super::copies::path_beside;
+use super::lock::create_lock_file;
+use super::log_damage::{refuse_damaged_log, refuse_missing_log};
 use super::migrate::{create_schema, migrate_copy_in_memory};
+use super::migrate::{migrate_copy_in_memory, run_migrations};
 use super::schema::{SCHEMA, check_not_newer, read_schema, refuse_newer};
+use super::schema::{SCHEMA, check_not_newer, read_schema};
 use super::temporary::{create_temporary_file, parent_folder};
 
 /// The application id of a state file: "pool" in ASCII.
@@ -96,6 +100,10 @@ pub(super) fn open_file(path: &Path) -> Result<Connection, Refusal> {
     }
     // The migration of a newer poolctl may still be in the log, where the header does not show it.
     check_not_newer(&conn, path)?;
+    // Who cannot write has no index of the log of its own.
+    if !conn.is_readonly("main")? {
+        refuse_damaged_log(path)?;
+    }
     Ok(conn)
 }
 
@@ -187,7 +195,11 @@ pub fn check_header(path: &Path) -> Result<Header, Refusal> {
         return Err(foreign_file(path, "is cut short: a part of the state file is missing"));
     }
     // Byte 18 is the version that a writer needs: 1 without a write-ahead log, 2 with one.
-    Ok(Header::Ours { plain: header[18] == 1 && !path_beside(path, "-wal").exists() })
+    let has_log_mode = header[18] != 1;
+    if has_log_mode {
+        refuse_missing_log(path)?;
+    }
+    Ok(Header::Ours { plain: !has_log_mode && !path_beside(path, "-wal").exists() })
 }
 
 /// Refuses a file that is no state, or none that this program can use.
@@ -268,6 +280,7 @@ fn create_state(path: &Path) -> Result<(), Refusal> {
     let temporary = create_temporary_file(path).map_err(|error| uncreatable_state(path, &error))?;
     build_state(temporary.path())?;
     temporary.as_file().sync_all().map_err(|error| uncreatable_state(path, &error))?;
+    create_lock_file(path)?;
     match rename_without_replacing(temporary.path(), path) {
         Ok(()) => {
             // The file no longer has its temporary name, so there is nothing to remove under it.
