@@ -295,3 +295,31 @@ fn a_log_that_is_damaged_before_its_end_is_reported_and_not_cut_off() {
     assert!(ran.err.contains("the replaced state is kept as "), "{}", ran.err);
     sandbox.ok("get pool");
 }
+
+#[test]
+fn a_restore_warns_of_the_backup_of_another_state() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("pool create lab --fake -q");
+    let other = Sandbox::new();
+    other.ok("pool create other --fake -q");
+    let says = "warning: this is the backup of another state";
+    let backup = |from: &Sandbox, name: &str| {
+        let path = sandbox.path().join(name).display().to_string();
+        from.ok(&format!("backup {path}"));
+        path
+    };
+    let own_backup = backup(&sandbox, "own.db");
+    let other_backup = backup(&other, "other.db");
+    for (file, is_warned_of) in [(&own_backup, false), (&other_backup, true)] {
+        // Without a terminal nobody can be asked.
+        let ran = sandbox.run(&format!("restore {file}"));
+        assert_eq!((ran.code, ran.err.contains(says)), (2, is_warned_of), "{}", ran.err);
+    }
+    sandbox.ok(&format!("restore {own_backup} -y"));
+    sandbox.ok("label pool lab a=b");
+    let ran = sandbox.run(&format!("restore {other_backup} -y"));
+    assert!(ran.code == 0 && ran.err.contains(says), "{}", ran.err);
+    // From now on it is the other one.
+    let ran = sandbox.run(&format!("restore {own_backup} -y"));
+    assert!(ran.code == 0 && ran.err.contains(says), "{}", ran.err);
+}

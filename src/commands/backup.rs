@@ -77,22 +77,7 @@ impl RunCommand for Restore {
         let backup = read_backup(&self.file, &state_path, context.lock_wait())?;
         let current_state = inspect_restore_target(&state_path)?;
         let command = self.command();
-        match &current_state {
-            RestoreTarget::Empty => {}
-            RestoreTarget::Usable(store) => {
-                let cluster_count = store.list_names(Kind::ClusterDeployment)?.len();
-                context.confirm(
-                    &format!(
-                        "the state with {} would be replaced",
-                        count_of(cluster_count, "cluster")
-                    ),
-                    &command,
-                )?;
-            }
-            RestoreTarget::Broken(why) => {
-                context.confirm(&format!("{why}; it would be replaced"), &command)?;
-            }
-        }
+        self.confirm_replacement(context, &current_state, backup.store())?;
         if let RestoreTarget::Empty = current_state {
             Store::open_or_create(&state_path)?;
         }
@@ -138,6 +123,28 @@ impl Restore {
         format!("poolctl restore {}{option}", self.file.display())
     }
 
+    /// Asks before a state is replaced, and warns if the backup is not one of that state.
+    fn confirm_replacement(
+        &self,
+        context: &Context,
+        current_state: &RestoreTarget,
+        copy: &Store,
+    ) -> Result<(), Refusal> {
+        let loss = match current_state {
+            RestoreTarget::Empty => return Ok(()),
+            RestoreTarget::Broken(why) => format!("{why}; it would be replaced"),
+            RestoreTarget::Usable(store) => {
+                if is_of_another_state(store, copy)? {
+                    context.warn("this is the backup of another state");
+                }
+                let cluster_count = store.list_names(Kind::ClusterDeployment)?.len();
+                let clusters = count_of(cluster_count, "cluster");
+                format!("the state with {clusters} would be replaced")
+            }
+        };
+        context.confirm(&loss, &self.command())
+    }
+
     /// Holds in the copy what was leased after it was made, or refuses to lose that and names each
     /// lease. Returns a sentence for each lease: how it is held.
     fn hold_leases(
@@ -170,6 +177,15 @@ impl Restore {
         }
         leases::hold_losses(context, copy, &losses, &gone_clusters, &now)
     }
+}
+
+/// Whether two states are known not to be the same one at different times.
+fn is_of_another_state(state: &Store, copy: &Store) -> Result<bool, Refusal> {
+    Ok(match (state.read_lineage()?, copy.read_lineage()?) {
+        (Some(lineage), Some(lineage_of_copy)) => lineage != lineage_of_copy,
+        // One of them is from before states had a lineage.
+        _ => false,
+    })
 }
 
 /// Warns that nobody knows what the backup would give away: there is no state to compare it with.

@@ -25,6 +25,16 @@ impl Store {
         Ok(statement.query_row([], |row| row.get(0))?)
     }
 
+    /// Which state this is. Its backups have the same lineage, and no other state has it. None for a
+    /// state of an earlier schema, which gets its lineage when it is migrated.
+    pub fn read_lineage(&self) -> Result<Option<String>, Refusal> {
+        if self.is_earlier() {
+            return Ok(None);
+        }
+        let mut statement = self.conn().prepare_cached("SELECT lineage FROM state")?;
+        Ok(Some(statement.query_row([], |row| row.get(0))?))
+    }
+
     /// The mark of the last commit.
     pub fn read_mark(&self) -> Result<CommitMark, Refusal> {
         let sql = "SELECT last_pass, wall, boot, since_boot, doubted, off FROM state";

@@ -66,3 +66,7 @@ UPDATE host SET body = json_set(
 UPDATE host SET body = json_remove(body, '$.status.switchedOnFor')
 WHERE body ->> '$.status.switchedOnFor' IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM cluster c WHERE c.name = host.body ->> '$.status.switchedOnFor');
+
+-- Which state this is: its backups have the same number, and no other state has it.
+ALTER TABLE state ADD COLUMN lineage TEXT NOT NULL DEFAULT '';
+UPDATE state SET lineage = lower(hex(randomblob(16)));
