@@ -299,9 +299,9 @@ fn a_log_that_is_damaged_before_its_end_is_reported_and_not_cut_off() {
 #[test]
 fn a_restore_warns_of_the_backup_of_another_state() {
     let sandbox = Sandbox::new();
-    sandbox.ok("pool create lab --fake -q");
+    sandbox.ok("pool create lab --fake --size 0 -q");
     let other = Sandbox::new();
-    other.ok("pool create other --fake -q");
+    other.ok("pool create other --fake --size 0 -q");
     let says = "warning: this is the backup of another state";
     let backup = |from: &Sandbox, name: &str| {
         let path = sandbox.path().join(name).display().to_string();
@@ -322,4 +322,26 @@ fn a_restore_warns_of_the_backup_of_another_state() {
     // From now on it is the other one.
     let ran = sandbox.run(&format!("restore {own_backup} -y"));
     assert!(ran.code == 0 && ran.err.contains(says), "{}", ran.err);
+}
+
+#[test]
+fn backups_in_a_folder_are_rotated_and_nothing_else_there_is_removed() {
+    let mut sandbox = Sandbox::new();
+    sandbox.ok("pool create lab --fake --size 0 -q");
+    let folder = sandbox.path().join("backups").display().to_string();
+    for hour in 12..16 {
+        sandbox.set_variable("POOLCTL_NOW", &format!("2026-03-02T{hour}:00:00Z"));
+        let told = sandbox.ok(&format!("backup --keep 2 {folder}"));
+        assert_eq!(told, format!("state backed up to {folder}/poolctl.20260302T{hour}0000Z.db\n"));
+        if hour == 12 {
+            // Other files, one of them with such a name.
+            sandbox.write_file("backups/poolctl.20200101T000000Z.db", "not a backup");
+            sandbox.ok(&format!("backup {folder}/monthly.db"));
+        }
+    }
+    let left = "monthly.db poolctl.20200101T000000Z.db poolctl.20260302T140000Z.db \
+                poolctl.20260302T150000Z.db\n";
+    assert_eq!(list_files(&sandbox, "backups"), left);
+    sandbox.ok(&format!("restore {folder}/poolctl.20260302T150000Z.db -y"));
+    sandbox.refused(2, &format!("backup --keep 0 {folder}"), "--keep");
 }

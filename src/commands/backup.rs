@@ -13,6 +13,7 @@ use crate::edits;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::{Exit, Refusal};
+use crate::model::time::Time;
 use crate::output::{Answer, Name};
 use crate::store::{
     Lock, RestoreTarget, Store, copies, inspect_restore_target, list_job_folders, move_state_aside,
@@ -26,9 +27,12 @@ const HOLD_OPTION: &str = " --leases-since=hold";
 
 #[derive(Args)]
 pub struct Backup {
-    /// File to write; it may be an older backup
+    /// File to write; it may be an older backup. With --keep, a directory
     #[arg(value_name = "FILE")]
     file: PathBuf,
+    /// Write a new file into the directory, and remove the oldest backups there beyond this number
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..))]
+    keep: Option<u16>,
 }
 
 impl RunCommand for Backup {
@@ -38,9 +42,19 @@ impl RunCommand for Backup {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
-        store.backup(&self.file)?;
-        context.answer(describe_result("backed up to", &self.file))
+        let Some(count) = self.keep else {
+            store.backup(&self.file)?;
+            return context.answer(describe_result("backed up to", &self.file));
+        };
+        let time = spell_for_file_name(context.world.now());
+        let path = store.backup_and_rotate(&self.file, &time, usize::from(count))?;
+        context.answer(describe_result("backed up to", &path))
     }
+}
+
+/// A time as a part of a file name: `20260302T120000Z`.
+fn spell_for_file_name(time: Time) -> String {
+    time.to_string().replace([':', '-'], "")
 }
 
 fn describe_result(result: &str, file: &Path) -> Answer {
@@ -95,7 +109,7 @@ impl RunCommand for Restore {
         }
         // Held in the copy, before it is in place: other commands never see it without the holds.
         let held_leases = self.hold_leases(context, &current_state, backup.store())?;
-        let time = context.world.now().to_string().replace([':', '-'], "");
+        let time = spell_for_file_name(context.world.now());
         let kept_copy = path_for_replaced_state(&state_path, &time);
         let (mut store, clusters) = make_room(context, &state_path, &current_state, &kept_copy)?;
         store.replace(&backup)?;

@@ -23,6 +23,9 @@ use super::schema::SCHEMA;
 use super::snapshot::{transfer, write_snapshot};
 use super::temporary::{TemporaryFolder, parent_folder, remove_abandoned_files};
 
+/// How the names of backups begin that are rotated.
+const NAME_OF_ROTATED: &str = "poolctl";
+
 /// A copy of a backup that was checked and can be put in place of a state.
 pub struct BackupCopy {
     store: Store,
@@ -60,6 +63,29 @@ impl Store {
         write_snapshot(self.conn(), to)
     }
 
+    /// Writes a backup into a folder, named after `time`, which is spelled for a file name. Then
+    /// removes the oldest of those that were made so, until `count` are left. Returns its path.
+    pub fn backup_and_rotate(
+        &self,
+        folder: &Path,
+        time: &str,
+        count: usize,
+    ) -> Result<PathBuf, Refusal> {
+        fs::create_dir_all(folder).map_err(|error| Refusal::unwritable(folder, &error))?;
+        // What backups that were killed have left has the time of those in its name.
+        remove_abandoned_files(&folder.join(NAME_OF_ROTATED));
+        let path = folder.join(format!("{NAME_OF_ROTATED}.{time}.db"));
+        self.backup(&path)?;
+        // The new one stays, even if a clock that went back makes it the oldest.
+        let mut older_backups = list_rotated_backups(folder);
+        older_backups.retain(|older_path| *older_path != path);
+        let surplus = (older_backups.len() + 1).saturating_sub(count);
+        for older_path in older_backups.iter().take(surplus) {
+            fs::remove_file(older_path).map_err(|error| Refusal::unwritable(older_path, &error))?;
+        }
+        Ok(path)
+    }
+
     /// Puts a backup in place of everything in this state, in one transaction: other commands see
     /// the old state or the new one. The caller holds the write lock.
     pub fn replace(&mut self, backup: &BackupCopy) -> Result<(), Refusal> {
@@ -76,6 +102,27 @@ impl Store {
         self.checkpoint();
         Ok(())
     }
+}
+
+/// The backups in a folder that were made to be rotated, the oldest first.
+fn list_rotated_backups(folder: &Path) -> Vec<PathBuf> {
+    let mut backups = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let time = name
+            .strip_prefix(NAME_OF_ROTATED)
+            .and_then(|name| name.strip_prefix('.'))
+            .and_then(|name| name.strip_suffix(".db"));
+        // Nobody else's file is removed, whatever its name is.
+        if time.is_some_and(|time| !time.contains('.'))
+            && matches!(check_header(&entry.path()), Ok(Header::Ours { plain: true }))
+        {
+            backups.push(entry.path());
+        }
+    }
+    // The time in the name has the same length in all of them.
+    backups.sort();
+    backups
 }
 
 /// Reads a backup without touching it: copies it, with its log if it has one, and checks the copy.
