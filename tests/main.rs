@@ -126,6 +126,7 @@ mod spread;
 mod templates;
 mod tenants;
 mod terminal;
+mod torture;
 mod transcripts;
 mod truth;
 mod twelve_machines;
