@@ -345,3 +345,30 @@ fn backups_in_a_folder_are_rotated_and_nothing_else_there_is_removed() {
     sandbox.ok(&format!("restore {folder}/poolctl.20260302T150000Z.db -y"));
     sandbox.refused(2, &format!("backup --keep 0 {folder}"), "--keep");
 }
+
+#[test]
+fn a_state_on_a_network_file_system_is_read_and_changed_only_on_demand() {
+    if !has_program("strace") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.create_ready_pool("lab", 1);
+    // The type of each file system is said to be that of NFS, 0x6969, in eight bytes.
+    let on_nfs = "strace -f -qq -o /dev/null -e trace=statfs \
+                  -e inject=statfs:poke_exit=@arg2=6969000000000000 poolctl";
+    for (command, code) in [
+        ("get pool", 0),
+        ("export", 0),
+        ("backup $HOME/b.db", 0),
+        ("claim lab c", 8),
+        ("pool scale lab --size 2", 8),
+        ("restore $HOME/b.db -y", 8),
+        ("claim lab c --i-know", 0),
+        ("release c --i-know", 0),
+    ] {
+        let ran = sandbox.shell(&format!("{on_nfs} {command}"));
+        assert_eq!(ran.code, code, "{command}: {}{}", ran.out, ran.err);
+        let is_refused = ran.err.contains("is on a network file system");
+        assert_eq!(is_refused, code == 8, "{command}: {}", ran.err);
+    }
+}

@@ -88,6 +88,9 @@ pub struct Globals {
     /// Wait at most this long while another command writes; by default 60s
     #[arg(long, global = true, value_name = "DURATION")]
     pub lock_timeout: Option<Span>,
+    /// Change a state on a network file system; only one machine may use it
+    #[arg(long, global = true)]
+    pub i_know: bool,
 }
 
 /// What a command is run with. It opens the state only when it is asked to.
@@ -124,7 +127,7 @@ impl Context {
     /// How the command waits for others that write, and what it says meanwhile.
     pub fn lock_wait(&self) -> LockWait {
         let limit = self.globals.lock_timeout.unwrap_or(LockWait::LIMIT);
-        LockWait { limit, report: report_lock_wait }
+        LockWait { limit, report: report_lock_wait, trusts_network: self.globals.i_know }
     }
 
     /// Tells the store how to wait for others. Moves a clock that stands to the last pass of the

@@ -21,12 +21,11 @@ use super::free_addresses::{
     build_or_remove_free_list, has_free_list, is_free_list_wrong, remove_free_list,
 };
 use super::ip_counts::{replace_lease_counts, select_lease_counts, tally_leases};
+use super::lock::is_on_network;
 use super::temporary::{find_abandoned_files, remove_file_or_folder};
 
 /// A log with more bytes than this has not been folded in for long.
 const LARGE_LOG: u64 = 16 << 20;
-/// Network file systems, by their numbers in statfs(2): NFS, SMB, CIFS, SMB 2 and AFS.
-const NETWORK_FILE_SYSTEMS: [u64; 5] = [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x5346_414f];
 
 impl Store {
     /// Finds damaged tables and indexes, rows that refer to rows which are not there, and clusters
@@ -74,10 +73,7 @@ impl Store {
                 "the write-ahead log has {size} bytes that are not yet in the state file"
             ));
         }
-        let file_system = rustix::fs::statfs(self.path());
-        if file_system
-            .is_ok_and(|system| NETWORK_FILE_SYSTEMS.contains(&system.f_type.unsigned_abs()))
-        {
+        if is_on_network(self.path()) {
             mistakes.push(
                 "the state is on a network file system, where file locks are not reliable".into(),
             );

@@ -22,6 +22,10 @@ const SILENT_WAIT: Duration = Duration::from_secs(2);
 /// the import of a large state a few seconds.
 const LONGEST_COMMIT: Duration = Duration::from_secs(3);
 
+/// Network file systems, by their numbers in statfs(2): NFS, SMB, CIFS, SMB 2, AFS and 9P.
+const NETWORK_FILE_SYSTEMS: [u64; 6] =
+    [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x5346_414f, 0x0102_1997];
+
 /// A lock that is held until it is dropped.
 pub struct Lock {
     file: File,
@@ -36,6 +40,8 @@ pub struct LockWait {
     pub limit: Span,
     /// Tells people what is waited for, in a sentence without a full stop.
     pub report: fn(&str),
+    /// Whether locks are trusted also on a network file system.
+    pub trusts_network: bool,
 }
 
 impl LockWait {
@@ -46,7 +52,7 @@ impl LockWait {
 impl Default for LockWait {
     /// Waits a minute and reports nothing.
     fn default() -> Self {
-        Self { limit: Self::LIMIT, report: ignore_report }
+        Self { limit: Self::LIMIT, report: ignore_report, trusts_network: false }
     }
 }
 
@@ -68,6 +74,9 @@ impl Lock {
     /// milliseconds that a commit takes. A wait that takes longer names the process that holds the
     /// lock, and ends with a refusal.
     pub fn to_write(state: &Path, wait: LockWait) -> Result<Self, Refusal> {
+        if !wait.trusts_network && is_on_network(state) {
+            return Err(untrusted_file_system(state));
+        }
         let file = open_lock_file(state, ".lock")?;
         let lock = Self { file, signals_before: block_stop_signals() };
         lock_within_limit(&lock.file, wait)?;
@@ -86,6 +95,20 @@ pub fn try_pass_lock(state: &Path) -> Result<Option<Lock>, Refusal> {
             Err(Refusal::new(Exit::State, "the pass cannot be locked").because(error.to_string()))
         }
     }
+}
+
+/// Whether a file is on a network file system, whose locks may not hold on other machines.
+pub fn is_on_network(path: &Path) -> bool {
+    let system = rustix::fs::statfs(path);
+    system.is_ok_and(|system| NETWORK_FILE_SYSTEMS.contains(&system.f_type.unsigned_abs()))
+}
+
+fn untrusted_file_system(state: &Path) -> Refusal {
+    let path = state.display();
+    Refusal::new(Exit::State, format!("the state `{path}` is on a network file system"))
+        .because("file locks are not reliable there: two machines may lease one cluster")
+        .because("it can be read and backed up, but not changed")
+        .advise("use a local disk, or add --i-know if only one machine ever uses the state")
 }
 
 /// Who has held the write lock for longer than a commit takes. Nothing is made or written.
