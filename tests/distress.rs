@@ -372,3 +372,43 @@ fn a_state_on_a_network_file_system_is_read_and_changed_only_on_demand() {
         assert_eq!(is_refused, code == 8, "{command}: {}", ran.err);
     }
 }
+
+#[test]
+fn what_can_be_read_of_a_corrupt_state_is_salvaged_and_losses_are_told() {
+    let sandbox = Sandbox::new();
+    sandbox.create_ready_pool("lab", 2);
+    sandbox.ok("claim lab c -q");
+    crate::sandbox::execute_sql(&sandbox, "PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    let whole = std::fs::read(sandbox.state()).unwrap();
+    let objects = sandbox.all_objects();
+    // A state that is whole is taken over whole.
+    let salvage = "poolctl doctor --salvage $HOME/state.db --to";
+    let ran = sandbox.shell(&format!("{salvage} $HOME/copy.db"));
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    let get = "get pool,claim,cluster,cdc,imgset,secret,ns -A -o yaml";
+    let ran = sandbox.shell(&format!("poolctl --state $HOME/copy.db {get}"));
+    assert_eq!(ran.out, objects, "{}", ran.err);
+    assert_eq!(sandbox.shell("poolctl --state $HOME/copy.db doctor -q >/dev/null").code, 0);
+    let ran = sandbox.shell(&format!("{salvage} $HOME/copy.db"));
+    assert!(ran.code == 4 && ran.err.contains("exists already"), "{}", ran.err);
+    // Whatever page is lost, the others are read, and the corrupt file stays as it is.
+    let mut losses = 0;
+    let page_size = 4096;
+    for page in (1..whole.len() / page_size).step_by(7) {
+        let mut corrupt = whole.clone();
+        corrupt[page * page_size..(page + 1) * page_size].fill(0xa5);
+        std::fs::write(sandbox.state(), &corrupt).unwrap();
+        let new_state = format!("$HOME/salvaged-{page}.db");
+        let ran = sandbox.shell(&format!("{salvage} {new_state}"));
+        assert!([0, 1].contains(&ran.code), "{page}: {}{}", ran.out, ran.err);
+        losses += ran.code;
+        assert_eq!(std::fs::read(sandbox.state()).unwrap(), corrupt, "{page}");
+        let ran = sandbox.shell(&format!("poolctl --state {new_state} get ns"));
+        assert_eq!(ran.code, 0, "{page}: {}", ran.err);
+    }
+    assert!(losses > 2, "{losses}");
+    // So is a file that is cut short, as far as it goes.
+    std::fs::write(sandbox.state(), &whole[..whole.len() / 2]).unwrap();
+    let ran = sandbox.shell(&format!("{salvage} $HOME/half.db"));
+    assert!(ran.code == 1 && ran.err.contains("half.db doctor --fix"), "{}{}", ran.out, ran.err);
+}

@@ -3,8 +3,10 @@
 
 mod agents;
 mod hosts;
+mod salvage;
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
@@ -35,6 +37,12 @@ pub struct Doctor {
     /// Repair the problems that can be repaired
     #[arg(long)]
     fix: bool,
+    /// Read what can be read of this corrupt state file into a new one
+    #[arg(long, value_name = "FILE", requires = "to", conflicts_with = "fix")]
+    salvage: Option<PathBuf>,
+    /// The new state file
+    #[arg(long, value_name = "NEW-FILE", requires = "salvage")]
+    to: Option<PathBuf>,
 }
 
 /// What a check found.
@@ -106,6 +114,9 @@ impl RunCommand for Doctor {
     const EXAMPLE: &'static str = "poolctl doctor --fix";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
+        if let (Some(from), Some(to)) = (&self.salvage, &self.to) {
+            return salvage::salvage_and_report(context, from, to);
+        }
         let store = context.open_existing_state()?;
         let door = Door { store: &store, world: &context.world, plans_changes: false };
         let checks_of_state = checks_of_state(context, &door);

@@ -1,0 +1,232 @@
+//! Salvage: reads what can still be read of a corrupt state into a new one, row by row, and tells
+//! what is lost. The corrupt file is copied first, and never changed.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use rusqlite::types::{Value, ValueRef};
+use rusqlite::{Connection, OpenFlags, Row, params_from_iter};
+
+use crate::model::refusal::{Exit, Refusal};
+
+use super::connection::Store;
+use super::copies::path_beside;
+use super::lock::{Lock, LockWait};
+use super::log_damage::refuse_damaged_log;
+use super::open::APPLICATION_ID;
+use super::schema::{SCHEMA, read_schema};
+use super::temporary::TemporaryFolder;
+
+/// What became of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SalvagedTable {
+    pub name: String,
+    /// How many rows were taken over.
+    pub rows: usize,
+    /// What is lost, a sentence for each; empty if the table is whole.
+    pub losses: Vec<String>,
+}
+
+/// The values of a row, in the order in which its columns were asked for.
+type Values = Vec<Value>;
+
+/// Reads a state that is corrupt into a new one, which must not exist.
+pub fn salvage_state(
+    from: &Path,
+    to: &Path,
+    lock_wait: LockWait,
+) -> Result<Vec<SalvagedTable>, Refusal> {
+    if fs::symlink_metadata(to).is_ok() {
+        return Err(Refusal::conflict(format!("`{}` exists already", to.display()))
+            .next("poolctl doctor --salvage FROM --to NEW"));
+    }
+    let from = &fs::canonicalize(from).map_err(|error| unreadable_state(from, &error))?;
+    let folder = copy_state(from, to, lock_wait)?;
+    let copy = folder.path().join("state.db");
+    let source = open_corrupt_copy(&copy, from)?;
+    let store = Store::open_or_create(to)?;
+    let _lock = store.lock_to_write()?;
+    // What a row refers to may come later, or be lost.
+    store.file().pragma_update(None, "foreign_keys", 0)?;
+    store.begin_write()?;
+    let copied = copy_tables(&source, store.file());
+    let mut tables = match copied.and_then(|tables| store.commit().map(|()| tables)) {
+        Ok(tables) => tables,
+        Err(refusal) => {
+            store.rollback();
+            return Err(refusal);
+        }
+    };
+    if let Err(refusal) = refuse_damaged_log(&copy) {
+        let losses = refusal.causes.into_iter().take(1).collect();
+        tables.push(SalvagedTable { name: "log".into(), rows: 0, losses });
+    }
+    Ok(tables)
+}
+
+/// Copies a state and its log to a folder beside the new state.
+fn copy_state(from: &Path, to: &Path, lock_wait: LockWait) -> Result<TemporaryFolder, Refusal> {
+    let folder =
+        TemporaryFolder::create_beside(to).map_err(|error| Refusal::unwritable(to, &error))?;
+    // Nobody may write to it between the copy of the file and that of its log.
+    let has_lock = path_beside(from, ".lock").exists();
+    let _lock = if has_lock { Some(Lock::to_write(from, lock_wait)?) } else { None };
+    let copy = folder.path().join("state.db");
+    fs::copy(from, &copy).map_err(|error| unreadable_state(from, &error))?;
+    if path_beside(from, "-wal").exists() {
+        fs::copy(path_beside(from, "-wal"), path_beside(&copy, "-wal"))
+            .map_err(|error| unreadable_state(from, &error))?;
+    }
+    Ok(folder)
+}
+
+fn unreadable_state(path: &Path, error: &io::Error) -> Refusal {
+    Refusal::invalid(format!("`{}` cannot be read", path.display())).because(error.to_string())
+}
+
+/// Opens the copy of a corrupt state. Refused if it has another schema than this program, or if not
+/// even its list of tables can be read.
+fn open_corrupt_copy(copy: &Path, from: &Path) -> Result<Connection, Refusal> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(copy, flags)?;
+    // Without this, SQLite reads nothing of a file that is cut short.
+    conn.execute_batch("PRAGMA writable_schema = ON")?;
+    let application_id: u32 = conn.query_row("PRAGMA application_id", [], |row| row.get(0))?;
+    let from = from.display();
+    if application_id != APPLICATION_ID {
+        return Err(Refusal::new(Exit::State, format!("`{from}` is not a poolctl state file")));
+    }
+    let schema = read_schema(&conn)?;
+    if schema != SCHEMA {
+        return Err(Refusal::new(Exit::State, format!("`{from}` was written by another poolctl"))
+            .because(format!("it has schema {schema}, and this poolctl has {SCHEMA}"))
+            .advise("salvage it with the poolctl that wrote it"));
+    }
+    Ok(conn)
+}
+
+fn copy_tables(source: &Connection, target: &Connection) -> Result<Vec<SalvagedTable>, Refusal> {
+    let sql = "SELECT name FROM sqlite_schema \
+               WHERE type = 'table' AND substr(name, 1, 7) <> 'sqlite_' ORDER BY name";
+    let mut tables = Vec::new();
+    for name in select_names(target, sql)? {
+        tables.push(copy_table(source, target, name)?);
+    }
+    Ok(tables)
+}
+
+fn select_names(conn: &Connection, sql: &str) -> Result<Vec<String>, Refusal> {
+    let mut statement = conn.prepare(sql)?;
+    let rows = statement.query_map([], |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Takes over the rows of a table that can be read and that the new state accepts.
+fn copy_table(
+    source: &Connection,
+    target: &Connection,
+    name: String,
+) -> Result<SalvagedTable, Refusal> {
+    // Generated columns follow from the others.
+    let sql = format!("SELECT name FROM pragma_table_xinfo('{name}') WHERE hidden = 0");
+    let mut columns = select_names(target, &sql)?;
+    let has_row_numbers = target.prepare(&format!("SELECT rowid FROM {name}")).is_ok();
+    if has_row_numbers {
+        columns.insert(0, "rowid".into());
+    }
+    let mut losses = Vec::new();
+    let rows = read_table(source, &name, &columns, has_row_numbers, &mut losses);
+    let places = vec!["?"; columns.len()].join(", ");
+    let columns = columns.join(", ");
+    let sql = format!("INSERT OR REPLACE INTO {name} ({columns}) VALUES ({places})");
+    let mut insert = target.prepare(&sql)?;
+    let mut accepted = 0;
+    let total = rows.len();
+    for values in rows {
+        accepted += usize::from(insert.execute(params_from_iter(values)).is_ok());
+    }
+    if accepted < total {
+        losses.push(format!("rows whose values are not possible: {}", total - accepted));
+    }
+    Ok(SalvagedTable { name, rows: accepted, losses })
+}
+
+/// Reads the rows of a table from its beginning and, if that ends at a corrupt page, those behind it
+/// from the end.
+fn read_table(
+    source: &Connection,
+    name: &str,
+    columns: &[String],
+    has_row_numbers: bool,
+    losses: &mut Vec<String>,
+) -> Vec<Values> {
+    let select = format!("SELECT {} FROM {name}", columns.join(", "));
+    if !has_row_numbers {
+        let (rows, error) = read_rows(source, &select);
+        losses.extend(error.map(|error| format!("all rows after {}: {error}", rows.len())));
+        return rows;
+    }
+    let (mut rows, error) = read_rows(source, &format!("{select} NOT INDEXED ORDER BY rowid"));
+    let Some(error) = error else { return rows };
+    let last_number = rows.last().and_then(row_number).unwrap_or(i64::MIN);
+    let (mut later_rows, _) =
+        read_rows(source, &format!("{select} NOT INDEXED ORDER BY rowid DESC"));
+    later_rows.retain(|row| row_number(row).is_some_and(|number| number > last_number));
+    later_rows.reverse();
+    losses.push(match later_rows.first().and_then(row_number) {
+        Some(next) if last_number == i64::MIN => format!("rows before number {next}: {error}"),
+        Some(next) => format!("rows between the numbers {last_number} and {next}: {error}"),
+        None => format!("all rows after {}: {error}", rows.len()),
+    });
+    rows.extend(later_rows);
+    rows
+}
+
+/// The number of a row whose first value that is.
+fn row_number(values: &Values) -> Option<i64> {
+    match values.first() {
+        Some(Value::Integer(number)) => Some(*number),
+        _ => None,
+    }
+}
+
+/// Reads rows until there are no more, or until an error, which is returned with them.
+fn read_rows(source: &Connection, sql: &str) -> (Vec<Values>, Option<String>) {
+    let mut values_of_rows = Vec::new();
+    let mut statement = match source.prepare(sql) {
+        Ok(statement) => statement,
+        Err(error) => return (values_of_rows, Some(error.to_string())),
+    };
+    let column_count = statement.column_count();
+    let mut rows = match statement.query([]) {
+        Ok(rows) => rows,
+        Err(error) => return (values_of_rows, Some(error.to_string())),
+    };
+    loop {
+        match rows.next() {
+            Ok(Some(row)) => values_of_rows.push(read_values(row, column_count)),
+            Ok(None) => return (values_of_rows, None),
+            Err(error) => return (values_of_rows, Some(error.to_string())),
+        }
+    }
+}
+
+/// The values of a row. Text that is no text becomes bytes, which the new state does not accept
+/// where it expects text.
+fn read_values(row: &Row<'_>, column_count: usize) -> Values {
+    let mut values = Values::new();
+    for column in 0..column_count {
+        values.push(match row.get_ref(column) {
+            Ok(ValueRef::Integer(number)) => Value::Integer(number),
+            Ok(ValueRef::Real(number)) => Value::Real(number),
+            Ok(ValueRef::Text(bytes)) => match String::from_utf8(bytes.to_vec()) {
+                Ok(text) => Value::Text(text),
+                Err(error) => Value::Blob(error.into_bytes()),
+            },
+            Ok(ValueRef::Blob(bytes)) => Value::Blob(bytes.to_vec()),
+            Ok(ValueRef::Null) | Err(_) => Value::Null,
+        });
+    }
+    values
+}
