@@ -209,7 +209,7 @@ fn on_a_full_disk_what_is_held_is_still_given_back() {
         poolctl release a && echo release=0
         poolctl extend b --for 9h && echo extend=0
         export POOLCTL_NOW=2026-03-02T14:00:00Z
-        poolctl reconcile -q && echo reconcile=0
+        poolctl reconcile --wait -q && echo reconcile=0
         poolctl get claim -o name
         poolctl delete claim b -y && echo delete=0
         rm $HOME/small/fill

@@ -45,7 +45,7 @@ pub fn salvage_state(
     let folder = copy_state(from, to, lock_wait)?;
     let copy = folder.path().join("state.db");
     let source = open_corrupt_copy(&copy, from)?;
-    let store = Store::open_or_create(to)?;
+    let store = Store::open_or_create(to)?.with_lock_wait(lock_wait);
     let _lock = store.lock_to_write()?;
     // What a row refers to may come later, or be lost.
     store.file().pragma_update(None, "foreign_keys", 0)?;
