@@ -257,6 +257,7 @@ fn guests_are_denied_all_that_is_not_theirs_and_every_file() {
     for command in [
         "--state /tmp/other.db get claim",
         "--state=/tmp/other.db claim lab x",
+        "--i-know claim lab x",
         "run lab -- sh",
         "edit pool/lab",
         "patch settings default -p '{}'",

@@ -69,6 +69,9 @@ impl Context {
         if self.globals.state.is_some() {
             return Err(self.denied("--state cannot be used with sudo"));
         }
+        if self.globals.i_know {
+            return Err(self.denied("--i-know cannot be used with sudo"));
+        }
         if let Some(name) = self.world.first_own_variable() {
             return Err(Refusal::new(Exit::Denied, format!("{name} must not be set with sudo"))
                 .because("the state belongs to another account, whose environment applies")

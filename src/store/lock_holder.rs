@@ -9,8 +9,8 @@ use crate::model::time::Time;
 
 /// Longer lock files than this were not written here.
 const MAX_RECORD: usize = 512;
-/// As much of a command line is shown.
-const MAX_COMMAND_LETTERS: usize = 60;
+/// As many letters of a command are shown.
+const MAX_COMMAND_LETTERS: usize = 40;
 
 /// The process that has taken a lock, as it wrote that down.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl LockHolder {
         match holder.find_process() {
             Some(process) => {
                 let stopped = if process.is_stopped() { ", which is stopped," } else { "" };
-                let command = command_line(*pid);
+                let command = command_of(*pid);
                 format!(
                     "`{command}` (process {pid}){stopped} has held the write lock since {since}"
                 )
@@ -120,12 +120,17 @@ fn read_process(pid: u32) -> Option<Process> {
     Some(Process { started, state })
 }
 
-/// The beginning of the command line of a process; `poolctl` if it may not be read.
-fn command_line(pid: u32) -> String {
+/// The program and the verb of a process; `poolctl` if its command line may not be read. The other
+/// words may name what is not for everybody who waits.
+fn command_of(pid: u32) -> String {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let command = String::from_utf8_lossy(&bytes).replace('\0', " ");
-    let command: String = command.trim().chars().take(MAX_COMMAND_LETTERS).collect();
-    if command.is_empty() { "poolctl".into() } else { command }
+    let command_line = String::from_utf8_lossy(&bytes).into_owned();
+    let mut words = command_line.split('\0');
+    let path = words.next().unwrap_or_default();
+    let program = path.rsplit('/').next().unwrap_or_default();
+    let verb = words.next().unwrap_or_default();
+    let command: String = format!("{program} {verb}").chars().take(MAX_COMMAND_LETTERS).collect();
+    if program.is_empty() { "poolctl".into() } else { command.trim_end().to_owned() }
 }
 
 /// The name of this machine or container.
