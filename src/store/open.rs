@@ -196,7 +196,8 @@ pub fn check_header(path: &Path) -> Result<Header, Refusal> {
     }
     // Byte 18 is the version that a writer needs: 1 without a write-ahead log, 2 with one.
     let has_log_mode = header[18] != 1;
-    if has_log_mode {
+    // The log of a state with several names may lie beside another one, which is refused later.
+    if has_log_mode && refuse_second_name(path).is_ok() {
         refuse_missing_log(path)?;
     }
     Ok(Header::Ours { plain: !has_log_mode && !path_beside(path, "-wal").exists() })
