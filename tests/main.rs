@@ -76,6 +76,7 @@ mod given_back;
 mod growing;
 mod healing;
 mod history;
+mod hive_doors;
 mod images;
 mod in_place;
 mod index;

@@ -1,6 +1,8 @@
 //! `import`: fills an empty state with all objects, jobs and events of a file, and completes links
 //! of which only one end was written. It never changes a state that is not empty, and runs no pass.
 
+mod check;
+mod currency;
 mod leases;
 mod warnings;
 
@@ -30,6 +32,9 @@ use crate::commands::export::{clusters_being_installed, mark_interrupted};
 use crate::commands::{Context, RunCommand, count_of};
 use crate::manifest::{self, Manifests, ReadOptions};
 
+use currency::UnknownCurrency;
+
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch on the command line")]
 #[derive(Args)]
 pub struct Import {
     /// File written by export, kubectl or oc; - for stdin
@@ -44,6 +49,15 @@ pub struct Import {
     /// Skip objects of KIND or KIND.GROUP that hold leases unknown to poolctl; may be repeated
     #[arg(long, value_name = "KIND")]
     skip: Vec<String>,
+    /// Say what would be imported, and what the first pass would do; import nothing
+    #[arg(long)]
+    check: bool,
+    /// Keep clusters of a Hive of which the file does not tell whether they are current
+    #[arg(long, conflicts_with = "stale")]
+    current: bool,
+    /// Let pools replace clusters of a Hive of which the file does not tell whether they are current
+    #[arg(long)]
+    stale: bool,
 }
 
 /// What became of the state.
@@ -80,7 +94,22 @@ impl RunCommand for Import {
             return Err(Refusal::invalid("there is nothing to import").into());
         }
         rules::check_single_holders(&manifests.objects)?;
+        let unknown = if self.current {
+            UnknownCurrency::Current
+        } else if self.stale {
+            UnknownCurrency::Stale
+        } else {
+            UnknownCurrency::Refused
+        };
+        let current_count = currency::translate_versions(&mut manifests, unknown, &self.file)?;
+        if current_count > 0 {
+            let clusters = count_of(current_count, "cluster");
+            context.hint(&format!("{clusters} of a Hive kept: current versions of their pools"));
+        }
         rehearse_import(context, manifests.clone())?;
+        if self.check {
+            return check::check_import(context, manifests);
+        }
         let object_count = manifests.objects.len();
         let store = context.open_or_create_state()?;
         let door = Door { store: &store, world: &context.world, plans_changes: false };

@@ -4,7 +4,6 @@
 use std::collections::HashSet;
 
 use crate::manifest::Manifests;
-use crate::model::annotations::REFRESH;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
@@ -36,14 +35,6 @@ pub fn describe_gaps(manifests: &Manifests) -> Vec<String> {
         ));
     }
     warnings.extend(describe_broken_links(manifests));
-    let foreign_version_count = count_matching(manifests, is_unclaimed_of_foreign_version);
-    if foreign_version_count > 0 {
-        warnings.push(format!(
-            "{} with the version of another program: their pools will replace them, unless \
-             annotated {REFRESH}=none",
-            count_of(foreign_version_count, "unclaimed cluster")
-        ));
-    }
     warnings
 }
 
@@ -72,15 +63,6 @@ fn is_without_proof(object: &Object) -> bool {
         }
         _ => false,
     }
-}
-
-/// Whether a cluster that its pool may replace carries a version of another program. poolctl's own
-/// versions are 16 hexadecimal digits.
-fn is_unclaimed_of_foreign_version(object: &Object) -> bool {
-    let Object::ClusterDeployment(cluster) = object else { return false };
-    let Some(version) = &cluster.version else { return false };
-    let is_own = version.len() == 16 && version.bytes().all(|byte| byte.is_ascii_hexdigit());
-    cluster.claim.is_none() && !is_own
 }
 
 /// Claims and clusters that name each other, if the file has only one of the two.
