@@ -170,3 +170,178 @@ fn an_import_is_checked_before_anything_is_written() {
     assert_eq!(check["created"].as_array().unwrap().len(), 1, "{check}");
     assert_eq!(check["destroyed"], json!([]));
 }
+
+/// The objects in the files of a folder, file by file.
+fn exported_files(sandbox: &Sandbox, folder: &str) -> Vec<(String, Vec<Value>)> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(sandbox.path().join(folder)).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if name.ends_with(".yaml") {
+            let list = poolctl::yaml::parse_value(&std::fs::read_to_string(path).unwrap()).unwrap();
+            files.push((name, list["items"].as_array().unwrap().clone()));
+        }
+    }
+    files.sort_by(|left, right| left.0.cmp(&right.0));
+    files
+}
+
+/// The objects of a kind.
+fn objects_of<'a>(files: &'a [(String, Vec<Value>)], kind: &str) -> Vec<&'a Value> {
+    let objects = files.iter().flat_map(|(_, objects)| objects);
+    objects.filter(|object| object["kind"] == kind).collect()
+}
+
+/// What Hive's pool controller would do with the objects: how many clusters it would make, destroy
+/// as too many, and replace as stale.
+fn actions_of_hive(files: &[(String, Vec<Value>)]) -> (i64, i64, usize) {
+    let mut actions = (0, 0, 0);
+    for pool_document in objects_of(files, "ClusterPool") {
+        let spec = pool_document["spec"].clone();
+        let size = spec["size"].as_i64().unwrap();
+        let version = hive_version(&pool(spec));
+        let name = &pool_document["metadata"]["name"];
+        let mut unclaimed = 0;
+        for cluster in objects_of(files, "ClusterDeployment") {
+            let reference = &cluster["spec"]["clusterPoolRef"];
+            if reference["poolName"] != *name || !reference["claimName"].is_null() {
+                continue;
+            }
+            unclaimed += 1;
+            let hash =
+                &cluster["metadata"]["annotations"]["hive.openshift.io/cluster-pool-spec-hash"];
+            actions.2 += usize::from(*hash != version);
+        }
+        let claims = objects_of(files, "ClusterClaim");
+        let waiting = claims.iter().filter(|claim| {
+            claim["spec"]["clusterPoolName"] == *name && claim["spec"]["namespace"].is_null()
+        });
+        let drift = unclaimed - size - i64::try_from(waiting.count()).unwrap();
+        actions.0 += (-drift).max(0);
+        actions.1 += drift.max(0);
+    }
+    actions
+}
+
+#[test]
+fn hive_has_nothing_to_do_with_what_is_exported_for_it() {
+    let sandbox = Sandbox::new();
+    sandbox.create_ready_pool("lab", 2);
+    sandbox.ok("claim lab ci");
+    sandbox.ok("reconcile --wait -q");
+    let ran = sandbox.run(&format!("export {}/hive --for hive", sandbox.path().display()));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("secrets left out"), "{}", ran.err);
+    let files = exported_files(&sandbox, "hive");
+    assert_eq!(actions_of_hive(&files), (0, 0, 0));
+    let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names.first(), Some(&"00-namespaces.yaml"));
+    assert!(names.last().unwrap().ends_with("-clusterpools.yaml"), "{names:?}");
+    assert_eq!(objects_of(&files, "ClusterDeployment").len(), 3);
+    assert!(objects_of(&files, "Secret").is_empty());
+    for cluster in objects_of(&files, "ClusterDeployment") {
+        assert_eq!(cluster["spec"]["installed"], true);
+        let is_claimed = !cluster["spec"]["clusterPoolRef"]["claimName"].is_null();
+        let label =
+            &cluster["metadata"]["labels"]["hive.openshift.io/disable-creation-webhook-for-dr"];
+        assert_eq!(*label == "true", is_claimed, "{cluster}");
+    }
+    for (name, objects) in &files {
+        for object in objects {
+            assert!(!object.to_string().contains("poolctl.dev"), "{name}: {object}");
+            for field in ["uid", "creationTimestamp", "generation"] {
+                assert!(object["metadata"][field].is_null(), "{name}: {object}");
+            }
+        }
+    }
+    let script = std::fs::read_to_string(sandbox.path().join("hive/apply.sh")).unwrap();
+    let mut applied =
+        script.lines().filter_map(|line| line.strip_prefix("oc apply --server-side -f "));
+    assert!(applied.by_ref().eq(names.iter().copied()), "{script}");
+    assert!(script.contains("oc get secret -o name -n "), "{script}");
+}
+
+#[test]
+fn a_stale_cluster_is_stale_for_hive_and_an_unfinished_one_stays() {
+    let sandbox = Sandbox::new();
+    sandbox.create_ready_pool("lab", 1);
+    sandbox.ok("patch pool lab -p '{metadata: {annotations: {poolctl.dev/refresh: none}}, spec: {baseDomain: lab.example}}'");
+    sandbox.ok("pool create other --fake --size 1");
+    let ran = sandbox.run(&format!("export {}/hive --for hive --paused", sandbox.path().display()));
+    assert!(ran.err.contains("is left out: it is not installed yet"), "{}", ran.err);
+    let files = exported_files(&sandbox, "hive");
+    assert_eq!(actions_of_hive(&files), (1, 0, 1));
+    for pool in objects_of(&files, "ClusterPool") {
+        assert_eq!(pool["metadata"]["annotations"]["hive.openshift.io/reconcile-pause"], "true");
+        assert!(pool["status"].is_null());
+    }
+    let readme = std::fs::read_to_string(sandbox.path().join("hive/README.md")).unwrap();
+    assert!(readme.contains("These clusters stay with poolctl"), "{readme}");
+    sandbox.refused(
+        4,
+        &format!("export {}/hive --for hive", sandbox.path().display()),
+        "not empty",
+    );
+}
+
+#[test]
+fn secrets_for_hive_are_exported_only_on_request() {
+    let sandbox = Sandbox::new();
+    sandbox.write_file("pull.json", "{\"auths\": {}}");
+    sandbox.ok(&format!(
+        "secret create pull --from-file=.dockerconfigjson={}/pull.json",
+        sandbox.path().display()
+    ));
+    sandbox.ok(&format!("export {}/hive --for hive --include-secrets", sandbox.path().display()));
+    let files = exported_files(&sandbox, "hive");
+    let secrets = objects_of(&files, "Secret");
+    assert_eq!(secrets[0]["type"], "kubernetes.io/dockerconfigjson");
+    assert!(secrets[0]["data"][".dockerconfigjson"].is_string());
+}
+
+#[test]
+fn patches_for_hive_have_texts_and_a_lost_lease_is_given_back() {
+    let sandbox = Sandbox::new();
+    let manifest = sandbox.write_file(
+        "cdc.yaml",
+        "apiVersion: hive.openshift.io/v1
+kind: ClusterDeploymentCustomization
+metadata: {name: slot}
+spec: {installConfigPatches: [{op: add, path: metadata/name, value: slot}, {op: add, path: /controlPlane/replicas, value: 3}]}
+",
+    );
+    sandbox.ok(&format!("apply -f {manifest}"));
+    sandbox.ok("pool create lab --fake --size 1");
+    sandbox.ok("patch pool lab -p '{spec: {inventory: [{name: slot}]}}'");
+    sandbox.ok(&format!("export {}/hive --for hive", sandbox.path().display()));
+    let files = exported_files(&sandbox, "hive");
+    let slot = objects_of(&files, "ClusterDeploymentCustomization")[0];
+    let patches = &slot["spec"]["installConfigPatches"];
+    assert_eq!(patches[0], json!({"op": "add", "path": "/metadata/name", "value": "slot"}));
+    assert_eq!(
+        patches[1],
+        json!({"op": "add", "path": "/controlPlane/replicas", "valueJSON": "3"})
+    );
+    assert_eq!(slot["metadata"]["finalizers"], json!(["hive.openshift.io/lab"]));
+    assert!(slot["status"]["clusterDeploymentRef"].is_null(), "{slot}");
+}
+
+#[test]
+fn what_hive_was_given_comes_back_by_import() {
+    let mut sandbox = Sandbox::new();
+    sandbox.create_ready_pool("lab", 2);
+    sandbox.ok("claim lab ci");
+    sandbox.ok("reconcile --wait -q");
+    let folder = sandbox.path().join("hive").display().to_string();
+    sandbox.ok(&format!("export {folder} --for hive --include-secrets"));
+    let names = "get pool,cluster,claim -A -o 'jsonpath={.items[*].metadata.name} {.items[*].spec.clusterPoolRef.claimName}'";
+    let before = sandbox.ok(names);
+    let state = sandbox.path().join("back.db").display().to_string();
+    sandbox.set_variable("POOLCTL_STATE", &state);
+    sandbox.ok(&format!("import {folder}"));
+    assert_eq!(sandbox.ok(names), before);
+    let plan = sandbox.run("plan").out;
+    for sign in ["+ cluster/", "- cluster/", "deletionTimestamp", "+ job"] {
+        assert!(!plan.contains(sign), "{sign}: {plan}");
+    }
+}

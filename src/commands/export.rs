@@ -1,12 +1,14 @@
-//! `export`: writes the whole state as one List, for `import` and for people to read. It runs no
-//! pass.
+//! `export`: writes the whole state as one List, for `import` and for people to read; or as files
+//! for other programs. It runs no pass.
+
+mod hive;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
 use crate::model::cluster_api;
@@ -18,6 +20,7 @@ use crate::model::object::{Object, document_with_kind};
 use crate::model::refusal::Refusal;
 use crate::model::time::Time;
 use crate::output::{Format, ListText, PORTION};
+use crate::render::hive_objects::PoolStart;
 use crate::store::Store;
 use crate::store::copies;
 
@@ -25,12 +28,25 @@ use crate::commands::{Context, RunCommand, count_of};
 
 #[derive(Args)]
 pub struct Export {
-    /// File to write, readable only by its owner; by default stdout
+    /// File to write, readable only by its owner; by default stdout. With --for, a new folder
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
     /// Export the values of Secrets too; needs a file
     #[arg(long, requires = "file")]
     include_secrets: bool,
+    /// Write files for another program into a new folder, with a script that applies them
+    #[arg(long = "for", value_enum, value_name = "PROGRAM", requires = "file")]
+    program: Option<Program>,
+    /// Pause the pools of the files: nothing is made or destroyed before they are resumed
+    #[arg(long, requires = "program")]
+    paused: bool,
+}
+
+/// A program that takes over objects of a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Program {
+    /// Hive, on Kubernetes
+    Hive,
 }
 
 impl RunCommand for Export {
@@ -48,6 +64,10 @@ impl RunCommand for Export {
         }
         store.begin_read()?;
         let secrets = if self.include_secrets { Secrets::Include } else { Secrets::LeaveOut };
+        if let (Some(Program::Hive), Some(folder)) = (self.program, &file) {
+            let pool_start = if self.paused { PoolStart::Paused } else { PoolStart::AtOnce };
+            return hive::export_for_hive(context, &store, folder, secrets, pool_start);
+        }
         if secrets == Secrets::LeaveOut && store.has_credentials_of_hosts()? {
             context.warn(
                 "tokens of InfraEnvs and secrets of hosts are left out, so existing images admit \

@@ -4,6 +4,7 @@ pub mod address_lists;
 pub mod agent_config;
 pub mod cluster_dns;
 pub mod discovery;
+pub mod hive_objects;
 pub mod hive_version;
 pub mod host_data;
 pub mod install_config;

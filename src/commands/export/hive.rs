@@ -1,0 +1,300 @@
+//! `export --for hive`: a folder with the objects that a Hive on Kubernetes takes over, in the order
+//! in which it needs them, a script that applies them, and what does not move. It changes nothing
+//! here, and speaks to no cluster.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::model::kinds::Kind;
+use crate::model::meta::Key;
+use crate::model::object::Object;
+use crate::model::pool::{ClusterPool, RECONCILE_PAUSE};
+use crate::model::refusal::Refusal;
+use crate::output::{Answer, Format, ListText, join_lines};
+use crate::plan;
+use crate::render::hive_objects::{HiveRendering, PoolStart, RESTORED_LABEL, reason_to_keep};
+use crate::store::Store;
+use crate::store::copies::{self, ExistingFile};
+
+use crate::commands::{Context, count_of};
+
+use super::{Secrets, add_secret_values};
+
+/// Kinds whose status a Hive needs: it says who has what, and since when clusters run.
+const KINDS_WITH_STATUS: [Kind; 3] =
+    [Kind::Customization, Kind::ClusterDeployment, Kind::ClusterClaim];
+
+/// What becomes of fields, for the people who apply the files.
+const FIELDS: &str = "\
+## What moves
+
+| object | field | becomes | why |
+|---|---|---|---|
+| all | name, namespace, labels, annotations | carried | |
+| all | annotations `poolctl.dev/...` | left out | only poolctl reads them |
+| all | uid, creationTimestamp, ownerReferences | left out | the server makes new ones |
+| Secret | data | carried with --include-secrets | |
+| Secret | type | completed | Hive needs the type of a pull secret |
+| ClusterPool | spec | carried | |
+| ClusterPool | spec.runningCount on openstack, vsphere | changed to spec.size | Hive accepts no other |
+| ClusterPool | status | left out | Hive counts again |
+| ClusterPool | schedule | left out | Hive has none; use a CronJob |
+| ClusterDeployment | spec, clusterMetadata | carried | |
+| ClusterDeployment | version of the pool | changed to Hive's | what is current stays current |
+| ClusterDeployment | status | carried as far as Hive has it | |
+| ClusterClaim | spec, status | carried | |
+| ClusterDeploymentCustomization | value that is no text | renamed to valueJSON | Hive has only texts |
+| ClusterDeploymentCustomization | lease | carried if its cluster moves | else Hive would stop |
+| Job, Event, Settings | all | left out | Hive has none |
+| IPPool, IPClaim, BareMetalHost, InfraEnv, Agent | all | left out | not kinds of Hive |
+";
+
+/// What has been found of a state for the files.
+#[derive(Default)]
+struct Collected {
+    /// The documents of each kind.
+    documents: BTreeMap<Kind, Vec<Value>>,
+    /// Secrets whose values are not exported.
+    missing_secrets: Vec<Key>,
+    /// Clusters that stay, and why.
+    kept_clusters: BTreeMap<String, &'static str>,
+    /// How many objects there are of kinds that a Hive does not have.
+    other_objects: BTreeMap<&'static str, usize>,
+}
+
+/// A file of the folder.
+struct ExportedFile {
+    name: String,
+    kind: Kind,
+    object_count: usize,
+}
+
+/// Writes the folder, which must be new or empty.
+pub fn export_for_hive(
+    context: &Context,
+    store: &Store,
+    folder: &Path,
+    secrets: Secrets,
+    pool_start: PoolStart,
+) -> anyhow::Result<()> {
+    prepare_folder(folder)?;
+    let collected = collect_documents(store, secrets, pool_start)?;
+    store.rollback();
+    let mut files = Vec::new();
+    // Pools come last: what they own must be there before they count it.
+    let mut kinds: Vec<Kind> = collected.documents.keys().copied().collect();
+    kinds.sort_by_key(|kind| (*kind == Kind::ClusterPool, *kind));
+    for (position, kind) in kinds.into_iter().enumerate() {
+        let documents = &collected.documents[&kind];
+        let name = format!("{:02}-{}s.yaml", position * 10, kind.name().to_lowercase());
+        write_file(folder, &name, &list_of(documents)?)?;
+        files.push(ExportedFile { name, kind, object_count: documents.len() });
+    }
+    write_file(folder, "apply.sh", &apply_script(&files, &collected.missing_secrets))?;
+    write_file(folder, "README.md", &describe_export(&files, &collected, pool_start))?;
+    for (cluster, why) in &collected.kept_clusters {
+        context.warn(&format!("cluster {cluster} is left out: {why}"));
+    }
+    if !collected.missing_secrets.is_empty() {
+        let count = count_of(collected.missing_secrets.len(), "secret");
+        context.warn(&format!("{count} left out; `--include-secrets` exports secrets too"));
+    }
+    answer_with_files(context, folder, &files)
+}
+
+fn answer_with_files(
+    context: &Context,
+    folder: &Path,
+    files: &[ExportedFile],
+) -> anyhow::Result<()> {
+    let mut lines = Vec::new();
+    let mut documents = Vec::new();
+    for file in files {
+        lines.push(format!("{}  {}", file.name, count_of(file.object_count, "object")));
+        documents.push(json!({"file": file.name, "objects": file.object_count}));
+    }
+    let document = json!({"folder": folder, "files": documents});
+    context.answer(Answer::text(join_lines(&lines)).with_document(document))?;
+    context.hint(&format!("next: read {}/README.md, then run apply.sh there", folder.display()));
+    Ok(())
+}
+
+/// Makes the folder. One that has files is refused: they would be applied as well.
+fn prepare_folder(folder: &Path) -> Result<(), Refusal> {
+    std::fs::create_dir_all(folder).map_err(|error| Refusal::unwritable(folder, &error))?;
+    let mut entries =
+        std::fs::read_dir(folder).map_err(|error| Refusal::unwritable(folder, &error))?;
+    if entries.next().is_some() {
+        return Err(Refusal::conflict(format!("folder `{}` is not empty", folder.display()))
+            .advise("name a new folder"));
+    }
+    Ok(())
+}
+
+fn write_file(folder: &Path, name: &str, content: &str) -> Result<(), Refusal> {
+    copies::write_private_file(&folder.join(name), content.as_bytes(), ExistingFile::Keep)
+}
+
+fn list_of(documents: &[Value]) -> Result<String, Refusal> {
+    let mut list = ListText::new(&Format::Yaml);
+    let mut content = String::new();
+    for document in documents {
+        content += &list.add(document.clone())?;
+    }
+    content += &list.finish()?;
+    Ok(content)
+}
+
+fn collect_documents(
+    store: &Store,
+    secrets: Secrets,
+    pool_start: PoolStart,
+) -> Result<Collected, Refusal> {
+    let mut collected = Collected::default();
+    let mut pools: HashMap<Key, ClusterPool> = HashMap::new();
+    store.visit_objects(Kind::ClusterPool, None, &mut |object| {
+        if let Object::ClusterPool(pool) = object {
+            pools.insert(pool.key(), *pool);
+        }
+        Ok(())
+    })?;
+    let mut clusters: HashSet<String> = HashSet::new();
+    store.visit_objects(Kind::ClusterDeployment, None, &mut |object| {
+        if let Object::ClusterDeployment(cluster) = object {
+            if let Some(why) = reason_to_keep(&cluster) {
+                collected.kept_clusters.insert(cluster.name.clone(), why);
+            } else {
+                clusters.insert(cluster.name.clone());
+            }
+        }
+        Ok(())
+    })?;
+    let rendering = HiveRendering {
+        pools: &pools,
+        clusters: &clusters,
+        own_version: plan::pool_version,
+        pool_start,
+    };
+    for kind in Kind::OBJECTS {
+        store.visit_objects(*kind, None, &mut |object| {
+            collect_object(store, &object, &rendering, secrets, &mut collected)
+        })?;
+    }
+    Ok(collected)
+}
+
+fn collect_object(
+    store: &Store,
+    object: &Object,
+    rendering: &HiveRendering<'_>,
+    secrets: Secrets,
+    collected: &mut Collected,
+) -> Result<(), Refusal> {
+    let key = object.key();
+    let home = if object.kind() == Kind::Namespace { &key.name } else { &key.namespace };
+    if collected.kept_clusters.contains_key(home) {
+        // It belongs to a cluster that stays.
+        return Ok(());
+    }
+    if object.kind() == Kind::Secret && secrets == Secrets::LeaveOut {
+        collected.missing_secrets.push(key);
+        return Ok(());
+    }
+    let Some(mut document) = rendering.render(object) else {
+        *collected.other_objects.entry(object.kind().name()).or_default() += 1;
+        return Ok(());
+    };
+    if let Object::Secret(secret) = object {
+        add_secret_values(store, secret, &mut document)?;
+    }
+    collected.documents.entry(object.kind()).or_default().push(document);
+    Ok(())
+}
+
+/// The script that applies the files.
+fn apply_script(files: &[ExportedFile], missing_secrets: &[Key]) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for line in [
+        "#!/bin/sh",
+        "# Applies these files to the Hive of the current context, in the order that it needs.",
+        "# It stops at the first error, and may be run again.",
+        "set -eu",
+        "cd \"$(dirname \"$0\")\"",
+    ] {
+        lines.push(line.to_owned());
+    }
+    let mut are_secrets_checked = false;
+    for file in files {
+        // Secrets are in namespaces, which the first file makes.
+        if file.kind != Kind::Namespace && !are_secrets_checked {
+            for Key { namespace, name } in missing_secrets {
+                lines.push(format!("oc get secret -o name -n {namespace} {name}"));
+            }
+            are_secrets_checked = true;
+        }
+        lines.push(format!("oc apply --server-side -f {}", file.name));
+        if KINDS_WITH_STATUS.contains(&file.kind) {
+            lines.push(format!("oc replace --subresource=status -f {}", file.name));
+        }
+    }
+    lines.push(
+        "# Hive accepts clusters of claims by this label, which is of no further use.".into(),
+    );
+    lines.push(format!("oc label clusterdeployment -A -l {RESTORED_LABEL}=true {RESTORED_LABEL}-"));
+    join_lines(&lines)
+}
+
+fn describe_export(files: &[ExportedFile], collected: &Collected, pool_start: PoolStart) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for line in [
+        "# Files for Hive",
+        "",
+        "`sh apply.sh` applies these files with `oc`, in their order. Before that, stop poolctl:",
+        "remove it from cron, so that two programs do not work on the same clusters.",
+        "",
+    ] {
+        lines.push(line.to_owned());
+    }
+    for file in files {
+        lines.push(format!("- `{}`: {}", file.name, count_of(file.object_count, "object")));
+    }
+    if pool_start == PoolStart::Paused {
+        let resume = format!("    oc annotate clusterpool -n NAMESPACE NAME {RECONCILE_PAUSE}-");
+        let paused = "The pools are paused. When everything is there, resume each of them:";
+        add_section(&mut lines, paused, vec![resume]);
+    }
+    let missing_secrets =
+        collected.missing_secrets.iter().map(|secret| format!("- {secret}")).collect();
+    add_section(
+        &mut lines,
+        "These Secrets are not in the files. apply.sh stops without them:",
+        missing_secrets,
+    );
+    let kept_clusters = collected.kept_clusters.iter();
+    add_section(
+        &mut lines,
+        "These clusters stay with poolctl, and Hive makes new ones in their place. Destroy them \
+         here, or export again when they are installed:",
+        kept_clusters.map(|(cluster, why)| format!("- {cluster}: {why}")).collect(),
+    );
+    let other_objects = collected.other_objects.iter();
+    add_section(
+        &mut lines,
+        "Objects that are not in the files:",
+        other_objects.map(|(kind, count)| format!("- {kind}: {count}")).collect(),
+    );
+    lines.push(String::new());
+    lines.push(FIELDS.trim_end().to_owned());
+    join_lines(&lines)
+}
+
+/// Adds a sentence and what it is about; nothing if there is nothing.
+fn add_section(lines: &mut Vec<String>, sentence: &str, entries: Vec<String>) {
+    if entries.is_empty() {
+        return;
+    }
+    lines.extend([String::new(), sentence.to_owned(), String::new()]);
+    lines.extend(entries);
+}
