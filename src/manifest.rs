@@ -3,6 +3,7 @@
 
 mod cluster_api;
 mod cluster_install;
+pub mod editor_schema;
 mod hive_config;
 pub mod schema;
 mod spelling;

@@ -87,6 +87,7 @@ mod leases;
 mod leases_of_hosts;
 mod logs;
 mod machines;
+mod manifest_schema;
 mod metal;
 mod migrations;
 mod moved_leases;

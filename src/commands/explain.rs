@@ -12,6 +12,7 @@ use crate::model::refusal::Refusal;
 use crate::output::{Answer, Name, join_lines};
 
 use crate::commands::{Audience, Context, RunCommand, target};
+use crate::manifest::editor_schema;
 use crate::manifest::schema::{allowed_words, nearest_field, type_names};
 
 #[derive(Args)]
@@ -60,7 +61,9 @@ impl RunCommand for Explain {
         }
         let names = fields.into_iter().map(|(name, _)| Name::plain(name.as_str()));
         let answer = Answer::text(join_lines(&lines)).with_names(names);
-        context.answer(answer.with_document(field.clone()))
+        let document =
+            if path.is_empty() { editor_schema::schema_of_manifests(kind) } else { field.clone() };
+        context.answer(answer.with_document(document))
     }
 }
 

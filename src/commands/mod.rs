@@ -37,6 +37,7 @@ mod plan;
 mod pool;
 mod reconcile;
 mod run;
+mod schema;
 mod scope;
 mod secret;
 mod selector;

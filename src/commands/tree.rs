@@ -24,7 +24,8 @@ use crate::commands::pool::{advise, create as pool_create, dns, pause, render, s
 use crate::commands::{
     Audience, RunCommand, agent, apply, backup, claim, cluster, completion, customization, delete,
     describe, diff, doctor, drain, driver, editor, events, explain, export, get, guard, host,
-    import, infraenv, init, ip, job, label, metrics, patch, plan, pool, reconcile, run, secret,
+    import, infraenv, init, ip, job, label, metrics, patch, plan, pool, reconcile, run, schema,
+    secret,
     state, status, supervise, template, version, wait, why,
 };
 
@@ -178,6 +179,7 @@ fn sections() -> [(&'static str, Vec<Node>); 5] {
         command::<extract::Extract>(),
         command::<events::Events>(),
         command::<explain::Explain>(),
+        command::<schema::Schema>(),
         command::<export::Export>(),
         command::<import::Import>(),
     ];
