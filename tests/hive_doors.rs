@@ -235,8 +235,8 @@ fn hive_has_nothing_to_do_with_what_is_exported_for_it() {
     let files = exported_files(&sandbox, "hive");
     assert_eq!(actions_of_hive(&files), (0, 0, 0));
     let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names.first(), Some(&"00-namespaces.yaml"));
-    assert!(names.last().unwrap().ends_with("-clusterpools.yaml"), "{names:?}");
+    assert_eq!(names.first(), Some(&"00-namespace.yaml"));
+    assert!(names.last().unwrap().ends_with("-clusterpool.yaml"), "{names:?}");
     assert_eq!(objects_of(&files, "ClusterDeployment").len(), 3);
     assert!(objects_of(&files, "Secret").is_empty());
     for cluster in objects_of(&files, "ClusterDeployment") {
@@ -344,4 +344,57 @@ fn what_hive_was_given_comes_back_by_import() {
     for sign in ["+ cluster/", "- cluster/", "deletionTimestamp", "+ job"] {
         assert!(!plan.contains(sign), "{sign}: {plan}");
     }
+}
+
+/// A pool of addresses with a lease under a name with capitals, and two hosts of which one is used.
+const RACK: &str = "apiVersion: ipam.metal3.io/v1alpha1
+kind: IPPool
+metadata: {name: machines, namespace: default}
+spec: {pools: [{start: 192.0.2.10, end: 192.0.2.15}], prefix: 24, preAllocations: {RenderedData-9: 192.0.2.12}}
+---
+apiVersion: ipam.metal3.io/v1alpha1
+kind: IPClaim
+metadata: {name: RenderedData-9, namespace: default}
+spec: {pool: {name: machines}}
+---
+apiVersion: metal3.io/v1alpha1
+kind: BareMetalHost
+metadata: {name: used, namespace: default}
+spec: {online: true, bootMACAddress: '52:54:00:00:00:01', consumerRef: {kind: Machine, name: m}}
+---
+apiVersion: metal3.io/v1alpha1
+kind: BareMetalHost
+metadata: {name: free, namespace: default}
+spec: {online: false, bootMACAddress: '52:54:00:00:00:02'}
+";
+
+#[test]
+fn addresses_and_hosts_for_metal3_have_names_and_fields_that_it_accepts() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&format!("apply -f {}", sandbox.write_file("rack.yaml", RACK)));
+    let folder = sandbox.path().join("metal3").display().to_string();
+    sandbox.ok(&format!("export {folder} --for metal3 --paused"));
+    let files = exported_files(&sandbox, "metal3");
+    let claim = objects_of(&files, "IPClaim")[0];
+    assert_eq!(claim["metadata"]["name"], "rendereddata-9");
+    assert_eq!(claim["status"]["address"]["name"], "machines-192-0-2-12");
+    let address = objects_of(&files, "IPAddress")[0];
+    assert_eq!(address["spec"]["claim"]["name"], "rendereddata-9");
+    assert!(address["metadata"]["ownerReferences"].is_null(), "{address}");
+    let pool = objects_of(&files, "IPPool")[0];
+    assert_eq!(pool["spec"]["namePrefix"], "machines");
+    assert_eq!(pool["spec"]["allocationStrategy"], "random");
+    assert_eq!(pool["spec"]["preAllocations"], json!({"rendereddata-9": "192.0.2.12"}));
+    for host in objects_of(&files, "BareMetalHost") {
+        let is_used = host["metadata"]["name"] == "used";
+        assert_eq!(host["spec"]["externallyProvisioned"] == true, is_used, "{host}");
+        assert_eq!(host["metadata"]["annotations"]["baremetalhost.metal3.io/paused"], "");
+        assert!(host["status"].is_null(), "{host}");
+    }
+    let script = std::fs::read_to_string(sandbox.path().join("metal3/apply.sh")).unwrap();
+    let position = |part: &str| script.find(part).unwrap_or_else(|| panic!("{part}: {script}"));
+    // No address is leased twice: a pool comes after everything that was leased of it.
+    assert!(position("-ipclaim.yaml") < position("-ipaddress.yaml"));
+    assert!(position("-ipaddress.yaml") < position("-ippool.yaml"));
+    assert!(script.contains("own default machines-192-0-2-12 machines rendereddata-9"), "{script}");
 }

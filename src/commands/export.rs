@@ -1,7 +1,9 @@
 //! `export`: writes the whole state as one List, for `import` and for people to read; or as files
 //! for other programs. It runs no pass.
 
+mod folder;
 mod hive;
+mod metal3;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -47,6 +49,8 @@ pub struct Export {
 enum Program {
     /// Hive, on Kubernetes
     Hive,
+    /// metal3, on Kubernetes: addresses and hosts
+    Metal3,
 }
 
 impl RunCommand for Export {
@@ -64,9 +68,16 @@ impl RunCommand for Export {
         }
         store.begin_read()?;
         let secrets = if self.include_secrets { Secrets::Include } else { Secrets::LeaveOut };
-        if let (Some(Program::Hive), Some(folder)) = (self.program, &file) {
+        if let (Some(program), Some(folder)) = (self.program, &file) {
             let pool_start = if self.paused { PoolStart::Paused } else { PoolStart::AtOnce };
-            return hive::export_for_hive(context, &store, folder, secrets, pool_start);
+            return match program {
+                Program::Hive => {
+                    hive::export_for_hive(context, &store, folder, secrets, pool_start)
+                }
+                Program::Metal3 => {
+                    metal3::export_for_metal3(context, &store, folder, secrets, pool_start)
+                }
+            };
         }
         if secrets == Secrets::LeaveOut && store.has_credentials_of_hosts()? {
             context.warn(

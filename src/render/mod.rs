@@ -9,6 +9,7 @@ pub mod hive_version;
 pub mod host_data;
 pub mod install_config;
 pub mod manifests;
+pub mod metal3_objects;
 pub mod patch;
 pub mod pxe;
 pub mod redact;

@@ -5,21 +5,23 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::pool::{ClusterPool, RECONCILE_PAUSE};
 use crate::model::refusal::Refusal;
-use crate::output::{Answer, Format, ListText, join_lines};
+use crate::output::join_lines;
 use crate::plan;
 use crate::render::hive_objects::{HiveRendering, PoolStart, RESTORED_LABEL, reason_to_keep};
 use crate::store::Store;
-use crate::store::copies::{self, ExistingFile};
 
 use crate::commands::{Context, count_of};
 
+use super::folder::{
+    ExportedFile, add_section, answer_with_files, prepare_folder, write_documents, write_file,
+};
 use super::{Secrets, add_secret_values};
 
 /// Kinds whose status a Hive needs: it says who has what, and since when clusters run.
@@ -64,13 +66,6 @@ struct Collected {
     other_objects: BTreeMap<&'static str, usize>,
 }
 
-/// A file of the folder.
-struct ExportedFile {
-    name: String,
-    kind: Kind,
-    object_count: usize,
-}
-
 /// Writes the folder, which must be new or empty.
 pub fn export_for_hive(
     context: &Context,
@@ -82,16 +77,10 @@ pub fn export_for_hive(
     prepare_folder(folder)?;
     let collected = collect_documents(store, secrets, pool_start)?;
     store.rollback();
-    let mut files = Vec::new();
     // Pools come last: what they own must be there before they count it.
     let mut kinds: Vec<Kind> = collected.documents.keys().copied().collect();
     kinds.sort_by_key(|kind| (*kind == Kind::ClusterPool, *kind));
-    for (position, kind) in kinds.into_iter().enumerate() {
-        let documents = &collected.documents[&kind];
-        let name = format!("{:02}-{}s.yaml", position * 10, kind.name().to_lowercase());
-        write_file(folder, &name, &list_of(documents)?)?;
-        files.push(ExportedFile { name, kind, object_count: documents.len() });
-    }
+    let files = write_documents(folder, &kinds, &collected.documents)?;
     write_file(folder, "apply.sh", &apply_script(&files, &collected.missing_secrets))?;
     write_file(folder, "README.md", &describe_export(&files, &collected, pool_start))?;
     for (cluster, why) in &collected.kept_clusters {
@@ -102,49 +91,6 @@ pub fn export_for_hive(
         context.warn(&format!("{count} left out; `--include-secrets` exports secrets too"));
     }
     answer_with_files(context, folder, &files)
-}
-
-fn answer_with_files(
-    context: &Context,
-    folder: &Path,
-    files: &[ExportedFile],
-) -> anyhow::Result<()> {
-    let mut lines = Vec::new();
-    let mut documents = Vec::new();
-    for file in files {
-        lines.push(format!("{}  {}", file.name, count_of(file.object_count, "object")));
-        documents.push(json!({"file": file.name, "objects": file.object_count}));
-    }
-    let document = json!({"folder": folder, "files": documents});
-    context.answer(Answer::text(join_lines(&lines)).with_document(document))?;
-    context.hint(&format!("next: read {}/README.md, then run apply.sh there", folder.display()));
-    Ok(())
-}
-
-/// Makes the folder. One that has files is refused: they would be applied as well.
-fn prepare_folder(folder: &Path) -> Result<(), Refusal> {
-    std::fs::create_dir_all(folder).map_err(|error| Refusal::unwritable(folder, &error))?;
-    let mut entries =
-        std::fs::read_dir(folder).map_err(|error| Refusal::unwritable(folder, &error))?;
-    if entries.next().is_some() {
-        return Err(Refusal::conflict(format!("folder `{}` is not empty", folder.display()))
-            .advise("name a new folder"));
-    }
-    Ok(())
-}
-
-fn write_file(folder: &Path, name: &str, content: &str) -> Result<(), Refusal> {
-    copies::write_private_file(&folder.join(name), content.as_bytes(), ExistingFile::Keep)
-}
-
-fn list_of(documents: &[Value]) -> Result<String, Refusal> {
-    let mut list = ListText::new(&Format::Yaml);
-    let mut content = String::new();
-    for document in documents {
-        content += &list.add(document.clone())?;
-    }
-    content += &list.finish()?;
-    Ok(content)
 }
 
 fn collect_documents(
@@ -288,13 +234,4 @@ fn describe_export(files: &[ExportedFile], collected: &Collected, pool_start: Po
     lines.push(String::new());
     lines.push(FIELDS.trim_end().to_owned());
     join_lines(&lines)
-}
-
-/// Adds a sentence and what it is about; nothing if there is nothing.
-fn add_section(lines: &mut Vec<String>, sentence: &str, entries: Vec<String>) {
-    if entries.is_empty() {
-        return;
-    }
-    lines.extend([String::new(), sentence.to_owned(), String::new()]);
-    lines.extend(entries);
 }

@@ -1,0 +1,236 @@
+//! `export --for metal3`: a folder with the addresses and hosts that metal3 on Kubernetes takes over,
+//! a script that applies them in an order in which no address is leased twice, and what a
+//! controller does with each. It changes nothing here, and speaks to no cluster.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::model::kinds::Kind;
+use crate::model::meta::Key;
+use crate::model::object::Object;
+use crate::model::refusal::Refusal;
+use crate::output::join_lines;
+use crate::render::hive_objects::{PoolStart, trim_metadata};
+use crate::render::metal3_objects::{HOST_PAUSED, Metal3Rendering, kubernetes_name};
+use crate::store::Store;
+
+use crate::commands::{Context, count_of};
+
+use super::folder::{
+    ExportedFile, add_section, answer_with_files, prepare_folder, write_documents, write_file,
+};
+use super::{Secrets, add_secret_values};
+
+/// The order of the files. A claim whose pool is not there waits, so pools come after all leases.
+const ORDER: [Kind; 7] = [
+    Kind::Namespace,
+    Kind::Secret,
+    Kind::IpClaim,
+    Kind::IpAddress,
+    Kind::IpPool,
+    Kind::DataTemplate,
+    Kind::BareMetalHost,
+];
+
+/// The part of the script that gives addresses their owners.
+const OWNER_FUNCTION: &str = r#"# own NAMESPACE ADDRESS POOL CLAIM: an address goes when its claim goes.
+own() {
+  pool=$(oc get ippool -n "$1" "$3" -o jsonpath='{.metadata.uid}')
+  claim=$(oc get ipclaim -n "$1" "$4" -o jsonpath='{.metadata.uid}')
+  api='"apiVersion":"ipam.metal3.io/v1alpha1"'
+  oc patch ipaddress -n "$1" "$2" --type=merge -p "{\"metadata\":{\"ownerReferences\":[
+    {$api,\"kind\":\"IPPool\",\"name\":\"$3\",\"uid\":\"$pool\"},
+    {$api,\"kind\":\"IPClaim\",\"name\":\"$4\",\"uid\":\"$claim\"}]}}"
+}"#;
+
+/// What becomes of fields, and what metal3 does with the objects.
+const FIELDS: &str = "\
+## What moves
+
+| object | field | becomes | why |
+|---|---|---|---|
+| all | uid, creationTimestamp, annotations `poolctl.dev/...` | left out | |
+| IPClaim, IPAddress | name with capitals | renamed in lower case | Kubernetes accepts no capitals |
+| IPClaim | status.address | carried | metal3 leases no other address to it |
+| IPAddress | ownerReferences | made by apply.sh | they need the uids that the server gives |
+| IPPool | namePrefix | completed | metal3 requires it |
+| IPPool | allocationStrategy | completed | random is the default here, sequential in metal3 |
+| IPPool | reserved addresses, delays, history | left out | metal3 has none; shorten the ranges |
+| Metal3DataTemplate | clusterName, kinds of pools | completed | metal3 requires them |
+| Metal3DataTemplate | indexes of hosts | left out | metal3 counts anew |
+| BareMetalHost | a host in use | externallyProvisioned, online | metal3 does not boot or clean it |
+| BareMetalHost | a free host | carried | metal3 boots it to inspect it |
+| BareMetalHost | status | left out | metal3 asks the host |
+";
+
+/// Writes the folder, which must be new or empty.
+pub fn export_for_metal3(
+    context: &Context,
+    store: &Store,
+    folder: &Path,
+    secrets: Secrets,
+    host_start: PoolStart,
+) -> anyhow::Result<()> {
+    prepare_folder(folder)?;
+    let claim_names = name_claims(store)?;
+    let rendering = Metal3Rendering { claim_names: &claim_names, host_start };
+    let mut documents: BTreeMap<Kind, Vec<Value>> = BTreeMap::new();
+    for kind in Kind::OBJECTS {
+        store.visit_objects(*kind, None, &mut |object| {
+            if let Some(document) = rendering.render(&object) {
+                documents.entry(*kind).or_default().push(document);
+            }
+            Ok(())
+        })?;
+    }
+    let credentials = credentials_of_hosts(&documents);
+    if secrets == Secrets::Include {
+        add_secrets(store, &credentials, &mut documents)?;
+    }
+    add_namespaces(&mut documents);
+    store.rollback();
+    let kinds: Vec<Kind> = ORDER.into_iter().filter(|kind| documents.contains_key(kind)).collect();
+    let files = write_documents(folder, &kinds, &documents)?;
+    let missing_secrets = if secrets == Secrets::Include { BTreeSet::new() } else { credentials };
+    write_file(folder, "apply.sh", &apply_script(&files, &documents))?;
+    write_file(folder, "README.md", &describe_export(&files, &missing_secrets, host_start))?;
+    if !missing_secrets.is_empty() {
+        let count = count_of(missing_secrets.len(), "secret");
+        context.warn(&format!("{count} left out; `--include-secrets` exports secrets too"));
+    }
+    answer_with_files(context, folder, &files)
+}
+
+/// The names that claims get: their own in lower case, made different where two become the same.
+fn name_claims(store: &Store) -> Result<HashMap<Key, String>, Refusal> {
+    let mut names: HashMap<Key, String> = HashMap::new();
+    let mut taken: BTreeSet<(String, String)> = BTreeSet::new();
+    store.visit_objects(Kind::IpClaim, None, &mut |object| {
+        if object.deletion_time().is_some() {
+            return Ok(());
+        }
+        let key = object.key();
+        let base = kubernetes_name(&key.name);
+        let mut name = base.clone();
+        let mut number = 1;
+        while !taken.insert((key.namespace.clone(), name.clone())) {
+            number += 1;
+            name = format!("{base}-{number}");
+        }
+        names.insert(key, name);
+        Ok(())
+    })?;
+    Ok(names)
+}
+
+/// The Secrets with the credentials of the controllers of the hosts.
+fn credentials_of_hosts(documents: &BTreeMap<Kind, Vec<Value>>) -> BTreeSet<Key> {
+    let mut credentials = BTreeSet::new();
+    for host in documents.get(&Kind::BareMetalHost).into_iter().flatten() {
+        let name = host["spec"]["bmc"]["credentialsName"].as_str().unwrap_or_default();
+        if !name.is_empty() {
+            credentials.insert(Key::new(text_at(host, "namespace"), name));
+        }
+    }
+    credentials
+}
+
+/// A field of the metadata of a document.
+fn text_at<'a>(document: &'a Value, field: &str) -> &'a str {
+    document["metadata"][field].as_str().unwrap_or_default()
+}
+
+fn add_secrets(
+    store: &Store,
+    keys: &BTreeSet<Key>,
+    documents: &mut BTreeMap<Kind, Vec<Value>>,
+) -> Result<(), Refusal> {
+    store.visit_objects(Kind::Secret, None, &mut |object| {
+        if let Object::Secret(secret) = &object
+            && keys.contains(&secret.metadata.key())
+        {
+            let mut document = object.to_wire();
+            trim_metadata(&mut document);
+            add_secret_values(store, secret, &mut document)?;
+            documents.entry(Kind::Secret).or_default().push(document);
+        }
+        Ok(())
+    })
+}
+
+/// Adds the namespaces of all documents.
+fn add_namespaces(documents: &mut BTreeMap<Kind, Vec<Value>>) {
+    let mut names: BTreeSet<String> = BTreeSet::new();
+    for document in documents.values().flatten() {
+        names.insert(text_at(document, "namespace").to_owned());
+    }
+    let namespaces: Vec<Value> = names
+        .into_iter()
+        .map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
+        .collect();
+    if !namespaces.is_empty() {
+        documents.insert(Kind::Namespace, namespaces);
+    }
+}
+
+fn apply_script(files: &[ExportedFile], documents: &BTreeMap<Kind, Vec<Value>>) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for line in [
+        "#!/bin/sh",
+        "# Applies these files to the metal3 of the current context, in the order that it needs.",
+        "# It stops at the first error, and may be run again.",
+        "set -eu",
+        "cd \"$(dirname \"$0\")\"",
+        OWNER_FUNCTION,
+    ] {
+        lines.push(line.to_owned());
+    }
+    for file in files {
+        lines.push(format!("oc apply --server-side -f {}", file.name));
+        if file.kind == Kind::IpClaim {
+            lines.push(format!("oc replace --subresource=status -f {}", file.name));
+        }
+    }
+    for address in documents.get(&Kind::IpAddress).into_iter().flatten() {
+        let pool = address["spec"]["pool"]["name"].as_str().unwrap_or_default();
+        let claim = address["spec"]["claim"]["name"].as_str().unwrap_or_default();
+        let namespace = text_at(address, "namespace");
+        lines.push(format!("own {namespace} {} {pool} {claim}", text_at(address, "name")));
+    }
+    join_lines(&lines)
+}
+
+fn describe_export(
+    files: &[ExportedFile],
+    missing_secrets: &BTreeSet<Key>,
+    host_start: PoolStart,
+) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for line in [
+        "# Files for metal3",
+        "",
+        "`sh apply.sh` applies these files with `oc`, in their order. Before that, stop poolctl:",
+        "remove it from cron, so that two programs do not lease the same addresses and hosts.",
+        "",
+    ] {
+        lines.push(line.to_owned());
+    }
+    for file in files {
+        lines.push(format!("- `{}`: {}", file.name, count_of(file.object_count, "object")));
+    }
+    if host_start == PoolStart::Paused {
+        let resume = format!("    oc annotate baremetalhost -n NAMESPACE NAME {HOST_PAUSED}-");
+        let paused = "The hosts are paused. When everything is there, resume each of them:";
+        add_section(&mut lines, paused, vec![resume]);
+    }
+    add_section(
+        &mut lines,
+        "These Secrets are not in the files. metal3 needs them for its hosts:",
+        missing_secrets.iter().map(|secret| format!("- {secret}")).collect(),
+    );
+    lines.push(String::new());
+    lines.push(FIELDS.trim_end().to_owned());
+    join_lines(&lines)
+}

@@ -1,0 +1,131 @@
+//! Objects as metal3 on Kubernetes reads them: addresses and their claims, pools of addresses,
+//! templates and hosts, with names that Kubernetes accepts and only fields that the schemas know.
+//! It writes no files.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+
+use crate::model::host::BareMetalHost;
+use crate::model::ip_lease::IpAddress;
+use crate::model::ip_pool::{AllocationStrategy, IpPool};
+use crate::model::meta::Key;
+use crate::model::object::Object;
+
+use super::hive_objects::{PoolStart, keep_fields, remove_field, trim_metadata};
+
+/// The annotation by which metal3 leaves a host alone.
+pub const HOST_PAUSED: &str = "baremetalhost.metal3.io/paused";
+/// The cluster of a template that names none: metal3 requires one.
+const NO_CLUSTER: &str = "none";
+
+/// What has to be known of a state to render one object of it.
+pub struct Metal3Rendering<'a> {
+    /// The names that the claims which move get.
+    pub claim_names: &'a HashMap<Key, String>,
+    /// Whether hosts are left alone at first.
+    pub host_start: PoolStart,
+}
+
+/// A name that Kubernetes accepts, made from one that poolctl accepts.
+pub fn kubernetes_name(name: &str) -> String {
+    name.to_lowercase()
+}
+
+impl Metal3Rendering<'_> {
+    /// The document of an object; none if it is not metal3's, or goes.
+    pub fn render(&self, object: &Object) -> Option<Value> {
+        if object.deletion_time().is_some() {
+            return None;
+        }
+        let mut document = object.to_wire();
+        match object {
+            Object::IpPool(pool) => self.complete_pool(pool, &mut document),
+            Object::IpClaim(claim) => {
+                let name = self.claim_names.get(&claim.metadata.key())?;
+                document["metadata"]["name"] = name.as_str().into();
+                complete_claim(&mut document);
+            }
+            Object::IpAddress(address) => self.complete_address(address, &mut document)?,
+            Object::DataTemplate(_) => complete_template(&mut document),
+            Object::BareMetalHost(host) => self.complete_host(host, &mut document),
+            _ => return None,
+        }
+        // Owners are known by uids that the server is yet to give: a wrong one deletes the object.
+        trim_metadata(&mut document);
+        Some(document)
+    }
+
+    fn complete_pool(&self, pool: &IpPool, document: &mut Value) {
+        remove_field(document, "status");
+        let namespace = &pool.metadata.namespace;
+        let spec = &mut document["spec"];
+        spec["namePrefix"] = kubernetes_name(pool.name_prefix()).into();
+        let strategy = match pool.strategy() {
+            AllocationStrategy::Sequential => "sequential",
+            AllocationStrategy::Random | AllocationStrategy::LeastRecent => "random",
+        };
+        spec["allocationStrategy"] = strategy.into();
+        let allocations = spec.get_mut("preAllocations").and_then(Value::as_object_mut);
+        if let Some(allocations) = allocations {
+            for (claim, address) in std::mem::take(allocations) {
+                let key = Key::new(namespace.as_str(), claim.as_str());
+                let new_name = self.claim_names.get(&key).cloned();
+                allocations.insert(new_name.unwrap_or_else(|| kubernetes_name(&claim)), address);
+            }
+        }
+    }
+
+    /// None if its claim does not move: then nobody would ever release it.
+    fn complete_address(&self, address: &IpAddress, document: &mut Value) -> Option<()> {
+        let namespace = address.metadata.namespace.as_str();
+        let claim_key = Key::new(namespace, address.spec.claim.name.as_str());
+        let claim_name = self.claim_names.get(&claim_key)?;
+        document["metadata"]["name"] = kubernetes_name(&address.metadata.name).into();
+        document["spec"]["claim"] = json!({"name": claim_name, "namespace": namespace});
+        document["spec"]["pool"]["namespace"] = namespace.into();
+        remove_field(document, "status");
+        Some(())
+    }
+
+    /// A host that is in use must not be inspected or cleaned: metal3 boots it for that.
+    fn complete_host(&self, host: &BareMetalHost, document: &mut Value) {
+        remove_field(document, "status");
+        if host.spec.consumer_ref.is_some() {
+            document["spec"]["externallyProvisioned"] = true.into();
+            document["spec"]["online"] = true.into();
+        }
+        if self.host_start == PoolStart::Paused {
+            document["metadata"]["annotations"][HOST_PAUSED] = "".into();
+        }
+    }
+}
+
+/// metal3 leases another address to a claim that does not name its own.
+fn complete_claim(document: &mut Value) {
+    keep_fields(&mut document["status"], &["address"]);
+    if let Some(name) = document["status"]["address"]["name"].as_str().map(kubernetes_name) {
+        document["status"]["address"]["name"] = name.into();
+    } else {
+        remove_field(document, "status");
+    }
+}
+
+/// Adds what metal3 requires of a template: a cluster, and the kind of each pool of addresses.
+fn complete_template(document: &mut Value) {
+    remove_field(document, "status");
+    let spec = &mut document["spec"];
+    if spec["clusterName"].as_str().unwrap_or_default().is_empty() {
+        spec["clusterName"] = NO_CLUSTER.into();
+    }
+    let meta_data = spec.get_mut("metaData").and_then(Value::as_object_mut);
+    for (field, entries) in meta_data.into_iter().flatten() {
+        if !field.ends_with("FromIPPool") {
+            continue;
+        }
+        for entry in entries.as_array_mut().into_iter().flatten() {
+            entry["apiGroup"] = "ipam.metal3.io".into();
+            entry["kind"] = "IPPool".into();
+        }
+    }
+}
