@@ -111,7 +111,7 @@ impl RunCommand for Export {
 
 /// Whether the values of Secrets, and what admits hosts, are exported.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Secrets {
+pub enum Secrets {
     Include,
     LeaveOut,
 }

@@ -25,6 +25,17 @@ const PLATFORMS_ALWAYS_RUNNING: [&str; 2] = ["openstack", "vsphere"];
 const PULL_SECRET_TYPE: &str = "kubernetes.io/dockerconfigjson";
 const PULL_SECRET_KEY: &str = ".dockerconfigjson";
 
+/// The fields of platforms that Hive's schemas require, beside those that poolctl requires itself.
+const REQUIRED_REFERENCES: [(&str, &[&str]); 7] = [
+    ("azure", &["credentialsSecretRef"]),
+    ("ibmcloud", &["credentialsSecretRef"]),
+    ("nutanix", &["credentialsSecretRef"]),
+    ("openstack", &["credentialsSecretRef"]),
+    ("vsphere", &["credentialsSecretRef", "certificatesSecretRef"]),
+    ("baremetal", &["libvirtSSHPrivateKeySecretRef"]),
+    ("agentBareMetal", &["agentSelector"]),
+];
+
 /// Whether pools begin to work as soon as they are applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolStart {
@@ -205,15 +216,7 @@ fn complete_patches(patches: &mut Value) {
 /// Hive's schemas require references to Secrets that a simulated cluster, or one with a driver of its
 /// own, does not need. An empty one is what Hive computes the version of a pool from anyway.
 fn require_references(platform: &mut Value) {
-    for (name, fields) in [
-        ("azure", &["credentialsSecretRef"][..]),
-        ("ibmcloud", &["credentialsSecretRef"]),
-        ("nutanix", &["credentialsSecretRef"]),
-        ("openstack", &["credentialsSecretRef"]),
-        ("vsphere", &["credentialsSecretRef", "certificatesSecretRef"]),
-        ("baremetal", &["libvirtSSHPrivateKeySecretRef"]),
-        ("agentBareMetal", &["agentSelector"]),
-    ] {
+    for (name, fields) in REQUIRED_REFERENCES {
         let Some(settings) = platform.get_mut(name).and_then(Value::as_object_mut) else {
             continue;
         };
