@@ -398,3 +398,35 @@ fn addresses_and_hosts_for_metal3_have_names_and_fields_that_it_accepts() {
     assert!(position("-ipaddress.yaml") < position("-ippool.yaml"));
     assert!(script.contains("own default machines-192-0-2-12 machines rendereddata-9"), "{script}");
 }
+
+/// An InfraEnv, the network of a host, and an installed cluster that is made of Agents.
+const SITE: &str = "apiVersion: agent-install.openshift.io/v1beta1
+kind: InfraEnv
+metadata: {name: rack, namespace: default, annotations: {poolctl.dev/owner: lab-team}}
+spec: {pullSecretRef: {name: pull}}
+---
+apiVersion: agent-install.openshift.io/v1beta1
+kind: NMStateConfig
+metadata: {name: node-1, namespace: default, labels: {rack: '7'}}
+spec:
+  interfaces: [{name: eth0, macAddress: '02:00:00:00:00:01'}]
+  config: {interfaces: [{name: eth0, type: ethernet, state: up}]}
+";
+
+#[test]
+fn infra_envs_and_networks_for_assisted_have_no_status_and_no_annotations_of_poolctl() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&format!("apply -f {}", sandbox.write_file("site.yaml", SITE)));
+    let folder = sandbox.path().join("assisted").display().to_string();
+    sandbox.ok(&format!("export {folder} --for assisted"));
+    let files = exported_files(&sandbox, "assisted");
+    let infra_env = objects_of(&files, "InfraEnv")[0];
+    assert_eq!(infra_env["metadata"], json!({"name": "rack", "namespace": "default"}));
+    assert!(infra_env["status"].is_null(), "{infra_env}");
+    assert_eq!(objects_of(&files, "NMStateConfig")[0]["metadata"]["labels"]["rack"], "7");
+    for script in ["apply.sh", "agents.sh"] {
+        let script = std::fs::read_to_string(sandbox.path().join("assisted").join(script)).unwrap();
+        assert!(script.starts_with("#!/bin/sh\n"), "{script}");
+    }
+    sandbox.refused(2, "export - --for assisted", "into a folder");
+}

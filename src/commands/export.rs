@@ -1,6 +1,7 @@
 //! `export`: writes the whole state as one List, for `import` and for people to read; or as files
 //! for other programs. It runs no pass.
 
+mod assisted;
 mod folder;
 mod hive;
 mod metal3;
@@ -51,6 +52,8 @@ enum Program {
     Hive,
     /// metal3, on Kubernetes: addresses and hosts
     Metal3,
+    /// assisted-service, on Kubernetes: `InfraEnvs`, hosts and their clusters
+    Assisted,
 }
 
 impl RunCommand for Export {
@@ -66,6 +69,11 @@ impl RunCommand for Export {
                 .next("poolctl export state.yaml --include-secrets")
                 .into());
         }
+        if self.program.is_some() && file.is_none() {
+            return Err(Refusal::usage("files for another program are written into a folder")
+                .next("poolctl export FOLDER --for hive")
+                .into());
+        }
         store.begin_read()?;
         let secrets = if self.include_secrets { Secrets::Include } else { Secrets::LeaveOut };
         if let (Some(program), Some(folder)) = (self.program, &file) {
@@ -74,6 +82,7 @@ impl RunCommand for Export {
                 Program::Hive => {
                     hive::export_for_hive(context, &store, folder, secrets, pool_start)
                 }
+                Program::Assisted => assisted::export_for_assisted(context, &store, folder),
                 Program::Metal3 => {
                     metal3::export_for_metal3(context, &store, folder, secrets, pool_start)
                 }

@@ -2,6 +2,7 @@
 
 pub mod address_lists;
 pub mod agent_config;
+pub mod assisted_objects;
 pub mod cluster_dns;
 pub mod discovery;
 pub mod hive_objects;

@@ -70,7 +70,8 @@ pub fn write_file(folder: &Path, name: &str, content: &str) -> Result<(), Refusa
     copies::write_private_file(&folder.join(name), content.as_bytes(), ExistingFile::Keep)
 }
 
-fn list_of(documents: &[Value]) -> Result<String, Refusal> {
+/// The text of a List of documents.
+pub fn list_of(documents: &[Value]) -> Result<String, Refusal> {
     let mut list = ListText::new(&Format::Yaml);
     let mut content = String::new();
     for document in documents {

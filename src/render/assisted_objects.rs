@@ -1,0 +1,78 @@
+//! Objects as assisted-service on Kubernetes reads them: InfraEnvs, networks of hosts, the settings of
+//! Agents, and AgentClusterInstalls for clusters that are made of Agents. It writes no files.
+
+use serde_json::{Value, json};
+
+use crate::model::cluster::Cluster;
+use crate::model::object::Object;
+
+use super::hive_objects::{keep_fields, remove_field, trim_metadata};
+
+/// How many hosts of each kind a cluster has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostCounts {
+    pub masters: usize,
+    pub workers: usize,
+}
+
+/// The document of an InfraEnv, a network of a host or an Agent; none of another object.
+pub fn render_for_assisted(object: &Object) -> Option<Value> {
+    if object.deletion_time().is_some() {
+        return None;
+    }
+    if !matches!(object, Object::InfraEnv(_) | Object::NMStateConfig(_) | Object::Agent(_)) {
+        return None;
+    }
+    let mut document = object.to_wire();
+    // The service finds out itself what there is.
+    remove_field(&mut document, "status");
+    trim_metadata(&mut document);
+    Some(document)
+}
+
+/// The AgentClusterInstall of a cluster, from the document of its ClusterDeployment.
+pub fn render_cluster_install(
+    cluster: &Cluster,
+    deployment: &Value,
+    host_counts: HostCounts,
+) -> Value {
+    let mut spec = json!({
+        "clusterDeploymentRef": {"name": cluster.name},
+        "networking": {},
+        "provisionRequirements": {
+            "controlPlaneAgents": host_counts.masters,
+            "workerAgents": host_counts.workers,
+        },
+    });
+    if let Some(image_set) = &cluster.image_set {
+        spec["imageSetRef"] = json!({"name": image_set});
+    }
+    let mut metadata = deployment["spec"]["clusterMetadata"].clone();
+    if metadata.is_object() {
+        let fields = [
+            "adminKubeconfigSecretRef",
+            "adminPasswordSecretRef",
+            "clusterID",
+            "infraID",
+            "metadataJSONSecretRef",
+        ];
+        keep_fields(&mut metadata, &fields);
+        spec["clusterMetadata"] = metadata;
+    }
+    json!({
+        "apiVersion": "extensions.hive.openshift.io/v1beta1",
+        "kind": "AgentClusterInstall",
+        "metadata": {"name": cluster.name, "namespace": cluster.namespace},
+        "spec": spec,
+    })
+}
+
+/// Lets a ClusterDeployment name its AgentClusterInstall.
+pub fn refer_to_cluster_install(cluster: &Cluster, deployment: &mut Value) {
+    deployment["spec"]["clusterInstallRef"] = json!({
+        "group": "extensions.hive.openshift.io",
+        "version": "v1beta1",
+        "kind": "AgentClusterInstall",
+        "name": cluster.name,
+    });
+}
