@@ -6,6 +6,7 @@ use poolctl::render::hive_version::{hive_version, is_hive_version};
 use serde_json::{Value, json};
 
 use crate::sandbox::Sandbox;
+use crate::transcripts::replay_transcripts;
 
 /// A pool with this spec; what the spec leaves out is what the tests of Hive have.
 fn pool(mut spec: Value) -> ClusterPool {
@@ -429,4 +430,58 @@ fn infra_envs_and_networks_for_assisted_have_no_status_and_no_annotations_of_poo
         assert!(script.starts_with("#!/bin/sh\n"), "{script}");
     }
     sandbox.refused(2, "export - --for assisted", "into a folder");
+}
+
+/// What a pool or a claim is asked for, by kind and name; those that are being deleted do not move.
+fn wishes(objects: &[Value]) -> Vec<(String, Value)> {
+    let mut wishes = Vec::new();
+    for object in objects {
+        let is_asked = object["kind"] == "ClusterPool" || object["kind"] == "ClusterClaim";
+        if is_asked && object["metadata"]["deletionTimestamp"].is_null() {
+            let spec = &object["spec"];
+            let wish = json!([
+                spec["size"],
+                spec["maxSize"],
+                spec["baseDomain"],
+                spec["clusterPoolName"],
+                spec["namespace"]
+            ]);
+            wishes.push((format!("{}/{}", object["kind"], object["metadata"]["name"]), wish));
+        }
+    }
+    wishes.sort_by(|left, right| left.0.cmp(&right.0));
+    wishes
+}
+
+#[test]
+fn every_transcript_goes_to_a_hive_and_comes_back() {
+    let mut moved = 0;
+    replay_transcripts(|transcript, sandbox| {
+        let folder = sandbox.path().join("for-hive");
+        let _ = std::fs::remove_dir_all(&folder);
+        sandbox.ok(&format!("export {} --for hive --include-secrets", folder.display()));
+        let files = exported_files(sandbox, "for-hive");
+        for (name, objects) in &files {
+            for object in objects {
+                assert!(
+                    !object.to_string().contains("\"poolctl.dev/"),
+                    "{transcript}: {name}: {object}"
+                );
+            }
+        }
+        if files.is_empty() {
+            return;
+        }
+        let state = folder.join("back.db").display().to_string();
+        let ran = sandbox.run(&format!("--state {state} import {} --current", folder.display()));
+        assert_eq!(ran.code, 0, "{transcript}: {}", ran.err);
+        let get = "get pool,claim -A -o json";
+        let before: Value = serde_json::from_str(&sandbox.ok(get)).unwrap();
+        let after: Value =
+            serde_json::from_str(&sandbox.ok(&format!("--state {state} {get}"))).unwrap();
+        let [before, after] = [before, after].map(|list| wishes(list["items"].as_array().unwrap()));
+        assert_eq!(before, after, "{transcript}");
+        moved += 1;
+    });
+    assert!(moved > 20, "{moved}");
 }
