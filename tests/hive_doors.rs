@@ -49,6 +49,11 @@ fn versions_are_those_in_the_tests_of_hive() {
 #[test]
 fn versions_of_every_platform_follow_the_types_of_hive() {
     for (platform, version) in [
+        // Hive makes `infrastructure` of single fields before it looks at a pool.
+        (
+            json!({"vsphere": {"credentialsSecretRef": {"name": "creds"}, "certificatesSecretRef": {"name": "ca"}, "vCenter": "vc.lab", "datacenter": "dc", "defaultDatastore": "ds", "cluster": "c1", "folder": "/dc/vm/f", "network": "vlan"}}),
+            "34fba552e0ced037",
+        ),
         (
             json!({"openstack": {"credentialsSecretRef": {"name": "creds"}, "cloud": "vexxhost"}}),
             "b0058c39d1339fb3",

@@ -5,7 +5,7 @@
 //! fields that are not set included. So each field that Hive's types got or lost has changed the
 //! versions of all pools. The orders are those of the public types in openshift/hive, apis/hive/v1.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::model::hash::fnv1a;
 use crate::model::meta::LocalRef;
@@ -361,12 +361,61 @@ const PRESENT: Layout = Layout {
 /// The version of a pool that the newest release of Hive computes: 16 hexadecimal digits.
 pub fn hive_version(pool: &ClusterPool) -> String {
     let has_removed_platform = pool.spec.platform.name() == OVIRT_NAME;
-    version_in(pool, Layout { has_ovirt: has_removed_platform, ..PRESENT })
+    let mut platform = platform_of(pool);
+    convert_vsphere(&mut platform);
+    version_in(pool, &platform, Layout { has_ovirt: has_removed_platform, ..PRESENT })
 }
 
 /// Whether a version is what any release of Hive computes for a pool.
 pub fn is_hive_version(pool: &ClusterPool, version: &str) -> bool {
-    layouts().any(|layout| version_in(pool, layout) == version)
+    let platform = platform_of(pool);
+    let mut converted_platform = platform.clone();
+    convert_vsphere(&mut converted_platform);
+    layouts().any(|layout| {
+        version_in(pool, &platform, layout) == version
+            || version_in(pool, &converted_platform, layout) == version
+    })
+}
+
+fn platform_of(pool: &ClusterPool) -> Value {
+    serde_json::to_value(&pool.spec.platform).unwrap_or_default()
+}
+
+/// Fills `infrastructure` of a vSphere platform from its single fields, as Hive itself does in a pool
+/// before it looks at it.
+fn convert_vsphere(platform: &mut Value) {
+    let Some(vsphere) = platform.get_mut("vsphere") else { return };
+    if vsphere.get("infrastructure").is_some() {
+        return;
+    }
+    let server = text_of(vsphere.get("vCenter"));
+    let datacenter = text_of(vsphere.get("datacenter"));
+    let infrastructure = json!({
+        "vcenters": [{"server": server, "port": 443, "datacenters": [datacenter]}],
+        "failureDomains": [{
+            "name": "generated-failure-domain",
+            "region": "generated-region",
+            "zone": "generated-zone",
+            "server": server,
+            "topology": {
+                "datacenter": datacenter,
+                "datastore": path_in(datacenter, "datastore", vsphere.get("defaultDatastore")),
+                "folder": path_in(datacenter, "vm", vsphere.get("folder")),
+                "computeCluster": path_in(datacenter, "host", vsphere.get("cluster")),
+                "networks": [text_of(vsphere.get("network"))],
+            },
+        }],
+    });
+    vsphere["infrastructure"] = infrastructure;
+}
+
+/// The path of something in a datacenter, unless it is a path already or nothing.
+fn path_in(datacenter: &str, folder: &str, value: Option<&Value>) -> String {
+    let name = text_of(value);
+    if name.is_empty() || name.starts_with('/') {
+        return name.to_owned();
+    }
+    format!("/{datacenter}/{folder}/{name}")
 }
 
 /// The layouts of all releases. A few are among them that no release had; they do no harm.
@@ -387,11 +436,10 @@ fn layouts() -> impl Iterator<Item = Layout> {
 }
 
 /// The version of a pool in a layout. It is a hash of hashes, each of 8 bytes.
-fn version_in(pool: &ClusterPool, layout: Layout) -> String {
+fn version_in(pool: &ClusterPool, platform: &Value, layout: Layout) -> String {
     let spec = &pool.spec;
-    let platform = serde_json::to_value(&spec.platform).unwrap_or_default();
     let mut digests: Vec<u8> = Vec::new();
-    digests.extend(hash_platform(&platform, layout));
+    digests.extend(hash_platform(platform, layout));
     digests.extend(hash_bytes(spec.base_domain.as_bytes()));
     digests.extend(hash_reference(Some(&spec.image_set_ref)));
     digests.extend(hash_reference(spec.install_config_secret_template_ref.as_ref()));
