@@ -5,6 +5,7 @@ mod cluster_api;
 mod cluster_install;
 pub mod editor_schema;
 mod hive_config;
+mod kustomization;
 pub mod schema;
 mod spelling;
 mod unmodelled;
@@ -28,6 +29,7 @@ use crate::yaml::{self, JsonPart, Node, Tree};
 
 pub use crate::manifest::cluster_install::ClusterInstall;
 pub use crate::manifest::hive_config::HiveConfig;
+pub use crate::manifest::kustomization::read_kustomization;
 pub use crate::manifest::unmodelled::ForeignLease;
 
 /// Fields of metadata that Kubernetes keeps, and that mean nothing here.
@@ -239,6 +241,36 @@ fn manifest_files(folder: &Path, name: &str) -> Result<Vec<PathBuf>, Refusal> {
     }
     files.sort();
     Ok(files)
+}
+
+/// The folders with manifests at and below each path, and the paths that are files.
+pub fn folders_below(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Refusal> {
+    let mut folders = Vec::new();
+    let mut waiting = paths.to_vec();
+    while let Some(path) = waiting.pop() {
+        if !path.is_dir() {
+            folders.push(path);
+            continue;
+        }
+        let name = path.display().to_string();
+        let entries =
+            std::fs::read_dir(&path).map_err(|error| refuse_unreadable(&name, &error))?;
+        for entry in entries {
+            let below = entry.map_err(|error| refuse_unreadable(&name, &error))?.path();
+            // A link may lead back to a folder above.
+            if below.is_dir() && !below.is_symlink() {
+                waiting.push(below);
+            }
+        }
+        if manifest_files(&path, &name).is_ok() {
+            folders.push(path);
+        }
+    }
+    if folders.is_empty() {
+        return Err(Refusal::invalid("there are no yaml, yml or json files in the folders"));
+    }
+    folders.sort();
+    Ok(folders)
 }
 
 fn read_file(path: &Path, name: &str, limit: usize) -> Result<String, Refusal> {

@@ -29,13 +29,14 @@ use crate::model::time::{Span, Time};
 const SIGNAL_INTERVAL: Span = Span(100_000);
 
 /// All variables that poolctl reads, but for PATH, which is read when a program is looked for.
-const VARIABLES: [&str; 16] = [
+const VARIABLES: [&str; 17] = [
     "POOLCTL_STATE",
     "POOLCTL_NAMESPACE",
     "POOLCTL_NOW",
     "POOLCTL_SEED",
     "POOLCTL_KILL_MODE",
     "INVOCATION_ID",
+    "XDG_CONFIG_HOME",
     "XDG_STATE_HOME",
     "HOME",
     "SUDO_UID",
@@ -249,6 +250,30 @@ impl World {
             Some(path) => Ok(path.into()),
             None => self.default_state_path(),
         }
+    }
+
+    /// The namespace that commands work in unless they are told another: `POOLCTL_NAMESPACE`, else
+    /// what `poolctl config` has written, else `default`.
+    pub fn default_namespace(&self) -> String {
+        if let Some(name) = self.variable("POOLCTL_NAMESPACE") {
+            return name.to_owned();
+        }
+        let written = self.namespace_file().and_then(|path| std::fs::read_to_string(path).ok());
+        let name = written.as_deref().map(str::trim).unwrap_or_default();
+        if name.is_empty() { "default".into() } else { name.to_owned() }
+    }
+
+    /// The file with the namespace that commands work in by default. None behind sudo: the account
+    /// chooses no namespace for other people.
+    pub fn namespace_file(&self) -> Option<PathBuf> {
+        if self.sudo_user.is_some() {
+            return None;
+        }
+        let folder = match self.absolute_path("XDG_CONFIG_HOME") {
+            Some(config_home) => config_home,
+            None => self.absolute_path("HOME")?.join(".config"),
+        };
+        Some(folder.join("poolctl/namespace"))
     }
 
     /// Where the state is when neither `--state` nor `POOLCTL_STATE` says it.

@@ -1,8 +1,6 @@
 //! `apply`: creates the objects of manifests, or changes them to what the manifests say, all or
 //! none.
 
-use std::path::PathBuf;
-
 use clap::Args;
 
 use crate::edits::{PutMode, PutOutcome, put_object};
@@ -11,25 +9,39 @@ use crate::model::documents::Settings;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
-use crate::model::refusal::Refusal;
+use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::State;
+use crate::output::{Answer, Name};
 use crate::rules;
 use crate::store::Store;
 
 use crate::commands::agent::confirm_leaving_cluster;
 use crate::commands::customization_warnings;
+use crate::commands::manifest_files::{DryRun, ManifestFiles};
 use crate::commands::scope::EditedObject;
 use crate::commands::{Context, RunCommand, scope};
-use crate::manifest::{self, Manifests, ReadOptions};
+use crate::manifest::Manifests;
 
 #[derive(Args)]
 pub struct Apply {
-    /// File or folder with manifests in YAML or JSON, or - for stdin
-    #[arg(short, long, required = true, value_name = "FILE|DIR|-")]
-    filename: Vec<PathBuf>,
+    #[command(flatten)]
+    files: ManifestFiles,
     /// Warn about unknown fields instead of refusing them
     #[arg(long)]
     lenient: bool,
+    /// Show what would be changed, and change nothing
+    #[arg(
+        long,
+        value_enum,
+        value_name = "client|server|none",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value = "none",
+        default_missing_value = "client",
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
+    dry_run: DryRun,
 }
 
 impl RunCommand for Apply {
@@ -38,72 +50,191 @@ impl RunCommand for Apply {
     const EXAMPLE: &'static str = "poolctl apply -f examples/pool";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let namespace = context.namespace()?;
-        let options =
-            ReadOptions { namespace: &namespace, is_lenient: self.lenient, moves_state: false };
-        let mut manifests = leave_out_settings(manifest::read(&self.filename, &options)?);
-        for warning in &manifests.warnings {
-            context.warn(warning);
-        }
-        if manifests.are_all_skipped() {
+        let manifests = self.files.read(context, self.lenient)?;
+        put_manifests(context, manifests, Precondition::Anything, self.dry_run)
+    }
+}
+
+/// What a command requires of the objects before it puts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precondition {
+    /// `apply`: they may exist or not.
+    Anything,
+    /// `create`: none exists.
+    Absent,
+    /// `replace`: all exist.
+    Present,
+}
+
+impl Precondition {
+    /// Refuses an object that is not as required.
+    pub fn check(self, state: &State, object: &Object) -> Result<(), Refusal> {
+        if self == Self::Anything {
             return Ok(());
         }
-        if manifests.objects.is_empty() && manifests.hive_configs.is_empty() {
-            return Err(Refusal::invalid("there is nothing to apply").into());
-        }
-        let store = context.open_or_create_state()?;
-        let settings = settings_with_hive_configs(Some(&store), &manifests)?;
-        manifests.objects.extend(settings);
-        let edited: Vec<EditedObject> =
-            manifests.objects.iter().map(EditedObject::from_object).collect();
-        // Whatever of these is not of an existing object refuses the command.
-        let kept_problems: Vec<String> =
-            manifests.objects.iter().filter_map(rules::describe_kept_problems).collect();
-        for object in &manifests.objects {
-            confirm_moved_agent(context, &store, object)?;
-        }
-        let scope = scope::scope_of(&store, &edited)?;
-        let needs = scope::needs_of(&edited);
-        let ((outcomes, deleted), passed) =
-            context.door(&store).change(&scope, &needs, |state, tick| {
-                let mut outcomes = Vec::new();
-                let mut deleted = Vec::new();
-                let mut refusals = Vec::new();
-                for object in manifests.objects {
-                    if is_being_deleted(state, &object) {
-                        deleted.push((object.kind(), object.key()));
-                    }
-                    match put_object(state, object, PutMode::Apply, tick) {
-                        Ok(outcome) => outcomes.push(outcome),
-                        Err(refusal) => refusals.push(refusal),
-                    }
-                }
-                Refusal::refuse_all(refusals)?;
-                Ok((outcomes, deleted))
-            })?;
-        let mut changed = Vec::new();
-        for (EditedObject { kind, key, .. }, outcome) in edited.iter().zip(outcomes) {
-            if outcome != PutOutcome::Unchanged {
-                changed.push((*kind, key.clone()));
+        let word = object.kind().word();
+        let name = object.key().name;
+        match (self, state.find_object(object)) {
+            (Self::Absent, Some(_)) => {
+                Err(Refusal::conflict(format!("there is a {word} `{name}` already"))
+                    .next("poolctl apply -f FILE"))
             }
-            let result = match outcome {
-                PutOutcome::Created => "created".into(),
-                PutOutcome::Configured(fields) if fields.is_empty() => "configured".into(),
-                PutOutcome::Configured(fields) => format!("configured ({fields})"),
-                PutOutcome::Unchanged => "unchanged".into(),
-            };
-            context.report_change(*kind, key, &result)?;
+            (Self::Present, None) => Err(Refusal::not_found(format!("there is no {word} `{name}`"))
+                .next("poolctl create -f FILE")),
+            _ => Ok(()),
         }
-        for problems in &kept_problems {
-            context.warn(problems);
+    }
+}
+
+/// Puts the objects of manifests into the state, all or none, and answers what became of each. A
+/// dry run answers what would become of them.
+pub fn put_manifests(
+    context: &Context,
+    manifests: Manifests,
+    precondition: Precondition,
+    dry_run: DryRun,
+) -> anyhow::Result<()> {
+    let mut manifests = leave_out_settings(manifests);
+    for warning in &manifests.warnings {
+        context.warn(warning);
+    }
+    if manifests.are_all_skipped() {
+        return Ok(());
+    }
+    if manifests.objects.is_empty() && manifests.hive_configs.is_empty() {
+        return Err(Refusal::invalid("there is nothing to apply").into());
+    }
+    if let Some(remark) = dry_run.remark() {
+        return rehearse(context, manifests, precondition, remark);
+    }
+    let store = context.open_or_create_state()?;
+    let settings = settings_with_hive_configs(Some(&store), &manifests)?;
+    manifests.objects.extend(settings);
+    for object in &manifests.objects {
+        confirm_moved_agent(context, &store, object)?;
+    }
+    put_objects(context, &store, manifests.objects, precondition)
+}
+
+/// Answers what putting the objects would do, with the documents that they would be.
+fn rehearse(
+    context: &Context,
+    mut manifests: Manifests,
+    precondition: Precondition,
+    remark: &str,
+) -> anyhow::Result<()> {
+    let store = match context.open_existing_state() {
+        Err(absent) if absent.exit == Exit::NotFound => None,
+        store => Some(store?),
+    };
+    let settings = settings_with_hive_configs(store.as_ref(), &manifests)?;
+    manifests.objects.extend(settings);
+    let pairs = imagine_applied(context, store.as_ref(), manifests.objects, precondition)?;
+    for (before, after) in pairs {
+        let result = match &before {
+            None => "created",
+            Some(before) if before.to_wire() == after.to_wire() => "unchanged",
+            Some(_) => "configured",
+        };
+        let name = Name::of(after.kind(), &after.key());
+        let line = format!("{name} {result} {remark}\n");
+        let answer = Answer::text(line).with_name(name).with_document(after.to_wire());
+        context.answer(answer)?;
+    }
+    Ok(())
+}
+
+/// Returns each object before and after applying the manifests without keeping the result. The
+/// first of each pair is None if the object does not exist yet.
+pub fn imagine_applied(
+    context: &Context,
+    store: Option<&Store>,
+    objects: Vec<Object>,
+    precondition: Precondition,
+) -> Result<Vec<(Option<Object>, Object)>, Refusal> {
+    let edited: Vec<EditedObject> = objects.iter().map(EditedObject::from_object).collect();
+    let (mut state, tick) = match store {
+        Some(store) => {
+            let scope = scope::scope_of(store, &edited)?;
+            context.door(store).load_for_dry_run(&scope, &scope::needs_of(&edited))?
         }
-        for (kind, key) in deleted {
-            let object = format!("{} `{}`", kind.word(), key.name);
-            context.warn(&format!("{object} is being deleted; its manifest does not keep it"));
+        None => Default::default(),
+    };
+    let mut pairs = Vec::new();
+    for object in objects {
+        precondition.check(&state, &object)?;
+        let before = state.find_object(&object);
+        let applied = object.clone();
+        put_object(&mut state, object, PutMode::Apply, &tick)?;
+        // An object under deletion whose last finalizer the manifest removes is gone after this, so
+        // it is not shown.
+        if let Some(after) = state.find_object(&applied) {
+            pairs.push((before, after));
         }
-        customization_warnings::warn_about_customizations(context, &passed.state, &changed);
-        context.report_limits(&passed);
-        Ok(context.report_pass(&passed)?)
+    }
+    Ok(pairs)
+}
+
+/// Puts objects into the state, all or none, and answers what became of each.
+fn put_objects(
+    context: &Context,
+    store: &Store,
+    objects: Vec<Object>,
+    precondition: Precondition,
+) -> anyhow::Result<()> {
+    let edited: Vec<EditedObject> = objects.iter().map(EditedObject::from_object).collect();
+    // Whatever of these is not of an existing object refuses the command.
+    let kept_problems: Vec<String> =
+        objects.iter().filter_map(rules::describe_kept_problems).collect();
+    let scope = scope::scope_of(store, &edited)?;
+    let needs = scope::needs_of(&edited);
+    let ((outcomes, deleted), passed) =
+        context.door(store).change(&scope, &needs, |state, tick| {
+            let mut outcomes = Vec::new();
+            let mut deleted = Vec::new();
+            let mut refusals = Vec::new();
+            for object in objects {
+                if is_being_deleted(state, &object) {
+                    deleted.push((object.kind(), object.key()));
+                }
+                let put = precondition
+                    .check(state, &object)
+                    .and_then(|()| put_object(state, object, PutMode::Apply, tick));
+                match put {
+                    Ok(outcome) => outcomes.push(outcome),
+                    Err(refusal) => refusals.push(refusal),
+                }
+            }
+            Refusal::refuse_all(refusals)?;
+            Ok((outcomes, deleted))
+        })?;
+    let mut changed = Vec::new();
+    for (EditedObject { kind, key, .. }, outcome) in edited.iter().zip(outcomes) {
+        if outcome != PutOutcome::Unchanged {
+            changed.push((*kind, key.clone()));
+        }
+        context.report_change(*kind, key, &describe_outcome(outcome, precondition))?;
+    }
+    for problems in &kept_problems {
+        context.warn(problems);
+    }
+    for (kind, key) in deleted {
+        let object = format!("{} `{}`", kind.word(), key.name);
+        context.warn(&format!("{object} is being deleted; its manifest does not keep it"));
+    }
+    customization_warnings::warn_about_customizations(context, &passed.state, &changed);
+    context.report_limits(&passed);
+    Ok(context.report_pass(&passed)?)
+}
+
+/// What the answer says of an object that was put.
+fn describe_outcome(outcome: PutOutcome, precondition: Precondition) -> String {
+    match outcome {
+        PutOutcome::Created => "created".into(),
+        _ if precondition == Precondition::Present => "replaced".into(),
+        PutOutcome::Configured(fields) if fields.is_empty() => "configured".into(),
+        PutOutcome::Configured(fields) => format!("configured ({fields})"),
+        PutOutcome::Unchanged => "unchanged".into(),
     }
 }
 

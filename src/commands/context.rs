@@ -49,11 +49,11 @@ pub struct Globals {
     /// State file to use
     #[arg(long, global = true, value_name = "FILE")]
     pub state: Option<PathBuf>,
-    /// Namespace; by default $POOLCTL_NAMESPACE, or `default` if that is not set
+    /// Namespace; by default $POOLCTL_NAMESPACE, else that of `config`, else `default`
     #[arg(short, long, global = true)]
     pub namespace: Option<String>,
     /// Use all namespaces
-    #[arg(short = 'A', long, global = true, conflicts_with = "namespace")]
+    #[arg(short = 'A', long, global = true)]
     pub all_namespaces: bool,
     #[arg(
         short,
@@ -97,6 +97,8 @@ pub struct Globals {
 pub struct Context {
     pub globals: Globals,
     pub world: World,
+    /// The namespace that the command works in without `-n`.
+    default_namespace: String,
     /// Who asks, if that is a guest behind sudo; found out when it is needed.
     pub(super) guest: OnceCell<Option<Person>>,
     /// What was answered as documents so far. They are printed as one when the command is done.
@@ -106,7 +108,14 @@ pub struct Context {
 impl Context {
     pub fn new(globals: Globals) -> Result<Self, Refusal> {
         let world = World::new()?;
-        Ok(Self { globals, world, guest: OnceCell::new(), answered: RefCell::default() })
+        let default_namespace = world.default_namespace();
+        Ok(Self {
+            globals,
+            world,
+            default_namespace,
+            guest: OnceCell::new(),
+            answered: RefCell::default(),
+        })
     }
 
     /// The path of the state file, whether there is one or not.
@@ -150,7 +159,7 @@ impl Context {
     /// The namespace that the command works in. A name that cannot be one is refused with exit 2.
     pub fn namespace(&self) -> Result<String, Refusal> {
         let given = self.globals.namespace.as_deref();
-        let name = given.or_else(|| self.world.variable("POOLCTL_NAMESPACE")).unwrap_or("default");
+        let name = given.unwrap_or(&self.default_namespace);
         rules::check_dns_label("a namespace", name)
             .map_err(|refusal| Refusal { exit: Exit::Usage, ..refusal })?;
         Ok(name.to_owned())
@@ -249,6 +258,21 @@ impl Context {
             }
             let namespace = kind.is_namespaced().then_some(key.namespace.as_str());
             absent_object(store, kind, name, namespace)
+        })
+    }
+
+    /// The object with this key, whoever asks and whatever namespace the command works in.
+    pub fn load_object_by_key(
+        &self,
+        store: &Store,
+        kind: Kind,
+        key: &Key,
+    ) -> Result<Object, Refusal> {
+        let filter = Filter { whole: true, ..Filter::named(key) };
+        let object = store.list_objects(kind, &filter)?.into_iter().next();
+        object.ok_or_else(|| {
+            let namespace = kind.is_namespaced().then_some(key.namespace.as_str());
+            absent_object(store, kind, &key.name, namespace)
         })
     }
 
@@ -358,8 +382,7 @@ impl Context {
 
     /// ` -n NAMESPACE` for a command that is suggested, or nothing if it finds the object without.
     pub fn namespace_option(&self, namespace: &str) -> String {
-        let default_namespace = self.world.variable("POOLCTL_NAMESPACE").unwrap_or("default");
-        if namespace.is_empty() || namespace == default_namespace {
+        if namespace.is_empty() || namespace == self.default_namespace {
             String::new()
         } else {
             format!(" -n {namespace}")

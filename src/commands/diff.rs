@@ -1,28 +1,23 @@
 //! `diff`: shows line by line what `apply` would change. It writes nothing.
 
-use std::path::PathBuf;
-
 use anyhow::bail;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use crate::edits::{PutMode, put_object};
 use crate::model::documents::StoredValue;
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::output::{self, Answer, Name};
-use crate::store::Store;
 use crate::yaml;
 
-use crate::commands::scope::EditedObject;
-use crate::commands::{Context, Quit, RunCommand, apply, scope};
-use crate::manifest::{self, ReadOptions};
+use crate::commands::apply::Precondition;
+use crate::commands::manifest_files::ManifestFiles;
+use crate::commands::{Context, Quit, RunCommand, apply};
 
 #[derive(Args)]
 pub struct Diff {
-    /// File or folder with manifests in YAML or JSON, or - for stdin
-    #[arg(short, long, required = true, value_name = "FILE|DIR|-")]
-    filename: Vec<PathBuf>,
+    #[command(flatten)]
+    files: ManifestFiles,
     /// Warn about unknown fields instead of refusing them
     #[arg(long)]
     lenient: bool,
@@ -55,10 +50,7 @@ impl Diff {
     /// The answer for each object that applying the manifests would change. Without a state all
     /// objects are new.
     fn find_differences(&self, context: &Context) -> Result<Vec<Answer>, Refusal> {
-        let namespace = context.namespace()?;
-        let options =
-            ReadOptions { namespace: &namespace, is_lenient: self.lenient, moves_state: false };
-        let mut manifests = apply::leave_out_settings(manifest::read(&self.filename, &options)?);
+        let mut manifests = apply::leave_out_settings(self.files.read(context, self.lenient)?);
         for warning in &manifests.warnings {
             context.warn(warning);
         }
@@ -75,40 +67,17 @@ impl Diff {
         let settings = apply::settings_with_hive_configs(store.as_ref(), &manifests)?;
         manifests.objects.extend(settings);
         let mut answers = Vec::new();
-        for (before, after) in imagine_applied(context, store.as_ref(), manifests.objects)? {
+        let pairs = apply::imagine_applied(
+            context,
+            store.as_ref(),
+            manifests.objects,
+            Precondition::Anything,
+        )?;
+        for (before, after) in pairs {
             answers.extend(diff_object(context, before.as_ref(), &after)?);
         }
         Ok(answers)
     }
-}
-
-/// Returns each object before and after applying the manifests without keeping the result. The
-/// first of each pair is None if the object does not exist yet.
-fn imagine_applied(
-    context: &Context,
-    store: Option<&Store>,
-    objects: Vec<Object>,
-) -> Result<Vec<(Option<Object>, Object)>, Refusal> {
-    let edited: Vec<EditedObject> = objects.iter().map(EditedObject::from_object).collect();
-    let (mut state, tick) = match store {
-        Some(store) => {
-            let scope = scope::scope_of(store, &edited)?;
-            context.door(store).load_for_dry_run(&scope, &scope::needs_of(&edited))?
-        }
-        None => Default::default(),
-    };
-    let mut pairs = Vec::new();
-    for object in objects {
-        let before = state.find_object(&object);
-        let applied = object.clone();
-        put_object(&mut state, object, PutMode::Apply, &tick)?;
-        // An object under deletion whose last finalizer the manifest removes is gone after this, so
-        // it is not shown.
-        if let Some(after) = state.find_object(&applied) {
-            pairs.push((before, after));
-        }
-    }
-    Ok(pairs)
 }
 
 /// Shows what changes in an object, or returns None if nothing does. Text output is a unified diff;

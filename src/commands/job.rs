@@ -102,7 +102,7 @@ impl RunCommand for Show {
 
 /// The jobs of a cluster or of a host, oldest first, or the job of that id. A kind before the name,
 /// as in `cluster/lab-x`, is passed over.
-fn find_jobs(context: &Context, store: &Store, typed_name: &str) -> Result<Vec<Job>, Refusal> {
+pub fn find_jobs(context: &Context, store: &Store, typed_name: &str) -> Result<Vec<Job>, Refusal> {
     let name = typed_name.rsplit('/').next().unwrap_or(typed_name);
     let mut jobs = store.jobs_of_object(name)?;
     if jobs.is_empty() {
@@ -137,34 +137,46 @@ impl RunCommand for Logs {
         let store = context.open_existing_state()?;
         let jobs = find_jobs(context, &store, &self.name)?;
         let Some(job) = jobs.last() else { return Ok(()) };
-        if !job.driver.is_supervised() {
-            let message = job.message.as_deref().unwrap_or("a simulated job has no log");
-            return context.print(&format!("{message}\n"));
-        }
-        let place = folder(context, &store, job);
-        context.world.catch_signals();
-        let mut position = 0;
-        loop {
-            // Asked before the log is read: the log of a job that has ended by now is complete.
-            let is_over = place.read_state() != JobState::Running;
-            for piece in log::read_pieces(place.path(), position) {
-                if piece.left_out > 0 {
-                    let bytes = piece.left_out;
-                    context.print(&format!(
-                        "[{bytes} bytes left out: a log keeps its beginning and its end]\n"
-                    ))?;
-                }
-                context.print_value(&piece.text)?;
-                position = piece.end;
+        print_log(context, &store, &jobs, job, self.follow)
+    }
+}
+
+/// Prints the log of one of these jobs, as far as it is written or until the job ends. Then it tells
+/// where evidence of a failure is.
+pub fn print_log(
+    context: &Context,
+    store: &Store,
+    jobs: &[Job],
+    job: &Job,
+    is_followed: bool,
+) -> anyhow::Result<()> {
+    if !job.driver.is_supervised() {
+        let message = job.message.as_deref().unwrap_or("a simulated job has no log");
+        return context.print(&format!("{message}\n"));
+    }
+    let place = folder(context, store, job);
+    context.world.catch_signals();
+    let mut position = 0;
+    loop {
+        // Asked before the log is read: the log of a job that has ended by now is complete.
+        let is_over = place.read_state() != JobState::Running;
+        for piece in log::read_pieces(place.path(), position) {
+            if piece.left_out > 0 {
+                let bytes = piece.left_out;
+                context.print(&format!(
+                    "[{bytes} bytes left out: a log keeps its beginning and its end]\n"
+                ))?;
             }
-            if is_over || !self.follow || context.world.take_signal().is_some() {
-                if let Some(job) = last_with_evidence(context, &store, &jobs) {
-                    hint_evidence(context, &store, job);
-                }
-                return Ok(());
-            }
-            context.world.sleep(Span::seconds(1));
+            context.print_value(&piece.text)?;
+            position = piece.end;
         }
+        if is_over || !is_followed || context.world.take_signal().is_some() {
+            if let Some(job) = last_with_evidence(context, store, jobs) {
+                hint_evidence(context, store, job);
+            }
+            return Ok(());
+        }
+        context.world.sleep(Span::seconds(1));
     }
 }
 

@@ -3,12 +3,16 @@
 
 mod access;
 mod agent;
+mod api;
 mod apply;
+mod auth;
 mod backup;
 mod claim;
 mod cluster;
 mod completion;
+mod config;
 mod context;
+mod create;
 mod customization;
 mod customization_warnings;
 mod delete;
@@ -29,13 +33,17 @@ mod infraenv;
 mod init;
 mod ip;
 mod job;
+mod kubectl;
 mod label;
 mod list_printer;
+mod logs;
+mod manifest_files;
 mod metrics;
 mod patch;
 mod plan;
 mod pool;
 mod reconcile;
+mod replace;
 mod run;
 mod schema;
 mod scope;
@@ -58,6 +66,7 @@ use std::io::Write;
 use clap::{ArgMatches, Args, FromArgMatches};
 
 use crate::commands::context::{Context, Globals};
+pub use crate::commands::kubectl::chapter as kubectl_chapter;
 pub use crate::commands::tree::tree;
 use crate::model::refusal::{Exit, NextStep, Refusal, nearest_name};
 
@@ -84,9 +93,14 @@ enum Audience {
 
 /// Runs a command line and returns the exit code.
 pub fn run(arguments: Vec<OsString>) -> u8 {
-    let matches = match tree().try_get_matches_from(arguments) {
+    let arguments = kubectl::translate(arguments);
+    let matches = match tree().try_get_matches_from(&arguments) {
         Ok(matches) => matches,
-        Err(error) => {
+        Err(mut error) => {
+            if let Some(refusal) = kubectl::refuse(&error, &arguments, &tree()) {
+                return report_failure(&refusal.into(), None);
+            }
+            kubectl::remove_suggestions(&mut error);
             // Help asked for goes to stdout, the rest to stderr; a closed pipe is no error.
             drop(error.print());
             return u8::try_from(error.exit_code()).unwrap_or(2);

@@ -81,16 +81,7 @@ impl RunCommand for Create {
 impl Create {
     /// Reads every value that the arguments name, and asks for those that are typed.
     fn read_values(&self, context: &Context) -> Result<BTreeMap<String, SecretValue>, Refusal> {
-        let mut values = BTreeMap::new();
-        let from_stdin =
-            self.from_file.iter().filter(|argument| *argument == "-" || argument.ends_with("=-"));
-        if from_stdin.count() > 1 {
-            return Err(Refusal::usage("stdin can be read only once"));
-        }
-        for argument in &self.from_file {
-            let (key, path) = parse_from_file(argument);
-            insert_value(&mut values, &key, read_secret_value(&path)?)?;
-        }
+        let mut values = read_files(&self.from_file)?;
         for key in &self.prompt {
             let value = context.ask_hidden(&format!("{key}: "), "--from-file=KEY=-")?;
             insert_value(&mut values, key, value)?;
@@ -103,6 +94,21 @@ impl Create {
         }
         Ok(values)
     }
+}
+
+/// Reads the values that arguments of `--from-file` name.
+pub fn read_files(arguments: &[String]) -> Result<BTreeMap<String, SecretValue>, Refusal> {
+    let mut values = BTreeMap::new();
+    let from_stdin =
+        arguments.iter().filter(|argument| *argument == "-" || argument.ends_with("=-"));
+    if from_stdin.count() > 1 {
+        return Err(Refusal::usage("stdin can be read only once"));
+    }
+    for argument in arguments {
+        let (key, path) = parse_from_file(argument);
+        insert_value(&mut values, &key, read_secret_value(&path)?)?;
+    }
+    Ok(values)
 }
 
 /// The key and the file of `KEY=FILE`, or of `FILE`, whose name is the key. stdin has no name, so
@@ -127,7 +133,7 @@ fn is_usable_key(key: &str) -> bool {
 }
 
 /// Refuses keys that Kubernetes would refuse, and a key that is given twice.
-fn insert_value(
+pub fn insert_value(
     values: &mut BTreeMap<String, SecretValue>,
     key: &str,
     value: SecretValue,

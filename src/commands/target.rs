@@ -4,11 +4,14 @@
 use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;
 
-use crate::commands::suggest;
+use crate::commands::{kubectl, suggest};
 
 /// The kind of a word: its name, its plural or a short name of it.
 pub fn parse_kind(word: &str) -> Result<Kind, Refusal> {
     Kind::from_word(word).ok_or_else(|| {
+        if let Some(refusal) = kubectl::refuse_kind(word) {
+            return refusal;
+        }
         let refusal = Refusal::usage(format!("there is no kind `{word}`"));
         if let Some(hint) = suggest(word, Kind::all_words()) {
             return refusal.because(hint);

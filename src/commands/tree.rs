@@ -22,11 +22,11 @@ use crate::commands::ip::{
 };
 use crate::commands::pool::{advise, create as pool_create, dns, pause, render, scale};
 use crate::commands::{
-    Audience, RunCommand, agent, apply, backup, claim, cluster, completion, customization, delete,
-    describe, diff, doctor, drain, driver, editor, events, explain, export, get, guard, host,
-    import, infraenv, init, ip, job, label, metrics, patch, plan, pool, reconcile, run, schema,
-    secret,
-    state, status, supervise, template, version, wait, why,
+    Audience, RunCommand, agent, api, apply, auth, backup, claim, cluster, completion, config,
+    create, customization, delete, describe, diff, doctor, drain, driver, editor, events, explain,
+    export, get, guard, host, import, infraenv, init, ip, job, label, logs, metrics, patch, plan,
+    pool, reconcile, replace, run, schema, secret, state, status, supervise, template, version,
+    wait, why,
 };
 
 /// A command. Its arguments are made only when it is named, so that the program starts quickly.
@@ -216,9 +216,17 @@ fn sections() -> [(&'static str, Vec<Node>); 5] {
     ]
 }
 
-/// Commands that no help lists: shells and passes run them, not people.
-fn hidden_entries() -> [Entry; 5] {
+/// Commands that the first page of help does not list: shells and passes run some of them, and
+/// people who know them from kubectl type the others.
+fn hidden_entries() -> [Entry; 12] {
     [
+        entry::<create::Create>(),
+        entry::<replace::Replace>(),
+        entry::<logs::Logs>(),
+        entry::<api::Resources>(),
+        entry::<api::Versions>(),
+        entry::<auth::Auth>(),
+        entry::<config::Config>(),
         entry::<complete::Complete>(),
         entry::<supervise::Supervise>(),
         entry::<drain::Drain>(),

@@ -289,6 +289,11 @@ impl Kind {
         self.declaration().words[0]
     }
 
+    /// What people may call the kind; the first word is what commands print.
+    pub fn words(self) -> &'static [&'static str] {
+        self.declaration().words
+    }
+
     /// Whether its objects are in namespaces.
     pub fn is_namespaced(self) -> bool {
         self.declaration().is_namespaced
