@@ -16,17 +16,23 @@ use crate::store::{Filter, Store};
 use crate::commands::agent::fit;
 use crate::commands::claim::queue;
 use crate::commands::cluster::rotate;
+use crate::commands::field_selector::FieldSelector;
 use crate::commands::infraenv::iso as infraenv_iso;
 use crate::commands::list_printer::ListPrinter;
+use crate::commands::manifest_files::ManifestFiles;
 use crate::commands::selector::Selector;
 use crate::commands::{Audience, Context, RunCommand, events, job, target};
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch on the command line")]
 #[derive(Args)]
 pub struct Get {
-    /// Kind, such as pool; or several, such as pool,claim; or an object, such as pool/lab
-    #[arg(value_name = "KIND[,KIND]")]
-    kinds: String,
+    /// Kind, such as pool; or several, such as pool,claim; all; or an object, such as pool/lab
+    #[arg(
+        value_name = "KIND[,KIND]",
+        required_unless_present_any = ["filename", "kustomize"],
+        conflicts_with_all = ["filename", "kustomize"]
+    )]
+    kinds: Option<String>,
     /// Names of objects of the kind; by default all objects
     #[arg(value_name = "NAME")]
     names: Vec<String>,
@@ -36,6 +42,26 @@ pub struct Get {
     /// Keep running and show objects that change
     #[arg(short, long)]
     watch: bool,
+    /// Keep running and show objects that change from now on
+    #[arg(long)]
+    watch_only: bool,
+    #[command(flatten)]
+    files: ManifestFiles,
+    /// Only objects with these fields, such as metadata.name=lab or status.powerState!=Running
+    #[arg(long, value_name = "SELECTOR")]
+    field_selector: Option<FieldSelector>,
+    /// Add a column for each of these labels
+    #[arg(
+        short = 'L',
+        long,
+        value_name = "LABEL",
+        value_delimiter = ',',
+        value_parser = parse_label_column
+    )]
+    label_columns: Vec<LabelColumn>,
+    /// Put the kind before each name
+    #[arg(long)]
+    show_kind: bool,
     /// Sort by the name of a column or by a jsonpath
     #[arg(long, value_name = "COLUMN|PATH")]
     sort_by: Option<String>,
@@ -57,6 +83,9 @@ impl RunCommand for Get {
     const AUDIENCE: Audience = Audience::Guests;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
+        if self.files.is_given() {
+            return self.show_objects_of_files(context);
+        }
         let wanted = self.wanted_objects()?;
         for (kind, _) in &wanted {
             let audience = match kind {
@@ -68,7 +97,7 @@ impl RunCommand for Get {
             context.check_command_access(&format!("get {}", kind.word()), audience)?;
         }
         let store = context.open_existing_state()?;
-        if self.watch {
+        if self.watch || self.watch_only {
             return watch::watch_objects(context, &store, &self, &wanted);
         }
         if self.is_long_list(context, &wanted) {
@@ -130,6 +159,28 @@ fn hint_none(context: &Context, kind: Kind) -> Result<(), Refusal> {
 }
 
 impl Get {
+    /// Shows the objects that manifests name, as they are in the state.
+    fn show_objects_of_files(&self, context: &Context) -> anyhow::Result<()> {
+        let store = context.open_existing_state()?;
+        let objects = self.files.find_objects(context, &store, self.ignore_not_found)?;
+        let mut is_below_table = false;
+        for kind in Kind::OBJECTS {
+            let mut objects_of_kind = objects.clone();
+            objects_of_kind.retain(|object| object.kind() == *kind);
+            if objects_of_kind.is_empty() {
+                continue;
+            }
+            let entries = self.object_entries(context, &store, *kind, &objects_of_kind)?;
+            let mut answer = self.list_answer(entries, objects.len() == 1);
+            if is_below_table {
+                answer = answer.after_gap();
+            }
+            is_below_table = true;
+            context.answer(answer)?;
+        }
+        Ok(())
+    }
+
     /// Whether whole documents of all objects of some kinds are wanted, in the order in which they
     /// are kept. There may be more of them than fit into memory.
     fn is_long_list(&self, context: &Context, wanted: &[(Kind, Vec<String>)]) -> bool {
@@ -137,6 +188,7 @@ impl Get {
         let asks_for_labels = self.selector.is_some() || self.show_labels;
         ListPrinter::fits(&context.globals.output)
             && self.sort_by.is_none()
+            && self.field_selector.is_none()
             && wanted
                 .iter()
                 .all(|(kind, names)| names.is_empty() && !(kind.is_record() && asks_for_labels))
@@ -184,12 +236,14 @@ impl Get {
 
     /// The kinds that are asked for, each with the names of its objects; no names mean all.
     fn wanted_objects(&self) -> Result<Vec<(Kind, Vec<String>)>, Refusal> {
-        if !self.kinds.contains('/') {
-            let kinds = self.kinds.split(',').map(target::parse_kind);
+        let words = self.kinds.as_deref().unwrap_or_default();
+        let words = if words == ALL_KINDS { KINDS_OF_ALL } else { words };
+        if !words.contains('/') {
+            let kinds = words.split(',').map(target::parse_kind);
             return kinds.map(|kind| Ok((kind?, self.names.clone()))).collect();
         }
         let mut wanted: Vec<(Kind, Vec<String>)> = Vec::new();
-        for (kind, name) in target::parse_objects(&self.kinds, &self.names)? {
+        for (kind, name) in target::parse_objects(words, &self.names)? {
             match wanted.iter_mut().find(|(wanted_kind, _)| *wanted_kind == kind) {
                 Some((_, names)) => names.push(name),
                 None => wanted.push((kind, vec![name])),
@@ -210,7 +264,10 @@ impl Get {
     ) -> Result<Vec<Object>, Refusal> {
         let whole = context.wants_documents()
             || self.watch
+            || self.watch_only
             || self.show_labels
+            || !self.label_columns.is_empty()
+            || self.field_selector.is_some()
             || self.selector.is_some()
             || self.sort_by.is_some()
             || (kind == Kind::ClusterDeployment && context.globals.output.is_wide());
@@ -224,6 +281,9 @@ impl Get {
         let mut objects = context.filter_visible(store, listed)?;
         if let Some(selector) = &self.selector {
             objects.retain(|object| selector.matches(&object.labels()));
+        }
+        if let Some(selector) = &self.field_selector {
+            selector.retain(&mut objects, Object::to_wire)?;
         }
         if let Some(column) = &self.sort_by {
             let view = gather_view(context, store, kind, &objects)?;
@@ -268,6 +328,9 @@ impl Get {
         jobs.retain(|job| {
             is_asked_for(names, &job.object) || is_asked_for(names, &job.id.to_string())
         });
+        if let Some(selector) = &self.field_selector {
+            selector.retain(&mut jobs, job::document)?;
+        }
         if let Some(column) = &self.sort_by {
             sort::sort_by(&mut jobs, column, |job| output::job_row(job, now), job::document)?;
         }
@@ -283,13 +346,18 @@ impl Get {
         names: &[String],
     ) -> Result<Vec<Entry>, Refusal> {
         let now = context.world.now();
-        let namespace = context.globals.namespace.as_ref();
+        let globals = &context.globals;
+        let namespace =
+            if globals.all_namespaces { None } else { globals.namespace.as_ref() };
         let mut events = store.list_events(None, usize::MAX)?;
         events.retain(|event| {
             is_asked_for(names, &event.object.name)
                 && namespace.is_none_or(|name| event.object.namespace == *name)
         });
         events.reverse();
+        if let Some(selector) = &self.field_selector {
+            selector.retain(&mut events, events::event_document)?;
+        }
         if let Some(column) = &self.sort_by {
             sort::sort_by(
                 &mut events,
@@ -339,6 +407,16 @@ impl Get {
 
     fn labeled_row(&self, object: &Object, view: &RowContext) -> Row {
         let mut row = output::object_row(object, view);
+        let is_of_all = self.kinds.as_deref() == Some(ALL_KINDS);
+        if (self.show_kind || is_of_all)
+            && let Some((_, cell)) = row.iter_mut().find(|(column, _)| *column == "name")
+        {
+            *cell = Name::of(object.kind(), &object.key()).to_string();
+        }
+        for column in &self.label_columns {
+            let value = object.labels().get(&column.label).cloned().unwrap_or_default();
+            row.push((column.header, value));
+        }
         if self.show_labels {
             let labels = object.labels().into_iter();
             let pairs: Vec<String> =
@@ -362,6 +440,25 @@ fn print_events(
         }
         Ok(())
     })
+}
+
+/// The word that asks for the kinds of everyday work.
+const ALL_KINDS: &str = "all";
+const KINDS_OF_ALL: &str = "pool,claim,cluster";
+
+/// A column with the values of a label.
+#[derive(Clone, Debug)]
+struct LabelColumn {
+    label: String,
+    /// The last part of the label's name. It lives as long as the program, as other headers do.
+    header: &'static str,
+}
+
+/// A column for a label, as `-L` names it. It never fails.
+#[expect(clippy::unnecessary_wraps, reason = "clap asks for a Result")]
+fn parse_label_column(label: &str) -> Result<LabelColumn, String> {
+    let last_part = label.rsplit('/').next().unwrap_or(label);
+    Ok(LabelColumn { label: label.to_owned(), header: last_part.to_owned().leak() })
 }
 
 /// Whether a name is among those that are asked for; no names ask for everything.

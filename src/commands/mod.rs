@@ -25,6 +25,7 @@ mod editor;
 mod events;
 mod explain;
 mod export;
+mod field_selector;
 mod get;
 mod guard;
 mod host;

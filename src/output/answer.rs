@@ -14,6 +14,7 @@ use crate::yaml;
 
 use super::clean::clean_line;
 use super::columns::Row;
+use super::custom_columns::{draw_custom_columns, items_of};
 use super::table::{draw_rows, draw_rows_without_header};
 use super::{Format, jsonpath};
 
@@ -259,10 +260,18 @@ impl Answer {
             return Ok(self.name_lines(Name::without_kind));
         }
         match format {
+            Format::CustomColumns(columns) => {
+                draw_custom_columns(columns, &self.documents, self.has_headers())
+            }
             Format::Json | Format::Yaml | Format::JsonPath(_) => self.document_text(format),
             Format::Name => Ok(self.name_lines(Name::to_string)),
             Format::Table | Format::Wide => Ok(self.parts.iter().map(Part::text).collect()),
         }
+    }
+
+    /// Whether none of its tables leaves out its headers.
+    fn has_headers(&self) -> bool {
+        !self.parts.iter().any(|part| matches!(part, Part::Table { has_headers: false, .. }))
     }
 
     fn document_text(mut self, format: &Format) -> Result<String, Refusal> {
@@ -315,6 +324,9 @@ fn select_lines(rows: &[Row], shown: &[usize], has_headers: bool) -> String {
 pub fn document_text(format: &Format, document: &Value) -> Result<String, Refusal> {
     match format {
         Format::JsonPath(template) => jsonpath::evaluate(template, document),
+        Format::CustomColumns(columns) => {
+            draw_custom_columns(columns, &items_of(document), true)
+        }
         Format::Json => Ok(escape_json(format!("{document:#}\n"))),
         Format::Yaml | Format::Table | Format::Wide | Format::Name => yaml_text(document),
     }
@@ -357,7 +369,11 @@ mod tests {
     #[test]
     fn each_format_shows_the_part_of_an_answer_that_its_declaration_names() {
         for name in Format::names() {
-            let argument = if name.ends_with('=') { format!("{name}{{.is}}") } else { name.into() };
+            let argument = match name {
+                "custom-columns=" => "custom-columns=IS:.is".to_owned(),
+                _ if name.ends_with('=') => format!("{name}{{.is}}"),
+                _ => name.to_owned(),
+            };
             let format: Format = argument.parse().unwrap();
             let answer = Answer::text("a row\n")
                 .with_name(Name::plain("a-name"))

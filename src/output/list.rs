@@ -43,7 +43,7 @@ impl ListText {
         self.item_count += 1;
         let is_first = self.item_count == 1;
         match self.format {
-            Format::JsonPath(_) => {
+            Format::JsonPath(_) | Format::CustomColumns(_) => {
                 self.collected.push(item);
                 Ok(String::new())
             }

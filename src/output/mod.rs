@@ -4,6 +4,7 @@
 mod answer;
 mod clean;
 mod columns;
+mod custom_columns;
 mod difference;
 mod jsonpath;
 mod list;
@@ -86,6 +87,10 @@ formats! {
     templates: {
         /// What a template of JSONPath selects.
         JsonPath = "jsonpath=" {
+            content: Content::Documents, is_wide: false, is_for_people: false
+        }
+        /// A table of what paths select: `HEADER:PATH`, separated by commas.
+        CustomColumns = "custom-columns=" {
             content: Content::Documents, is_wide: false, is_for_people: false
         }
     }

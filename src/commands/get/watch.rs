@@ -49,7 +49,19 @@ pub fn watch_objects(
             let may_be_missing = last_revision.is_some();
             for (kind, names) in wanted {
                 let objects = get.find_objects(context, store, *kind, names, may_be_missing)?;
-                show_changes(context, store, get, *kind, &objects, &mut shown)?;
+                let changed_indexes = take_changes(context, *kind, &objects, &mut shown);
+                let is_told = last_revision.is_some() || !get.watch_only;
+                if is_told && !changed_indexes.is_empty() {
+                    show_changes(
+                        context,
+                        store,
+                        get,
+                        *kind,
+                        &objects,
+                        &changed_indexes,
+                        &mut shown,
+                    )?;
+                }
             }
             last_revision = Some(revision);
         }
@@ -57,15 +69,14 @@ pub fn watch_objects(
     }
 }
 
-/// Shows the objects of a kind that are not as they were shown, and hints at those that are gone.
-fn show_changes(
+/// Takes the objects of a kind as shown, and hints at those that are gone. Returns the indexes of
+/// those that were not shown so before.
+fn take_changes(
     context: &Context,
-    store: &Store,
-    get: &Get,
     kind: Kind,
     objects: &[Object],
     shown: &mut Shown,
-) -> anyhow::Result<()> {
+) -> Vec<usize> {
     let mut changed_indexes = Vec::new();
     for (index, object) in objects.iter().enumerate() {
         let document = object.to_wire();
@@ -82,16 +93,26 @@ fn show_changes(
         }
         !is_deleted
     });
-    if changed_indexes.is_empty() {
-        return Ok(());
-    }
+    changed_indexes
+}
+
+/// Shows the objects of a kind at these indexes.
+fn show_changes(
+    context: &Context,
+    store: &Store,
+    get: &Get,
+    kind: Kind,
+    objects: &[Object],
+    changed_indexes: &[usize],
+    shown: &mut Shown,
+) -> anyhow::Result<()> {
     // Columns are as wide as those of the whole table, so that they stay where they are.
     let entries = get.object_entries(context, store, kind, objects)?;
     // A deletion adds a column, so the headers are printed again.
     let shows_deletion = get::shows_deletion(objects);
     let last_header = shown.kinds_with_headers.insert(kind, shows_deletion);
     let has_same_columns = last_header == Some(shows_deletion);
-    let mut answer = Answer::partial_list(entries, &changed_indexes).streamed();
+    let mut answer = Answer::partial_list(entries, changed_indexes).streamed();
     if get.no_headers || has_same_columns {
         answer = answer.without_headers();
     }
