@@ -79,8 +79,10 @@ impl Precondition {
                 Err(Refusal::conflict(format!("there is a {word} `{name}` already"))
                     .next("poolctl apply -f FILE"))
             }
-            (Self::Present, None) => Err(Refusal::not_found(format!("there is no {word} `{name}`"))
-                .next("poolctl create -f FILE")),
+            (Self::Present, None) => {
+                Err(Refusal::not_found(format!("there is no {word} `{name}`"))
+                    .next("poolctl create -f FILE"))
+            }
             _ => Ok(()),
         }
     }

@@ -41,9 +41,9 @@ impl RunCommand for Auth {
                 context.answer(shown.with_name(Name::plain(answer)))?;
                 if is_allowed { Ok(()) } else { Err(Quit(1).into()) }
             }
-            ["can-i", ..] => Err(Refusal::usage("a verb and a kind are needed")
-                .next(Self::EXAMPLE)
-                .into()),
+            ["can-i", ..] => {
+                Err(Refusal::usage("a verb and a kind are needed").next(Self::EXAMPLE).into())
+            }
             [word, ..] => Err(kubectl::refuse_second_word(Self::NAME, word).into()),
             [] => Err(Refusal::usage("a word is needed").next(Self::EXAMPLE).into()),
         }

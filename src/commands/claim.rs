@@ -28,6 +28,9 @@ use crate::commands::selector::Selector;
 use crate::commands::waiting::{self, Observation, WaitOutcome, Waiting};
 use crate::commands::{Audience, Context, RunCommand, delete, target};
 
+/// How long `--wait` waits without a value: 45 minutes.
+const DEFAULT_WAIT: Span = Span(45 * 60 * 1_000_000);
+
 #[derive(Args)]
 pub struct Claim {
     /// Pool to take a cluster from
@@ -76,6 +79,16 @@ impl RunCommand for Claim {
         if self.selector.as_ref().is_some_and(Selector::is_empty) {
             // An unset variable of a script, more likely than a wish for any pool.
             return Err(Refusal::usage("the selector is empty").next(Self::EXAMPLE).into());
+        }
+        if self.wait == Some(DEFAULT_WAIT)
+            && let Some(duration) = self.positional_name.as_deref()
+            && duration.parse::<Span>().is_ok()
+        {
+            // `--wait` takes its value behind `=` only, so the duration became the name.
+            return Err(Refusal::usage(format!("`{duration}` is no name of a claim"))
+                .because("the duration of --wait is given behind `=`")
+                .next(format!("poolctl claim POOL --wait={duration}"))
+                .into());
         }
         let pool = match &self.selector {
             Some(selector) => find_fullest_pool(context, &store, selector)?,

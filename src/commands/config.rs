@@ -48,7 +48,13 @@ impl RunCommand for Config {
                 let namespace = context.namespace()?;
                 let entry = context.entry(
                     Some(Name::plain("state")),
-                    || vec![("current", "*".into()), ("namespace", namespace.clone()), ("state", state.clone())],
+                    || {
+                        vec![
+                            ("current", "*".into()),
+                            ("namespace", namespace.clone()),
+                            ("state", state.clone()),
+                        ]
+                    },
                     || json!({"namespace": namespace, "state": state}),
                 );
                 context.answer(Answer::list(vec![entry]))

@@ -17,21 +17,29 @@ use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{AgentId, Scope, State};
 use crate::model::tick::Tick;
+use crate::model::time::Span;
 use crate::reconcile::{Door, PassOutcome};
 use crate::rules;
 use crate::store::{Filter, Store};
 
 use crate::commands::host::hold as host_hold;
 use crate::commands::infraenv::images;
+use crate::commands::manifest_files::ManifestFiles;
 use crate::commands::scope::EditedObject;
 use crate::commands::selector::Selector;
+use crate::commands::wait::{parse_timeout, wait_for_deletion};
 use crate::commands::{Context, RunCommand, scope, target};
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch on the command line")]
 #[derive(Args)]
 pub struct Delete {
     /// Object, such as claim/ci-17; or a kind, such as claim, with names after it
-    #[arg(value_name = "KIND/NAME")]
-    kind: String,
+    #[arg(
+        value_name = "KIND/NAME",
+        required_unless_present_any = ["filename", "kustomize"],
+        conflicts_with_all = ["filename", "kustomize"]
+    )]
+    kind: Option<String>,
     /// Names of objects of the kind, or further objects such as claim/ci-18
     #[arg(value_name = "NAME")]
     names: Vec<String>,
@@ -47,6 +55,23 @@ pub struct Delete {
     /// Do not fail if an object does not exist
     #[arg(long)]
     ignore_not_found: bool,
+    #[command(flatten)]
+    files: ManifestFiles,
+    /// Wait until the objects are gone
+    #[arg(
+        long,
+        value_name = "true|false",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = false,
+        default_missing_value = "true",
+        hide_default_value = true,
+        action = clap::ArgAction::Set
+    )]
+    wait: bool,
+    /// Maximum time of --wait; 0 waits without limit, as with kubectl
+    #[arg(long, value_name = "DURATION", default_value = "0", value_parser = parse_timeout)]
+    timeout: Span,
 }
 
 impl RunCommand for Delete {
@@ -81,22 +106,33 @@ impl RunCommand for Delete {
         }
         let (outcomes, passed) = deleted?;
         report_deleted(context, &objects, outcomes, &passed, |_, _| "deleted")?;
-        images::hint_left_images(context, &store, &objects)
+        images::hint_left_images(context, &store, &objects)?;
+        if self.wait {
+            let limit =
+                if self.timeout == Span::default() { Span::hours(24 * 365) } else { self.timeout };
+            let keys = objects.iter().map(|object| (object.kind(), object.key())).collect();
+            wait_for_deletion(context, &store, keys, limit)?;
+        }
+        Ok(())
     }
 }
 
 impl Delete {
     /// The objects that are named, or all of the kind that the options select.
     fn find_objects(&self, context: &Context, store: &Store) -> anyhow::Result<Vec<Object>> {
+        if self.files.is_given() {
+            return Ok(self.files.find_objects(context, store, self.ignore_not_found)?);
+        }
+        let word = self.kind.as_deref().unwrap_or_default();
         if self.all || self.selector.is_some() {
-            let kind = target::parse_kind(&self.kind)?;
+            let kind = target::parse_kind(word)?;
             return Ok(context.select_objects(store, kind, self.selector.as_ref())?);
         }
-        if !self.kind.contains('/') && self.names.is_empty() {
+        if !word.contains('/') && self.names.is_empty() {
             bail!(Refusal::usage("delete needs names, or --all").next(Self::EXAMPLE));
         }
         let mut objects = Vec::new();
-        for (kind, name) in target::parse_objects(&self.kind, &self.names)? {
+        for (kind, name) in target::parse_objects(word, &self.names)? {
             match context.find_object(store, kind, &name) {
                 Err(absent) if absent.exit == Exit::NotFound && self.ignore_not_found => {}
                 object => objects.push(object?),

@@ -9,6 +9,7 @@ use crate::causes;
 use crate::model::agent::{Agent, HostState};
 use crate::model::condition::Condition;
 use crate::model::event::Event;
+use crate::model::kinds::Kind;
 use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
@@ -18,6 +19,7 @@ use crate::store::Store;
 
 use crate::commands::agent::fit;
 use crate::commands::infraenv::iso as infraenv_iso;
+use crate::commands::selector::Selector;
 use crate::commands::why::evidence;
 use crate::commands::{Audience, Context, RunCommand, events, target};
 
@@ -28,12 +30,15 @@ const CHECK_RESULTS: [&str; 5] = ["success", "failure", "error", "pending", "dis
 
 #[derive(Args)]
 pub struct Describe {
-    /// Object, such as pool/lab; or its kind, such as pool, with its name after it
+    /// Object, such as pool/lab; or a kind, such as pool, whose objects are all shown
     #[arg(value_name = "KIND/NAME")]
     kind: String,
-    /// Name of the object, if only its kind is given before it
+    /// Names of objects of the kind, or further objects such as claim/ci-17
     #[arg(value_name = "NAME")]
-    name: Option<String>,
+    names: Vec<String>,
+    /// Only objects of the kind with these labels
+    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "names")]
+    selector: Option<Selector>,
 }
 
 impl RunCommand for Describe {
@@ -43,23 +48,58 @@ impl RunCommand for Describe {
     const AUDIENCE: Audience = Audience::Guests;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let (kind, name) = target::parse_object(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;
         let store = context.open_existing_state()?;
-        let object = context.find_object(&store, kind, &name)?;
-        let mut recent_events = store.list_events(Some((kind, &object.key())), RECENT_EVENTS)?;
-        recent_events.retain(|event| event.time >= context.visible_since(&object));
-        recent_events.reverse();
-        let chain = causes::explain(&evidence::gather_evidence(context, &store, &object)?, &object);
-        let next = context.next_for_person(&chain.next);
-        let document = json!({
-            "object": object.to_wire(),
-            "events": recent_events.iter().map(events::event_document).collect::<Vec<_>>(),
-            "next": next,
-        });
-        let description = describe_object(context, &store, &object, &recent_events, &next)?;
-        let name = Name::of(kind, &object.key());
-        context.answer(Answer::text(description).with_name(name).with_document(document))
+        let objects = self.find_objects(context, &store)?;
+        if objects.is_empty() && context.is_for_people() {
+            context.hint("nothing to describe");
+        }
+        for (index, object) in objects.iter().enumerate() {
+            let answer = describe(context, &store, object)?;
+            context.answer(if index > 0 { answer.after_gap() } else { answer })?;
+        }
+        Ok(())
     }
+}
+
+impl Describe {
+    /// The objects that are named, or those of the kind that the asking person may see.
+    fn find_objects(&self, context: &Context, store: &Store) -> Result<Vec<Object>, Refusal> {
+        if self.names.is_empty() && !self.kind.contains('/') {
+            let kind = target::parse_kind(&self.kind)?;
+            if kind.is_record() {
+                let next = format!("poolctl get {}", kind.word());
+                return Err(Refusal::usage("a kind and a name are needed").next(next));
+            }
+            if !matches!(kind, Kind::ClusterClaim | Kind::ClusterDeployment) {
+                context.refuse_guest(&format!("every {}", kind.word()))?;
+            }
+            let objects = context.select_objects(store, kind, self.selector.as_ref())?;
+            return context.filter_visible(store, objects);
+        }
+        let mut objects = Vec::new();
+        for (kind, name) in target::parse_objects(&self.kind, &self.names)? {
+            objects.push(context.find_object(store, kind, &name)?);
+        }
+        Ok(objects)
+    }
+}
+
+/// The answer about an object: its fields, conditions and latest events, and what to do next.
+fn describe(context: &Context, store: &Store, object: &Object) -> Result<Answer, Refusal> {
+    let key = object.key();
+    let mut recent_events = store.list_events(Some((object.kind(), &key)), RECENT_EVENTS)?;
+    recent_events.retain(|event| event.time >= context.visible_since(object));
+    recent_events.reverse();
+    let chain = causes::explain(&evidence::gather_evidence(context, store, object)?, object);
+    let next = context.next_for_person(&chain.next);
+    let document = json!({
+        "object": object.to_wire(),
+        "events": recent_events.iter().map(events::event_document).collect::<Vec<_>>(),
+        "next": next,
+    });
+    let description = describe_object(context, store, object, &recent_events, &next)?;
+    let name = Name::of(object.kind(), &key);
+    Ok(Answer::text(description).with_name(name).with_document(document))
 }
 
 /// An object for people: its fields, its conditions, what its kind has beside them, its events.

@@ -23,8 +23,17 @@ pub struct Events {
     /// Object whose events are shown, such as pool/lab; by default all events
     #[arg(value_name = "KIND/NAME")]
     object: Option<String>,
+    /// The same as KIND/NAME
+    #[arg(long = "for", value_name = "KIND/NAME", conflicts_with = "object")]
+    about: Option<String>,
+    /// Only events of these types: Normal, Warning
+    #[arg(long, value_name = "TYPE", value_delimiter = ',')]
+    types: Vec<String>,
+    /// Only events of the last time, such as 2h
+    #[arg(long, value_name = "DURATION")]
+    since: Option<Span>,
     /// Keep running and show new events
-    #[arg(short, long)]
+    #[arg(short, long, visible_short_alias = 'w', visible_alias = "watch")]
     follow: bool,
 }
 
@@ -36,11 +45,11 @@ impl RunCommand for Events {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
-        let named_object =
-            match self.object.as_deref().map(target::parse_kind_and_name).transpose()? {
-                Some((kind, name)) => Some((kind, context.find_key(&store, kind, &name)?)),
-                None => None,
-            };
+        let asked_object = self.object.as_deref().or(self.about.as_deref());
+        let named_object = match asked_object.map(target::parse_kind_and_name).transpose()? {
+            Some((kind, name)) => Some((kind, context.find_key(&store, kind, &name)?)),
+            None => None,
+        };
         let object = named_object.as_ref().map(|(kind, key)| (*kind, key));
         if self.follow || object.is_none() {
             context.check_command_access("events", Audience::Owner)?;
@@ -58,7 +67,8 @@ impl RunCommand for Events {
         if events.len() == MAX_EVENTS {
             context.hint(&format!("only the last {MAX_EVENTS} events are shown"));
         }
-        events.retain(|event| event.time >= since);
+        let now = context.world.now();
+        events.retain(|event| event.time >= since && self.is_wanted(event, now));
         events.reverse();
         if events.is_empty() && context.is_for_people() {
             context.hint("no events");
@@ -69,24 +79,40 @@ impl RunCommand for Events {
         }
         // The list ends here: new events are documents of their own.
         context.print_documents()?;
-        follow_events(context, &store, object, last_id)
+        self.follow_events(context, &store, object, last_id)
     }
 }
 
-/// Prints new events after they are committed, until the command is interrupted.
-fn follow_events(
-    context: &Context,
-    store: &Store,
-    object: Option<(Kind, &Key)>,
-    mut last_id: i64,
-) -> anyhow::Result<()> {
-    loop {
-        context.world.sleep(FOLLOW_INTERVAL);
-        let mut events;
-        (events, last_id) = store.events_after(last_id)?;
-        events.retain(|event| object.is_none_or(|(kind, key)| is_about(event, kind, key)));
-        let answer = Answer::list(event_entries(context, &events));
-        context.answer(answer.without_headers().streamed())?;
+impl Events {
+    /// Whether an event is of the wanted types and not older than wanted.
+    fn is_wanted(&self, event: &Event, now: Time) -> bool {
+        let document = event_document(event);
+        let event_type = document["type"].as_str().unwrap_or_default();
+        let has_type = self.types.is_empty()
+            || self.types.iter().any(|wanted| wanted.eq_ignore_ascii_case(event_type));
+        has_type && self.since.is_none_or(|span| now.since(event.time) <= span)
+    }
+
+    /// Prints new events after they are committed, until the command is interrupted.
+    fn follow_events(
+        &self,
+        context: &Context,
+        store: &Store,
+        object: Option<(Kind, &Key)>,
+        mut last_id: i64,
+    ) -> anyhow::Result<()> {
+        loop {
+            context.world.sleep(FOLLOW_INTERVAL);
+            let mut events;
+            (events, last_id) = store.events_after(last_id)?;
+            let now = context.world.now();
+            events.retain(|event| {
+                self.is_wanted(event, now)
+                    && object.is_none_or(|(kind, key)| is_about(event, kind, key))
+            });
+            let answer = Answer::list(event_entries(context, &events));
+            context.answer(answer.without_headers().streamed())?;
+        }
     }
 }
 

@@ -347,8 +347,7 @@ impl Get {
     ) -> Result<Vec<Entry>, Refusal> {
         let now = context.world.now();
         let globals = &context.globals;
-        let namespace =
-            if globals.all_namespaces { None } else { globals.namespace.as_ref() };
+        let namespace = if globals.all_namespaces { None } else { globals.namespace.as_ref() };
         let mut events = store.list_events(None, usize::MAX)?;
         events.retain(|event| {
             is_asked_for(names, &event.object.name)

@@ -17,8 +17,7 @@ use crate::commands::kubectl::table::{KINDS, Meaning, OptionValue, ROWS, Row, VE
 use crate::commands::suggest;
 
 /// Options of every command whose value may be the next word.
-const OPTIONS_WITH_VALUE: [&str; 6] =
-    ["-n", "--namespace", "-o", "--output", "--state", "--color"];
+const OPTIONS_WITH_VALUE: [&str; 6] = ["-n", "--namespace", "-o", "--output", "--state", "--color"];
 
 /// Commands and options that are never suggested for a slip of the keyboard: they take something
 /// away.
@@ -154,9 +153,7 @@ impl OptionValue {
         let word = next.to_str().unwrap_or_default();
         match self {
             Self::Attached => false,
-            Self::Number => {
-                !word.is_empty() && word.chars().all(|letter| letter.is_ascii_digit())
-            }
+            Self::Number => !word.is_empty() && word.chars().all(|letter| letter.is_ascii_digit()),
             Self::Word => !word.starts_with('-'),
         }
     }
@@ -317,7 +314,8 @@ pub fn refuse_kind(word: &str) -> Option<Refusal> {
     let lower_word = word.to_lowercase();
     let name = lower_word.split('.').next().unwrap_or_default();
     let singular = name.strip_suffix('s').unwrap_or(name);
-    let row = KINDS.iter().find(|row| row.words.contains(&name) || row.words.contains(&singular))?;
+    let row =
+        KINDS.iter().find(|row| row.words.contains(&name) || row.words.contains(&singular))?;
     let refusal = Refusal::usage(format!("poolctl keeps no kind `{word}`"));
     Some(add_next(refusal.because(row.cause), row.next))
 }
@@ -348,7 +346,8 @@ pub fn chapter() -> String {
     text += "\n## Kinds that are not kept\n\n| kind | here |\n|---|---|\n";
     for row in KINDS {
         let words: Vec<String> = row.words.iter().map(|word| format!("`{word}`")).collect();
-        let _ = writeln!(text, "| {} | {}: `{}` |", words.join(", "), row.cause, table_cell(row.next));
+        let _ =
+            writeln!(text, "| {} | {}: `{}` |", words.join(", "), row.cause, table_cell(row.next));
     }
     text
 }
@@ -397,7 +396,8 @@ mod tests {
         let command = find_command(verb, second_word, &root).map(|(_, command)| command);
         let arguments = command.as_ref().into_iter().chain([&root]);
         arguments.flat_map(Command::get_arguments).any(|argument| {
-            argument.get_long().is_some_and(|long| row.has_option(&format!("--{long}")))
+            let spellings = argument.get_long_and_visible_aliases().unwrap_or_default();
+            spellings.iter().any(|spelling| row.has_option(&format!("--{spelling}")))
         })
     }
 
@@ -425,10 +425,8 @@ mod tests {
 
     fn check_translation(line: &str, expected: &str) {
         let arguments = line.split(' ').map(OsString::from).collect();
-        let translated: Vec<String> = translate(arguments)
-            .into_iter()
-            .map(|word| word.into_string().unwrap())
-            .collect();
+        let translated: Vec<String> =
+            translate(arguments).into_iter().map(|word| word.into_string().unwrap()).collect();
         assert_eq!(translated.join(" "), expected, "{line}");
     }
 

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;
 
+use crate::commands::selector::Selector;
 use crate::commands::{Context, RunCommand, patch, target};
 
 /// The arguments of both commands. They differ in the field of the metadata that they change.
@@ -18,6 +19,12 @@ pub struct Change {
     /// Overwrite existing values
     #[arg(long)]
     overwrite: bool,
+    /// Change all objects of the kind in the namespace
+    #[arg(long, conflicts_with = "selector")]
+    all: bool,
+    /// Change the objects of the kind with these labels
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    selector: Option<Selector>,
 }
 
 #[derive(Args)]
@@ -73,18 +80,35 @@ impl Change {
         }
         let kind = object_words.first().map_or("", String::as_str);
         let names = object_words.get(1..).unwrap_or_default();
-        let objects = target::parse_objects(kind, names)?;
         if changes.iter().any(|(key, _)| key.is_empty()) {
             return Err(Refusal::usage("a KEY is empty").next(example).into());
         }
-        if objects.is_empty() || changes.is_empty() {
+        let selects = self.all || self.selector.is_some();
+        if selects && !names.is_empty() {
+            return Err(Refusal::usage("--all and -l take a kind without names")
+                .next(example)
+                .into());
+        }
+        if kind.is_empty() || changes.is_empty() || (!selects && is_bare_kind(kind, names)) {
             return Err(Refusal::usage("objects, and KEY=VALUE or KEY-, must be given")
                 .next(example)
                 .into());
         }
+        if !selects {
+            let objects = target::parse_objects(kind, names)?;
+            let store = context.open_existing_state()?;
+            for (kind, name) in objects {
+                patch::change_object(context, &store, kind, &name, result, |document| {
+                    self.change_document(document, field, &changes, kind, &name)
+                })?;
+            }
+            return Ok(());
+        }
+        let kind = target::parse_kind(kind)?;
         let store = context.open_existing_state()?;
-        for (kind, name) in objects {
-            patch::change_object(context, &store, kind, &name, result, |document| {
+        for object in context.select_objects(&store, kind, self.selector.as_ref())? {
+            let name = object.key().name;
+            patch::change_found_object(context, &store, &object, result, |document| {
                 self.change_document(document, field, &changes, kind, &name)
             })?;
         }
@@ -124,6 +148,11 @@ impl Change {
         }
         Ok(())
     }
+}
+
+/// Whether a kind is named and none of its objects.
+fn is_bare_kind(kind: &str, names: &[String]) -> bool {
+    names.is_empty() && !kind.contains('/')
 }
 
 fn without_metadata() -> Refusal {

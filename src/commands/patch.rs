@@ -1,6 +1,8 @@
 //! `patch`: changes fields of an object. The result passes the same checks as an applied manifest.
 //! It never changes the status of an object.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
@@ -44,8 +46,17 @@ pub struct Patch {
     #[arg(long = "type", value_enum, value_name = "TYPE", default_value = "merge")]
     format: PatchType,
     /// The patch, as JSON or YAML
-    #[arg(short = 'p', long = "patch", value_name = "PATCH")]
-    changes: String,
+    #[arg(
+        short = 'p',
+        long = "patch",
+        value_name = "PATCH",
+        required_unless_present = "patch_file",
+        conflicts_with = "patch_file"
+    )]
+    changes: Option<String>,
+    /// File with the patch, or - for stdin
+    #[arg(long, value_name = "FILE")]
+    patch_file: Option<PathBuf>,
 }
 
 impl RunCommand for Patch {
@@ -56,7 +67,7 @@ impl RunCommand for Patch {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let (kind, name) = target::parse_object(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;
-        let changes = yaml::parse_value(&self.changes).map_err(|error| {
+        let changes = yaml::parse_value(&self.read_changes()?).map_err(|error| {
             Refusal::usage("the patch cannot be read").because(error.to_string())
         })?;
         let store = context.open_existing_state()?;
@@ -67,6 +78,15 @@ impl RunCommand for Patch {
 }
 
 impl Patch {
+    /// The text of the patch.
+    fn read_changes(&self) -> Result<String, Refusal> {
+        let Some(path) = &self.patch_file else {
+            return Ok(self.changes.clone().unwrap_or_default());
+        };
+        let texts = manifest::read_texts(path, yaml::MAX_BYTES)?;
+        Ok(texts.into_iter().map(|(_, content)| content).collect())
+    }
+
     /// Applies the patch to a document in place. A patch that is refused leaves it as it was.
     fn apply_to(&self, document: &mut Value, changes: &Value) -> Result<(), Refusal> {
         match self.format {
@@ -105,8 +125,21 @@ pub fn change_object(
     edit_document: impl Fn(&mut Value) -> Result<(), Refusal>,
 ) -> anyhow::Result<()> {
     let object = context.find_object(store, kind, name)?;
-    rules::check_editable(&object)?;
-    if let Object::Agent(agent) = &object {
+    change_found_object(context, store, &object, result, edit_document)
+}
+
+/// Changes an object of the state, as `change_object` does.
+pub fn change_found_object(
+    context: &Context,
+    store: &Store,
+    object: &Object,
+    result: &str,
+    edit_document: impl Fn(&mut Value) -> Result<(), Refusal>,
+) -> anyhow::Result<()> {
+    let kind = object.kind();
+    let name = object.key().name;
+    rules::check_editable(object)?;
+    if let Object::Agent(agent) = object {
         confirm_leaving(context, agent, &edit_document)?;
     }
     let edited_objects = [EditedObject::new(kind, object.key())];
@@ -114,7 +147,7 @@ pub fn change_object(
     let needs = scope::needs_of(&edited_objects);
     let ((outcome, warnings), passed) =
         context.door(store).change(&scope, &needs, |state: &mut State, tick: &Tick| {
-            let Some(current) = state.find_object(&object) else {
+            let Some(current) = state.find_object(object) else {
                 return Err(Refusal::not_found(format!(
                     "there is no {} `{name}` any more",
                     kind.word()

@@ -41,16 +41,18 @@ impl RunCommand for Scale {
     const EXAMPLE: &'static str = "poolctl pool scale lab --size 3 --running-count 1";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        scale_pool(context, &self.name, self.size, self.running_count)
+        scale_pool(context, &self.name, self.size, self.running_count, None)
     }
 }
 
-/// Sets the size, the runningCount or both of a pool. What is not given stays as it is.
+/// Sets the size, the runningCount or both of a pool. What is not given stays as it is. A pool that
+/// does not have the `expected_size` is refused.
 pub fn scale_pool(
     context: &Context,
     name: &str,
     size: Option<u32>,
     running_count: Option<u32>,
+    expected_size: Option<u32>,
 ) -> anyhow::Result<()> {
     let store = context.open_existing_state()?;
     let key = context.find::<ClusterPool>(&store, name)?.key();
@@ -62,6 +64,13 @@ pub fn scale_pool(
             return Err(edits::refuse_deleted(Kind::ClusterPool, &key));
         }
         let before = PoolSizes::of(pool);
+        if let Some(expected_size) = expected_size
+            && before.size != expected_size
+        {
+            let size = before.size;
+            return Err(Refusal::conflict(format!("pool `{name}` has size {size}"))
+                .because(format!("size {expected_size} was expected")));
+        }
         let after = PoolSizes {
             size: size.unwrap_or(before.size),
             running_count: running_count.unwrap_or(before.running_count),

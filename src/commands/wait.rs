@@ -25,9 +25,10 @@ pub struct Wait {
     /// Names of objects of the kind, or further objects such as claim/ci-18
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// What to wait for: condition=NAME[=STATUS], delete, create, or jsonpath=PATH[=VALUE]
-    #[arg(long = "for", value_name = "WHAT")]
-    goal: Goal,
+    /// What to wait for: condition=NAME[=STATUS], delete, create, or jsonpath=PATH[=VALUE]; given
+    /// several times, all of it
+    #[arg(long = "for", required = true, value_name = "WHAT")]
+    goals: Vec<Goal>,
     /// Maximum time to wait; -1 waits without limit, 0 checks once
     #[arg(
         long,
@@ -96,7 +97,7 @@ fn unquote(argument: &str) -> String {
 }
 
 /// A negative time is no limit, as with kubectl.
-fn parse_timeout(argument: &str) -> Result<Span, String> {
+pub fn parse_timeout(argument: &str) -> Result<Span, String> {
     let for_ever = Span::hours(24 * 365);
     match argument.strip_prefix('-') {
         None if argument == "0" => Ok(Span::default()),
@@ -163,11 +164,41 @@ impl RunCommand for Wait {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
-        let mut waiting_objects = self.objects_to_wait_for(context, &store)?;
-        if waiting_objects.is_empty() {
+        let objects = self.objects_to_wait_for(context, &store)?;
+        if objects.is_empty() {
             bail!(Refusal::not_found("there is nothing to wait for").next(Self::EXAMPLE));
         }
-        let door = context.door(&store);
+        self.wait_for(context, &store, objects)
+    }
+}
+
+/// Waits until none of these objects exists any more, as `delete --wait` does.
+pub fn wait_for_deletion(
+    context: &Context,
+    store: &Store,
+    objects: Vec<(Kind, Key)>,
+    timeout: Span,
+) -> anyhow::Result<()> {
+    let wait = Wait {
+        kind: String::new(),
+        names: Vec::new(),
+        goals: vec![Goal::Deleted],
+        timeout,
+        all: false,
+        selector: None,
+    };
+    wait.wait_for(context, store, objects)
+}
+
+impl Wait {
+    /// Waits until all of these objects are as wanted, and answers for each when it is.
+    fn wait_for(
+        &self,
+        context: &Context,
+        store: &Store,
+        mut waiting_objects: Vec<(Kind, Key)>,
+    ) -> anyhow::Result<()> {
+        let door = context.door(store);
         let waiting = Waiting { context, door: &door, pool: None, limit: self.timeout };
         context.world.catch_signals();
         let total = waiting_objects.len() as u64;
@@ -175,7 +206,7 @@ impl RunCommand for Wait {
         let ended = waiting.wait_until(|_| {
             let mut remaining = Vec::new();
             for (kind, key) in waiting_objects.drain(..) {
-                if self.is_met(context, &store, kind, &key)? {
+                if self.is_met(context, store, kind, &key)? {
                     let answered = context.report_change(kind, &key, "condition met");
                     printed = std::mem::replace(&mut printed, Ok(())).and(answered);
                 } else {
@@ -187,7 +218,7 @@ impl RunCommand for Wait {
                 return Ok(Observation::Met(()));
             };
             let met_count = total - waiting_objects.len() as u64;
-            let description = format!("{}/{}: {}", kind.word(), key.name, self.goal.description());
+            let description = format!("{}/{}: {}", kind.word(), key.name, self.description());
             Ok(Observation::NotYet(WaitProgress { done: met_count, total, description }))
         })?;
         printed?;
@@ -204,9 +235,12 @@ impl RunCommand for Wait {
             }
         }
     }
-}
 
-impl Wait {
+    /// What is waited for.
+    fn description(&self) -> String {
+        self.goals.iter().map(Goal::description).collect::<Vec<_>>().join(" and ")
+    }
+
     /// The objects to wait for. Those that are named need not exist yet.
     fn objects_to_wait_for(
         &self,
@@ -239,10 +273,17 @@ impl Wait {
     ) -> Result<bool, Refusal> {
         let filter = Filter { whole: true, ..Filter::named(key) };
         let object = store.list_objects(kind, &filter)?.into_iter().next();
-        if object.is_none() && !matches!(self.goal, Goal::Deleted | Goal::Created) {
+        let may_be_absent =
+            self.goals.iter().any(|goal| matches!(goal, Goal::Deleted | Goal::Created));
+        if object.is_none() && !may_be_absent {
             context.find_object(store, kind, &key.name)?;
         }
-        self.goal.is_reached(object.as_ref())
+        for goal in &self.goals {
+            if !goal.is_reached(object.as_ref())? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The refusal for an object that did not become what it was waited to be; `problem` says how
@@ -258,7 +299,7 @@ impl Wait {
         let word = kind.word();
         let Key { name, namespace } = key;
         let namespace_option = context.namespace_option(namespace);
-        let goal = self.goal.description();
+        let goal = self.description();
         Refusal::new(exit, format!("{problem} {goal} of {word} `{name}`"))
             .advise(format!("poolctl why {word}/{name}{namespace_option}"))
     }

@@ -324,9 +324,7 @@ fn select_lines(rows: &[Row], shown: &[usize], has_headers: bool) -> String {
 pub fn document_text(format: &Format, document: &Value) -> Result<String, Refusal> {
     match format {
         Format::JsonPath(template) => jsonpath::evaluate(template, document),
-        Format::CustomColumns(columns) => {
-            draw_custom_columns(columns, &items_of(document), true)
-        }
+        Format::CustomColumns(columns) => draw_custom_columns(columns, &items_of(document), true),
         Format::Json => Ok(escape_json(format!("{document:#}\n"))),
         Format::Yaml | Format::Table | Format::Wide | Format::Name => yaml_text(document),
     }

@@ -166,7 +166,11 @@ pub const ROWS: &[Row] = &[
     same("explain", "--recursive"),
     ignored("explain", "--api-version", OptionValue::Word, "each kind has one version"),
     // create
-    differs("create", "", "-f, namespace and secret generic; other kinds have commands of their own"),
+    differs(
+        "create",
+        "",
+        "-f, namespace and secret generic; other kinds have commands of their own",
+    ),
     same("create", "-f, --filename"),
     same("create", "--from-literal"),
     same("create", "--from-file"),
@@ -176,7 +180,7 @@ pub const ROWS: &[Row] = &[
     ignored("create", "--field-manager", OptionValue::Word, "no fields have managers"),
     refused("create", "--edit", "create does not open an editor", "poolctl edit KIND/NAME"),
     // replace
-    same("replace", ""),
+    differs("replace", "", "labels and annotations that the manifest leaves out stay"),
     same("replace", "-f, --filename"),
     refused(
         "replace",
@@ -191,7 +195,11 @@ pub const ROWS: &[Row] = &[
     same("apply", "-f, --filename"),
     same("apply", "-R, --recursive"),
     differs("apply", "-k, --kustomize", "kustomizations with resources and a namespace"),
-    differs("apply", "--dry-run", "client and server are the same: the change is planned, not kept"),
+    differs(
+        "apply",
+        "--dry-run",
+        "client and server are the same: the change is planned, not kept",
+    ),
     ignored("apply", "--server-side", OptionValue::Attached, ONE_PROCESS),
     ignored("apply", "--force-conflicts", OptionValue::Attached, "no fields have managers"),
     ignored("apply", "--field-manager", OptionValue::Word, "no fields have managers"),
@@ -283,7 +291,12 @@ pub const ROWS: &[Row] = &[
     differs("scale", "", "only pools have a size"),
     same("scale", "--replicas"),
     same("scale", "--current-replicas"),
-    refused("scale", "--timeout", "scale returns at once", "poolctl wait pool/NAME --for=condition=AllClustersCurrent"),
+    refused(
+        "scale",
+        "--timeout",
+        "scale returns at once",
+        "poolctl wait pool/NAME --for=condition=AllClustersCurrent",
+    ),
     refused(
         "autoscale",
         "",
@@ -320,6 +333,7 @@ pub const ROWS: &[Row] = &[
     differs("version", "", "there is no server whose version could differ"),
     ignored("version", "--client", OptionValue::Attached, NO_SERVER),
     ignored("version", "--short", OptionValue::Attached, "it is short"),
+    differs("run", "", "claims a cluster, and runs a command with its kubeconfig"),
     same("completion", ""),
     alias("options", "--help"),
     // oc

@@ -18,6 +18,9 @@ pub struct Scale {
     /// Number of unclaimed clusters to keep
     #[arg(long, allow_negative_numbers = true)]
     replicas: u32,
+    /// Only if the pool has this size now
+    #[arg(long, value_name = "SIZE")]
+    current_replicas: Option<u32>,
 }
 
 impl RunCommand for Scale {
@@ -34,6 +37,6 @@ impl RunCommand for Scale {
             ))
             .into());
         }
-        pool::scale_pool(context, &name, Some(self.replicas), None)
+        pool::scale_pool(context, &name, Some(self.replicas), None, self.current_replicas)
     }
 }
