@@ -24,6 +24,8 @@
 //! - **What a function makes of a document** is a document itself, with what goes in and what comes
 //!   out: patches, one JSON object a line (`cases/patches.txt`), and data templates in YAML
 //!   (`cases/templates.txt`).
+//! - **What people know from kubectl** is a row of a command, its exit code and what it prints
+//!   (`cases/kubectl.txt`), which `kubectl.rs` plays.
 //! - **What has no effect here** is a row of a kind, a path and a part of a spec
 //!   (`cases/fields_without_effect.txt`), which `admission.rs` applies.
 //! - **What the installer refuses of an install-config** is a row of a rule with an example that keeps
@@ -80,6 +82,7 @@ mod hive_doors;
 mod images;
 mod in_place;
 mod index;
+mod kubectl;
 mod lab;
 mod language;
 mod leased_whole;

@@ -1,0 +1,84 @@
+//! What admins who know kubectl, oc and Hive type: every command of `cases/kubectl.txt` works, or is
+//! refused with what to type instead. The chapter about it is printed from the same table.
+
+use crate::architecture::root;
+use crate::cases::{assert_all_hold, columns, rows};
+use crate::sandbox::{POOLCTL, Sandbox};
+
+/// Files that the commands name.
+const FILES: &str = "
+    ln -s \"$POOLCTL\" oc
+    printf 'apiVersion: hive.openshift.io/v1\\nkind: ClusterClaim\\nmetadata: {name: ci-2}\\nspec: {clusterPoolName: lab}\\n' > claim.yaml
+    printf 'apiVersion: v1\\nkind: ConfigMap\\nmetadata: {name: a}\\ndata: {a: b}\\n' > cm.yaml
+    printf 'apiVersion: v1\\nkind: Namespace\\nmetadata: {name: team}\\n' > ns.yaml
+    mkdir -p kust kdir/sub
+    cp claim.yaml kust && cp claim.yaml kdir/sub
+    printf 'resources: [claim.yaml]\\n' > kust/kustomization.yaml";
+
+/// A pool with ready clusters, one of them claimed.
+fn prepared() -> Sandbox {
+    let mut sandbox = Sandbox::new();
+    sandbox.set_variable("POOLCTL", POOLCTL);
+    sandbox.set_variable("EDITOR", "true");
+    sandbox.ok("apply -f examples/pool -q");
+    sandbox.ok("reconcile --wait -q");
+    sandbox.ok("claim lab ci-1 -q");
+    sandbox.ok("reconcile --wait -q");
+    sandbox
+}
+
+/// What does not hold of a row: nothing if all is as expected.
+fn problem_of(prepared: &Sandbox, row: &str) -> Option<String> {
+    let [command, code, words] = columns(row)[..] else { panic!("{row}") };
+    let sandbox = prepared.copy();
+    // A command that watches does not end by itself.
+    let script = format!("cd \"$HOME\"; {FILES}\n    PATH=\"$HOME:$PATH\" timeout 3 {command}");
+    let ran = sandbox.shell(&script);
+    let printed = format!("{}{}", ran.out, ran.err);
+    let has_words = words == "-" || words.split(" & ").all(|word| printed.contains(word));
+    let is_as_expected = ran.code.to_string() == code && has_words;
+    (!is_as_expected).then(|| format!("{row}\n  exit {}: {printed}", ran.code))
+}
+
+#[test]
+fn what_admins_type_works_or_is_refused_with_the_right_word() {
+    let prepared = prepared();
+    let cases = std::fs::read_to_string(root().join("tests/cases/kubectl.txt")).unwrap();
+    let mut tried = 0;
+    let mut failures = Vec::new();
+    for row in rows(&cases) {
+        tried += 1;
+        failures.extend(problem_of(&prepared, row));
+    }
+    assert_all_hold(tried, 140, &failures);
+}
+
+#[test]
+fn the_namespace_of_config_is_used_until_another_is_named() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("config set-context --current --namespace=team");
+    sandbox.ok("pool create lab --fake --size 1");
+    assert!(sandbox.ok("get pool -n team").contains("lab"));
+    assert!(sandbox.ok("config get-contexts").contains("team"));
+    sandbox.refused(3, "get pool lab -n default", "it is in namespace `team`");
+}
+
+#[test]
+fn a_kustomization_that_changes_its_resources_is_refused() {
+    let sandbox = Sandbox::new();
+    sandbox.write_file("kustomization.yaml", "resources: []\nnamePrefix: a-\n");
+    let folder = sandbox.path().display();
+    sandbox.refused(2, &format!("apply -k {folder}"), "`namePrefix` is not supported");
+}
+
+#[test]
+fn the_chapter_is_printed_from_the_table() {
+    let path = root().join("docs/oc-to-poolctl.md");
+    let chapter = poolctl::commands::kubectl_chapter();
+    #[expect(clippy::disallowed_methods, reason = "blessing is asked for by a variable")]
+    let is_blessed = std::env::var_os("POOLCTL_BLESS").is_some();
+    if is_blessed {
+        std::fs::write(&path, &chapter).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), chapter, "POOLCTL_BLESS=1 writes it anew");
+}
