@@ -3,7 +3,7 @@
 
 use crate::architecture::root;
 use crate::cases::{assert_all_hold, columns, rows};
-use crate::sandbox::{POOLCTL, Sandbox};
+use crate::sandbox::{POOLCTL, Sandbox, has_program};
 
 /// Files that the commands name.
 const FILES: &str = "
@@ -81,4 +81,18 @@ fn the_chapter_is_printed_from_the_table() {
         std::fs::write(&path, &chapter).unwrap();
     }
     assert_eq!(std::fs::read_to_string(&path).unwrap(), chapter, "POOLCTL_BLESS=1 writes it anew");
+}
+
+#[test]
+fn hives_own_test_of_pools_passes_with_poolctl_as_oc() {
+    if !has_program("jq") {
+        return;
+    }
+    let mut sandbox = Sandbox::new();
+    sandbox.set_variable("POOLCTL", POOLCTL);
+    let script = root().join("tests/cases/e2e-pool.sh").display().to_string();
+    let ran = sandbox.shell(&format!(
+        "mkdir \"$HOME/bin\" && ln -s \"$POOLCTL\" \"$HOME/bin/oc\" && PATH=\"$HOME/bin:$PATH\" sh {script}"
+    ));
+    assert!(ran.code == 0 && ran.out.ends_with("passed\n"), "{}{}", ran.out, ran.err);
 }
