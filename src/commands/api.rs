@@ -62,7 +62,7 @@ impl RunCommand for Versions {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let versions: BTreeSet<&str> = Kind::ALL.iter().map(|kind| kind.api_version()).collect();
-        let lines: Vec<String> = versions.iter().map(ToString::to_string).collect();
+        let lines: Vec<String> = versions.iter().map(|version| (*version).to_owned()).collect();
         let names = versions.iter().map(|version| Name::plain(*version));
         let documents = versions.iter().map(|version| json!({"apiVersion": version}));
         let answer = Answer::text(join_lines(&lines)).with_names(names).with_list(documents);
