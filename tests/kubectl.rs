@@ -96,3 +96,25 @@ fn hives_own_test_of_pools_passes_with_poolctl_as_oc() {
     ));
     assert!(ran.code == 0 && ran.out.ends_with("passed\n"), "{}{}", ran.out, ran.err);
 }
+
+/// What a crontab, a CI job or kubectl does by itself must not wait for an answer.
+#[test]
+fn only_what_takes_something_from_somebody_asks() {
+    let sandbox = Sandbox::new();
+    sandbox.create_ready_pool("lab", 2);
+    sandbox.ok("claim lab ci-1 -q");
+    sandbox.ok("claim lab ci-2 -q");
+    let cluster = sandbox.ok("get claim ci-1 -o 'jsonpath={.spec.namespace}'");
+    let refused = format!("delete cluster {cluster}");
+    sandbox.refused(2, &refused, "there is no terminal to ask on");
+    sandbox.refused(2, &refused, &format!("next: poolctl delete cluster {cluster} -y"));
+    sandbox.ok("pool scale lab --size 0");
+    sandbox.ok("scale pool lab --replicas=0");
+    sandbox.ok("release ci-1");
+    sandbox.ok("delete claim ci-2");
+    sandbox.ok("delete pool lab");
+    sandbox.ok("ippool create lan --range 192.168.100.0/24");
+    sandbox.ok("ip claim lan db-1");
+    sandbox.ok("ip release db-1");
+    sandbox.ok("delete ippool lan");
+}
