@@ -183,7 +183,7 @@ const COMMANDS: [(&str, i32, &str); 33] = [
     ("get pool -o jsonpath={.a", 2, "a `{` is not closed"),
     ("get pool -o jsonpath={.items[5]}", 1, "array index out of bounds: index 5, length 1"),
     ("get pool -l a(b", 2, "is not a label selector"),
-    ("describe claim", 2, "a kind and a name are needed"),
+    ("describe job", 2, "a kind and a name are needed"),
     ("release mien", 3, "did you mean `mine`?"),
     ("patch pool ready -p {", 2, "the patch cannot be read"),
     ("patch pool ready -p {\"spec\":{\"sise\":2}}", 1, "did you mean `size`?"),
