@@ -117,8 +117,9 @@ impl RunCommand for Get {
                 context.answer(self.list_answer(entries, is_single))?;
                 continue;
             }
-            let objects =
-                self.find_objects(context, &store, *kind, names, self.ignore_not_found)?;
+            let objects = self
+                .find_objects(context, &store, *kind, names, self.ignore_not_found)
+                .map_err(|refusal| self.explain_kind_among_names(refusal))?;
             if objects.is_empty() {
                 hint_none(context, *kind)?;
             }
@@ -179,6 +180,17 @@ impl Get {
             context.answer(answer)?;
         }
         Ok(())
+    }
+
+    /// Tells how objects of several kinds are named, if a name that is missing is the word of a
+    /// kind.
+    fn explain_kind_among_names(&self, refusal: Refusal) -> Refusal {
+        let has_kind = self.names.iter().any(|name| Kind::from_word(name).is_some());
+        if refusal.exit != Exit::NotFound || !has_kind {
+            return refusal;
+        }
+        let cause = "objects of several kinds are each written as KIND/NAME";
+        refusal.because(cause).next("poolctl get pool/lab claim/ci-17")
     }
 
     /// Whether whole documents of all objects of some kinds are wanted, in the order in which they
