@@ -146,7 +146,7 @@ impl Answer {
             }
         }
         let table = Part::Table { rows, shown: shown.to_vec(), has_headers: true };
-        Self { parts: vec![table], names, documents, shape: Shape::List, is_verbatim: false }
+        Self { parts: vec![table], names, documents, shape: Shape::List, ..Self::default() }
     }
 
     /// Adds text for people.

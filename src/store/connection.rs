@@ -9,7 +9,6 @@ use std::time::Duration;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-use crate::model::refusal::Refusal;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::time::Time;
 

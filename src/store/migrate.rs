@@ -12,9 +12,7 @@ use crate::model::refusal::{Exit, Refusal};
 
 use super::connection::{Store, keep_plans};
 use super::copies::give_to_owner_of_state;
-use super::copies::{give_to_owner_of_state, path_beside};
-use super::schema::{MIGRATIONS, NEWEST_SCHEMA, SCHEMA, read_schema};
-use super::schema::{MIGRATIONS, SCHEMA, path_of_copy, read_schema};
+use super::schema::{MIGRATIONS, NEWEST_SCHEMA, SCHEMA, path_of_copy, read_schema};
 use super::snapshot::{transfer, write_snapshot};
 
 /// The beginning of the digest of the first schema.

@@ -64,7 +64,6 @@ pub use lock::{Lock, LockWait, find_frozen_writer, try_pass_lock};
 pub use mark::CommitMark;
 pub use prune::SweepProgress;
 pub use salvage::{SalvagedTable, salvage_state};
-pub use schema::SCHEMA;
 pub use schema::{MIGRATIONS_DIGEST, SCHEMA};
 pub use stored::Stored;
 pub use write::{RefusedPools, invariant_violated_event, write, write_pool_by_pool};

@@ -22,9 +22,7 @@ use super::copies::path_beside;
 use super::lock::create_lock_file;
 use super::log_damage::{refuse_damaged_log, refuse_missing_log};
 use super::migrate::{create_schema, migrate_copy_in_memory};
-use super::migrate::{migrate_copy_in_memory, run_migrations};
 use super::schema::{SCHEMA, check_not_newer, read_schema, refuse_newer};
-use super::schema::{SCHEMA, check_not_newer, read_schema};
 use super::temporary::{create_temporary_file, parent_folder};
 
 /// The application id of a state file: "pool" in ASCII.
