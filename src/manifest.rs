@@ -253,8 +253,7 @@ pub fn folders_below(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Refusal> {
             continue;
         }
         let name = path.display().to_string();
-        let entries =
-            std::fs::read_dir(&path).map_err(|error| refuse_unreadable(&name, &error))?;
+        let entries = std::fs::read_dir(&path).map_err(|error| refuse_unreadable(&name, &error))?;
         for entry in entries {
             let below = entry.map_err(|error| refuse_unreadable(&name, &error))?.path();
             // A link may lead back to a folder above.

@@ -257,6 +257,7 @@ fn a_secret_value_cannot_be_printed() {
         let (room, code) = room_and_code(&path);
         let may_reveal = ["store", "render", "model"].contains(&room.as_str())
             || path.ends_with("commands/cluster/credentials.rs")
+            || path.ends_with("commands/create.rs")
             || path.ends_with("commands/export.rs")
             || path.ends_with("commands/infraenv/iso/make.rs")
             || path.ends_with("commands/cluster/extract.rs")

@@ -80,7 +80,7 @@ fn words_come_from_the_state_and_no_message_disturbs_the_line() {
         ("get pool/", &["pool/lab", "pool/other"]),
         ("describe claim ", &["ci-17"]),
         ("-n nowhere claim ", &[]),
-        ("claim lab --l", &["--lifetime"]),
+        ("claim lab --li", &["--lifetime"]),
         ("explain pool.spec.siz", &["pool.spec.size"]),
         ("completion ", &["bash", "fish", "zsh"]),
         ("run lab -- ", &[]),

@@ -27,6 +27,7 @@ fn without_address_history(export: &str) -> Value {
     for item in items.filter(|item| item["kind"] == "IPPool") {
         if let Some(status) = item.get_mut("status").and_then(Value::as_object_mut) {
             status.remove("history");
+            status.remove("conditions");
             if let Some(counts) = status.get_mut("ipAddresses").and_then(Value::as_object_mut) {
                 counts.remove("resting");
                 counts.remove("free");

@@ -304,7 +304,9 @@ impl World {
                     machine.runs.clone_from(&machine.disk);
                 }
                 Verb::Attach => {
-                    machine.image = host.spec.image.clone().unwrap().url;
+                    // The image is that of the order, even if the host has none any more.
+                    let image = host.spec.image.clone();
+                    machine.image = image.map_or("of an order".into(), |image| image.url);
                     machine.on = true;
                     machine.runs = None;
                 }

@@ -36,9 +36,6 @@ fn a_pool_takes_its_masters_from_as_many_rows_as_there_are() {
     sandbox.ok("annotate pool metal poolctl.dev/spread-by=row -q");
     boot_in_rows(&sandbox, &rows);
     assert_eq!(hosts_of_cluster(&sandbox), "h1 h4 h5");
-    for host in ["h1", "h4", "h5"] {
-        assert_eq!(jsonpath(&sandbox, &format!("agent/{host}"), "{.status.role}"), "master");
-    }
 }
 
 #[test]

@@ -164,7 +164,7 @@ fn an_agent_is_named_by_its_hostname_too() {
     let sandbox = sandbox_with_rack();
     boot_hosts(&sandbox, &[1, 2]);
     let name = "{.metadata.name}";
-    assert_eq!(jsonpath(&sandbox, "agent/node-2", name), "h2");
+    assert_eq!(sandbox.ok(&format!("get agent/node-2 -o 'jsonpath={name}'")), "h2");
     for line in [
         "describe agent node-2",
         "why agent/node-2",

@@ -140,7 +140,9 @@ fn a_backup_is_consistent_while_others_write() {
         commands.push(format!("claim lab c{number}"));
         commands.push(format!("backup {}", backup_path(&sandbox, number)));
     }
-    assert!(sandbox.run_together(&commands).iter().all(|ran| ran.code == 0));
+    for ran in sandbox.run_together(&commands) {
+        assert_eq!(ran.code, 0, "{}", ran.err);
+    }
     for number in 0..20 {
         let name = backup_path(&sandbox, number);
         // Both ends of every claim are in it, or none.
@@ -170,7 +172,7 @@ fn doctor_finds_what_is_wrong_and_puts_it_right() {
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     let states: Vec<&str> =
         ran.out.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1)).collect();
-    assert_eq!(states, ["ok"; 13], "{}", ran.out);
+    assert_eq!(states, ["ok"; 15], "{}", ran.out);
     // The database and the files are changed by hand.
     let sql = "PRAGMA foreign_keys = 0; DELETE FROM lease; UPDATE claim SET cluster = NULL";
     execute_sql(&sandbox, sql).unwrap();

@@ -3,8 +3,9 @@
 //! read as a file (<https://sqlite.org/walformat.html>); nothing is repaired.
 
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use crate::model::refusal::{Exit, Refusal};
 
@@ -82,10 +83,33 @@ fn count_lost_commits(path: &Path) -> Option<usize> {
     Some(lost_commits)
 }
 
+/// Indexes that this process has read. They are never closed: with a file, a process gives up all
+/// locks that it has on it, also those by which SQLite keeps others from truncating the index.
+static OPENED_INDEXES: Mutex<Vec<File>> = Mutex::new(Vec::new());
+
+/// Reads the first bytes of an index that SQLite may have open.
+fn read_index_header(path: &Path) -> Option<[u8; INDEX_HEADER_SIZE]> {
+    let index_path = path_beside(path, "-shm");
+    let metadata = fs::metadata(&index_path).ok()?;
+    let mut opened_indexes = OPENED_INDEXES.lock().unwrap_or_else(PoisonError::into_inner);
+    let position = opened_indexes.iter().position(|file| {
+        let opened = file.metadata();
+        opened.is_ok_and(|opened| (opened.dev(), opened.ino()) == (metadata.dev(), metadata.ino()))
+    });
+    let position = if let Some(position) = position {
+        position
+    } else {
+        opened_indexes.push(File::open(&index_path).ok()?);
+        opened_indexes.len() - 1
+    };
+    let mut header = [0; INDEX_HEADER_SIZE];
+    opened_indexes.get(position)?.read_exact_at(&mut header, 0).ok()?;
+    Some(header)
+}
+
 /// Reads the index, which SQLite makes anew when the first program opens the log.
 fn read_index(path: &Path) -> Option<LogIndex> {
-    let mut header = [0; INDEX_HEADER_SIZE];
-    File::open(path_beside(path, "-shm")).ok()?.read_exact_at(&mut header, 0).ok()?;
+    let header = read_index_header(path)?;
     let is_made = header[12] == 1;
     if !is_made {
         return None;

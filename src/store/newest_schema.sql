@@ -1,5 +1,5 @@
 -- What all migrations make. A new state needs only this script, which is written by
--- tests/newest_schema.rs. Digest of the migrations: bafcb595cab82f0c
+-- tests/newest_schema.rs. Digest of the migrations: b56269920321c324
 CREATE TABLE state (
   id INTEGER PRIMARY KEY CHECK (id = 1),
   revision INTEGER NOT NULL,
@@ -10,7 +10,7 @@ CREATE TABLE state (
   doubted INTEGER NOT NULL,
   off INTEGER NOT NULL,
   pruned INTEGER NOT NULL
-, prune_cursor INTEGER NOT NULL DEFAULT 0) STRICT;
+, prune_cursor INTEGER NOT NULL DEFAULT 0, lineage TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE pool (
   id INTEGER PRIMARY KEY,
   body TEXT NOT NULL CHECK (json_valid(body)),
@@ -331,7 +331,7 @@ CREATE TABLE metal3_data_claim (
   namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
   name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
 ) STRICT;
-INSERT INTO state (id, revision, last_pass, wall, boot, since_boot, doubted, off, pruned, prune_cursor) VALUES (1, 0, 0, 0, '', 0, 0, 0, 0, 0);
+INSERT INTO state (id, revision, last_pass, wall, boot, since_boot, doubted, off, pruned, prune_cursor, lineage) VALUES (1, 0, 0, 0, '', 0, 0, 0, 0, 0, 'c5c4f50011f75dd6fb7c4d7e7604f4fb');
 INSERT INTO due_scope (namespace, pool, due, dirty, polled, waits) VALUES ('', '', NULL, 1, 0, 0);
 CREATE UNIQUE INDEX pool_name ON pool (namespace, name);
 CREATE UNIQUE INDEX customization_name ON customization (namespace, name);

@@ -24,7 +24,7 @@ pub fn gather_evidence(
     object: &Object,
 ) -> Result<Evidence, Refusal> {
     let scope = Scope::Pools(pool_of(object).into_iter().collect());
-    let (state, _) = context.door(store).load_for_dry_run(&scope, &needs_of(object))?;
+    let (state, _) = context.door(store).load_for_dry_run(&scope, &needs_of(store, object)?)?;
     let now = context.world.now().max(store.read_mark()?.now);
     let key = object.key();
     // A cluster in a namespace of its own is found without it.
@@ -72,11 +72,14 @@ fn pool_of(object: &Object) -> Option<Key> {
 }
 
 /// The object itself, and what it refers to beyond that scope.
-fn needs_of(object: &Object) -> Vec<NeededObject> {
+fn needs_of(store: &Store, object: &Object) -> Result<Vec<NeededObject>, Refusal> {
     let mut needs = vec![NeededObject { kind: object.kind(), key: object.key() }];
     if let Object::ClusterDeployment(cluster) = object {
         // Its claim may have been sent to another pool.
         needs.extend(cluster.claim_key().map(|key| NeededObject { kind: Kind::ClusterClaim, key }));
+        for agent in store.list_agents_of_cluster(&cluster.name)? {
+            needs.push(NeededObject { kind: Kind::Agent, key: agent.metadata.key() });
+        }
     }
     if let Object::Agent(agent) = object {
         let cluster = agent.bound_cluster().or(agent.requested_cluster());
@@ -84,7 +87,7 @@ fn needs_of(object: &Object) -> Vec<NeededObject> {
         needs.extend(agent.host_key().map(|key| NeededObject { kind: Kind::BareMetalHost, key }));
         needs.extend(agent.infra_env_key().map(|key| NeededObject { kind: Kind::InfraEnv, key }));
     }
-    needs
+    Ok(needs)
 }
 
 /// The last attempt to destroy a cluster that has ended, if there was one.
