@@ -182,9 +182,10 @@ fn exported_files(sandbox: &Sandbox, folder: &str) -> Vec<(String, Vec<Value>)> 
     let mut files = Vec::new();
     for entry in std::fs::read_dir(sandbox.path().join(folder)).unwrap() {
         let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        if name.ends_with(".yaml") {
-            let list = poolctl::yaml::parse_value(&std::fs::read_to_string(path).unwrap()).unwrap();
+        if path.extension().is_some_and(|extension| extension == "yaml") {
+            let list =
+                poolctl::yaml::parse_value(&std::fs::read_to_string(&path).unwrap()).unwrap();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
             files.push((name, list["items"].as_array().unwrap().clone()));
         }
     }

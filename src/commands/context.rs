@@ -262,12 +262,7 @@ impl Context {
     }
 
     /// The object with this key, whoever asks and whatever namespace the command works in.
-    pub fn load_object_by_key(
-        &self,
-        store: &Store,
-        kind: Kind,
-        key: &Key,
-    ) -> Result<Object, Refusal> {
+    pub fn load_object_by_key(store: &Store, kind: Kind, key: &Key) -> Result<Object, Refusal> {
         let filter = Filter { whole: true, ..Filter::named(key) };
         let object = store.list_objects(kind, &filter)?.into_iter().next();
         object.ok_or_else(|| {

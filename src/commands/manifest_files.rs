@@ -83,7 +83,7 @@ impl ManifestFiles {
         let mut objects = Vec::new();
         for named in self.read(context, true)?.objects {
             let key = named.key();
-            match context.load_object_by_key(store, named.kind(), &key) {
+            match Context::load_object_by_key(store, named.kind(), &key) {
                 Err(absent) if absent.exit == Exit::NotFound && may_be_missing => {}
                 object => objects.push(object?),
             }

@@ -50,13 +50,13 @@ pub struct Patch {
         short = 'p',
         long = "patch",
         value_name = "PATCH",
-        required_unless_present = "patch_file",
-        conflicts_with = "patch_file"
+        required_unless_present = "file",
+        conflicts_with = "file"
     )]
     changes: Option<String>,
     /// File with the patch, or - for stdin
-    #[arg(long, value_name = "FILE")]
-    patch_file: Option<PathBuf>,
+    #[arg(long = "patch-file", value_name = "FILE")]
+    file: Option<PathBuf>,
 }
 
 impl RunCommand for Patch {
@@ -80,7 +80,7 @@ impl RunCommand for Patch {
 impl Patch {
     /// The text of the patch.
     fn read_changes(&self) -> Result<String, Refusal> {
-        let Some(path) = &self.patch_file else {
+        let Some(path) = &self.file else {
             return Ok(self.changes.clone().unwrap_or_default());
         };
         let texts = manifest::read_texts(path, yaml::MAX_BYTES)?;
