@@ -131,8 +131,13 @@ fn every_example_runs_in_any_format() {
         if format.parse::<Format>() == Ok(Format::default()) {
             continue;
         }
+        // A row of columns is no state that could be imported.
+        let is_row = name == "custom-columns=";
         let with_format = format!("poolctl() {{ command poolctl -o '{format}' \"$@\"; }}");
         run_examples(&with_format, |path, example, ran| {
+            if is_row && example.contains("import -") {
+                return;
+            }
             assert_succeeded(path, example, ran);
             if format == "json" && ran.out.starts_with('{') {
                 let documents: Result<Vec<serde_json::Value>, _> =
@@ -179,6 +184,7 @@ fn as_another_user_everything_is_denied_and_nothing_breaks() {
         vec!["version"],
         vec!["completion"],
         vec!["explain"],
+        vec!["schema"],
         vec!["state", "path"],
         vec!["agent", "ssh"],
     ];
@@ -273,7 +279,7 @@ fn every_exit_code_occurs() {
 fn behind_sudo_only_a_few_commands_are_let_in() {
     // `run` is refused with a message of its own, which `admins` tests.
     let let_in = "claim release extend kubeconfig credentials get describe why events explain \
-                  version completion status run cluster:hibernate cluster:resume cluster:logs";
+                  schema version completion status run cluster:hibernate cluster:resume cluster:logs";
     let let_in: Vec<&str> = let_in.split_whitespace().collect();
     let sandbox = Sandbox::new();
     for (path, example) in examples() {

@@ -36,8 +36,11 @@ pub fn earlier(schema: u32) -> Sandbox {
     sandbox.set_variable("POOLCTL_NOW", THEN);
     fs::copy(fixture(schema), sandbox.state()).unwrap();
     // A state without its lock would be a copy that may lack its log.
-    fs::write(sandbox.path().join("state.db.lock"), "").unwrap();
-    fs::set_permissions(sandbox.state(), fs::Permissions::from_mode(0o600)).unwrap();
+    let lock = sandbox.path().join("state.db.lock");
+    fs::write(&lock, "").unwrap();
+    for file in [sandbox.state(), lock] {
+        fs::set_permissions(file, fs::Permissions::from_mode(0o600)).unwrap();
+    }
     sandbox
 }
 

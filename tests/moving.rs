@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::sandbox::{BY_HAND, Ran, Sandbox, apply, jsonpath, move_state};
 use crate::transcripts::replay_transcripts;
 
-const KINDS: &str = "settings,ns,rolebinding,imgset,secret,cdc,pool,cluster,claim,job,event,host,datatemplate,infraenv,agent,nmstateconfig,ippool,ipaddress,ipclaim";
+const KINDS: &str = "settings,ns,rolebinding,imgset,secret,cdc,pool,cluster,claim,job,event,host,datatemplate,infraenv,agent,nmstateconfig,ippool,ipaddress,ipclaim,metal3data";
 
 /// Imports a manifest into a new state in the same folder. Returns the path of that state.
 fn import_into_new_state(sandbox: &Sandbox, manifest: &str) -> (String, Ran) {

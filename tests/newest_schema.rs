@@ -25,7 +25,10 @@ fn script_of(connection: &Connection) -> String {
     for (_, sql) in select_objects(connection, "type <> 'table'") {
         let _ = writeln!(script, "{sql};");
     }
-    script
+    // Each state gets a lineage of its own.
+    let lineage: String =
+        connection.query_row("SELECT lineage FROM state", [], |row| row.get(0)).unwrap();
+    script.replace(&format!("'{lineage}'"), "lower(hex(randomblob(16)))")
 }
 
 /// The names and the statements of tables, or of indexes and triggers, in the order in which they

@@ -106,8 +106,9 @@ fn a_package_is_installed_used_upgraded_and_removed_and_the_state_is_kept() {
     let state = root.join("var/lib/poolctl/state.db");
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/state-5.db");
     machine.ok(&format!(
-        "cd {}; rm -rf ./state.db* jobs clusters; cp {} state.db; chmod 600 state.db
-        chown --reference=. state.db",
+        "cd {}; rm -rf ./state.db* jobs clusters; cp {} state.db
+        install -m 600 /dev/null state.db.lock; chmod 600 state.db
+        chown --reference=. state.db*",
         state.parent().unwrap().display(),
         fixture.display()
     ));

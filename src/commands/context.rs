@@ -49,7 +49,7 @@ pub struct Globals {
     /// State file to use
     #[arg(long, global = true, value_name = "FILE")]
     pub state: Option<PathBuf>,
-    /// Namespace; by default $POOLCTL_NAMESPACE, else that of `config`, else `default`
+    /// Namespace; else $POOLCTL_NAMESPACE, else that of `config`
     #[arg(short, long, global = true)]
     pub namespace: Option<String>,
     /// Use all namespaces
@@ -82,7 +82,7 @@ pub struct Globals {
     /// Answer yes to every question
     #[arg(short, long, global = true)]
     pub yes: bool,
-    /// Only store the change, and let the next `poolctl reconcile` act on it
+    /// Only store the change; the next `poolctl reconcile` acts on it
     #[arg(long, global = true)]
     pub no_reconcile: bool,
     /// Wait at most this long while another command writes; by default 60s

@@ -134,9 +134,8 @@ fn word_of(choice: impl ValueEnum + Copy) -> String {
 fn report_findings(context: &Context, findings: &[Finding]) -> anyhow::Result<()> {
     let mut entries = Vec::new();
     for finding in findings {
-        let name = Name::plain(finding.step.as_str());
         entries.push(context.entry(
-            Some(name),
+            None,
             || pool_check::row(finding),
             || pool_check::document(finding),
         ));
@@ -159,7 +158,7 @@ fn report_steps(context: &Context, steps: &[Step]) -> anyhow::Result<()> {
     for step in steps {
         let progress = step.progress.name();
         entries.push(context.entry(
-            Some(Name::plain(step.subject.as_str())),
+            step.path().map(|path| Name::plain(path.display().to_string())),
             || vec![("setup", step.subject.clone()), ("state", progress.to_owned())],
             || json!({"setup": step.subject, "state": progress}),
         ));

@@ -125,11 +125,9 @@ impl Format {
 
     /// What `--help` says of `-o`.
     pub fn help() -> String {
-        let mut alternatives = vec![WORDS.join(", ")];
-        for prefix in TEMPLATE_PREFIXES {
-            alternatives.push(format!("{prefix}TEMPLATE"));
-        }
-        alternatives.join(" or ")
+        let words = WORDS.join(", ");
+        // A template follows the equals sign.
+        TEMPLATE_PREFIXES.iter().fold(words, |help, prefix| format!("{help}, {prefix}"))
     }
 
     /// Whether rows and lines of text are shown.

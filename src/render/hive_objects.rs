@@ -186,9 +186,10 @@ impl HiveRendering<'_> {
 
 /// Says what a Secret is: Hive reads pull secrets only from those of their own type.
 fn complete_secret(secret: &Secret, document: &mut Value) {
-    if secret.kind.is_empty() {
-        let is_pull_secret = secret.values.contains_key(PULL_SECRET_KEY);
-        document["type"] = if is_pull_secret { PULL_SECRET_TYPE } else { "Opaque" }.into();
+    if secret.values.contains_key(PULL_SECRET_KEY) {
+        document["type"] = PULL_SECRET_TYPE.into();
+    } else if secret.kind.is_empty() {
+        document["type"] = "Opaque".into();
     }
 }
 

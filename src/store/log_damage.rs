@@ -54,8 +54,8 @@ pub fn refuse_missing_log(path: &Path) -> Result<(), Refusal> {
     Err(Refusal::new(Exit::State, format!("`{path}` is a copy of a state without its log"))
         .because("what was committed last is only in the log, a file with `-wal` after its name")
         .advise(format!(
-            "poolctl --state ORIGINAL backup COPY; if the original is gone, touch '{path}.lock' \
-             takes the copy as it is"
+            "poolctl --state ORIGINAL backup COPY; if the original is gone, \
+             install -m 600 /dev/null '{path}.lock' takes the copy as it is"
         )))
 }
 

@@ -331,7 +331,7 @@ CREATE TABLE metal3_data_claim (
   namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
   name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
 ) STRICT;
-INSERT INTO state (id, revision, last_pass, wall, boot, since_boot, doubted, off, pruned, prune_cursor, lineage) VALUES (1, 0, 0, 0, '', 0, 0, 0, 0, 0, 'c5c4f50011f75dd6fb7c4d7e7604f4fb');
+INSERT INTO state (id, revision, last_pass, wall, boot, since_boot, doubted, off, pruned, prune_cursor, lineage) VALUES (1, 0, 0, 0, '', 0, 0, 0, 0, 0, lower(hex(randomblob(16))));
 INSERT INTO due_scope (namespace, pool, due, dirty, polled, waits) VALUES ('', '', NULL, 1, 0, 0);
 CREATE UNIQUE INDEX pool_name ON pool (namespace, name);
 CREATE UNIQUE INDEX customization_name ON customization (namespace, name);

@@ -23,8 +23,8 @@ use crate::store::Store;
 use crate::commands::{Context, count_of};
 
 use super::folder::{
-    ExportedFile, add_section, answer_with_files, list_of, prepare_folder, write_documents,
-    write_file,
+    ExportedFile, add_namespaces, add_section, answer_with_files, list_of, prepare_folder,
+    write_documents, write_file,
 };
 
 /// The order of the files. Agents come when their hosts have booted an image of the service.
@@ -144,21 +144,6 @@ fn collect_clusters(
         })?;
     }
     Ok(cluster_installs)
-}
-
-/// Adds the namespaces of all documents.
-fn add_namespaces(documents: &mut BTreeMap<Kind, Vec<Value>>) {
-    let mut names: BTreeSet<&str> = BTreeSet::new();
-    for document in documents.values().flatten() {
-        names.extend(document["metadata"]["namespace"].as_str());
-    }
-    let namespaces: Vec<Value> = names
-        .into_iter()
-        .map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
-        .collect();
-    if !namespaces.is_empty() {
-        documents.insert(Kind::Namespace, namespaces);
-    }
 }
 
 /// The first lines of a script.

@@ -1,7 +1,7 @@
 //! The folder with the files of an export for another program: a List for each kind, a script and a
-//! README. It knows no kinds.
+//! README. It knows no kind but namespaces.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -79,6 +79,23 @@ pub fn list_of(documents: &[Value]) -> Result<String, Refusal> {
     }
     content += &list.finish()?;
     Ok(content)
+}
+
+/// Adds the namespaces of all documents, but for those that are among the documents.
+pub fn add_namespaces(documents: &mut BTreeMap<Kind, Vec<Value>>) {
+    let mut names: BTreeSet<String> = BTreeSet::new();
+    for document in documents.values().flatten() {
+        names.extend(document["metadata"]["namespace"].as_str().map(str::to_owned));
+    }
+    for namespace in documents.get(&Kind::Namespace).into_iter().flatten() {
+        names.remove(namespace["metadata"]["name"].as_str().unwrap_or_default());
+    }
+    if !names.is_empty() {
+        let new_namespaces = names.into_iter().map(
+            |name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
+        );
+        documents.entry(Kind::Namespace).or_default().extend(new_namespaces);
+    }
 }
 
 /// Adds a sentence and what it is about; nothing if there is nothing.

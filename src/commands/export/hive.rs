@@ -15,12 +15,13 @@ use crate::model::refusal::Refusal;
 use crate::output::join_lines;
 use crate::plan;
 use crate::render::hive_objects::{HiveRendering, PoolStart, RESTORED_LABEL, reason_to_keep};
-use crate::store::Store;
+use crate::store::{Filter, Store};
 
 use crate::commands::{Context, count_of};
 
 use super::folder::{
-    ExportedFile, add_section, answer_with_files, prepare_folder, write_documents, write_file,
+    ExportedFile, add_namespaces, add_section, answer_with_files, prepare_folder, write_documents,
+    write_file,
 };
 use super::{Secrets, add_secret_values};
 
@@ -77,9 +78,9 @@ pub fn export_for_hive(
     prepare_folder(folder)?;
     let collected = collect_documents(store, secrets, pool_start)?;
     store.rollback();
-    // Pools come last: what they own must be there before they count it.
+    // Namespaces come first, and pools last: what they own must be there before they count it.
     let mut kinds: Vec<Kind> = collected.documents.keys().copied().collect();
-    kinds.sort_by_key(|kind| (*kind == Kind::ClusterPool, *kind));
+    kinds.sort_by_key(|kind| (*kind == Kind::ClusterPool, *kind != Kind::Namespace, *kind));
     let files = write_documents(folder, &kinds, &collected.documents)?;
     write_file(folder, "apply.sh", &apply_script(&files, &collected.missing_secrets))?;
     write_file(folder, "README.md", &describe_export(&files, &collected, pool_start))?;
@@ -123,11 +124,17 @@ fn collect_documents(
         own_version: plan::pool_version,
         pool_start,
     };
-    for kind in Kind::OBJECTS {
+    let whole = Filter { whole: true, ..Filter::default() };
+    // Namespaces of clusters are in no table.
+    for namespace in store.list_objects(Kind::Namespace, &whole)? {
+        collect_object(store, &namespace, &rendering, secrets, &mut collected)?;
+    }
+    for kind in Kind::OBJECTS.iter().filter(|kind| **kind != Kind::Namespace) {
         store.visit_objects(*kind, None, &mut |object| {
             collect_object(store, &object, &rendering, secrets, &mut collected)
         })?;
     }
+    add_namespaces(&mut collected.documents);
     Ok(collected)
 }
 

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
@@ -19,7 +19,8 @@ use crate::store::Store;
 use crate::commands::{Context, count_of};
 
 use super::folder::{
-    ExportedFile, add_section, answer_with_files, prepare_folder, write_documents, write_file,
+    ExportedFile, add_namespaces, add_section, answer_with_files, prepare_folder, write_documents,
+    write_file,
 };
 use super::{Secrets, add_secret_values};
 
@@ -158,21 +159,6 @@ fn add_secrets(
         }
         Ok(())
     })
-}
-
-/// Adds the namespaces of all documents.
-fn add_namespaces(documents: &mut BTreeMap<Kind, Vec<Value>>) {
-    let mut names: BTreeSet<String> = BTreeSet::new();
-    for document in documents.values().flatten() {
-        names.insert(text_at(document, "namespace").to_owned());
-    }
-    let namespaces: Vec<Value> = names
-        .into_iter()
-        .map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
-        .collect();
-    if !namespaces.is_empty() {
-        documents.insert(Kind::Namespace, namespaces);
-    }
 }
 
 fn apply_script(files: &[ExportedFile], documents: &BTreeMap<Kind, Vec<Value>>) -> String {

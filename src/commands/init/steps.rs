@@ -278,6 +278,16 @@ pub fn describe_open_schedule(place: &Place, schedule: Schedule) -> Option<&'sta
 }
 
 impl Step {
+    /// The file or folder that the step makes.
+    pub fn path(&self) -> Option<&Path> {
+        match &self.action {
+            Action::CreateFolder { path, .. }
+            | Action::CreateState { path, .. }
+            | Action::WriteFile { path, .. } => Some(path),
+            Action::CreateAccount | Action::AddCronLine { .. } | Action::Systemctl { .. } => None,
+        }
+    }
+
     /// Does what the step says.
     pub fn perform(&self, context: &Context) -> Result<(), Refusal> {
         match &self.action {
