@@ -235,7 +235,7 @@ impl Door<'_> {
         due: &DueChanges,
         mark: &CommitMark,
     ) -> Result<(), Refusal> {
-        if state.is_unchanged() && !self.store.is_due_changed(due)? {
+        if !mark.begins_anew && state.is_unchanged() && !self.store.is_due_changed(due)? {
             self.store.rollback();
             return Ok(());
         }
@@ -280,7 +280,11 @@ impl Door<'_> {
     fn begin_pass(&self, judged: JudgedClocks) -> Result<PassStart, Refusal> {
         let revision = self.store.read_revision()?;
         let tick = self.world.tick(&judged, revision.unsigned_abs());
-        let mark = CommitMark { now: judged.now, clocks: judged.clocks };
+        let mark = CommitMark {
+            now: judged.now,
+            clocks: judged.clocks,
+            begins_anew: judged.begins_anew,
+        };
         Ok(PassStart { tick, mark, revision })
     }
 
@@ -322,8 +326,9 @@ impl Door<'_> {
                 // What is wrong with one pool must not keep the others from their pass.
                 Err(_) => return self.pass_pool_by_pool(scope, needs),
             };
-            let is_settled =
-                planned.state.is_unchanged() && !self.store.is_due_changed(&planned.due)?;
+            let is_settled = !planned.mark.begins_anew
+                && planned.state.is_unchanged()
+                && !self.store.is_due_changed(&planned.due)?;
             let refused = if is_settled {
                 Some(RefusedPools::new())
             } else {

@@ -45,6 +45,9 @@ pub struct JudgedClocks {
     pub jumped: bool,
     pub news: Option<ClockNews>,
     pub clocks: Clocks,
+    /// Whether time is counted from these clocks from now on, and no longer from those that were
+    /// written last. They are written then even if nothing else is: time would stand still.
+    pub begins_anew: bool,
 }
 
 /// What a pass looks at.
@@ -88,7 +91,8 @@ impl Clocks {
         if !is_comparable || off.abs() <= limit.0 {
             let is_behind = now.wall.plus(JUMP) < last;
             let time = if is_behind { steady_time } else { now.wall.max(last) };
-            return JudgedClocks { now: time, jumped: false, news: None, clocks: now };
+            let begins_anew = is_behind && !is_same_boot;
+            return JudgedClocks { now: time, jumped: false, news: None, clocks: now, begins_anew };
         }
         // Doubt begins anew when the clock is moved again, and after a boot.
         let was_moved_again = (off - self.off).abs() > limit.0;
@@ -112,7 +116,8 @@ impl Clocks {
         } else {
             Self { wall: self.wall.plus(elapsed), doubted: doubted_since.max(1), off, ..now }
         };
-        JudgedClocks { now: steady_time, jumped: true, news, clocks }
+        let begins_anew = clocks.boot != self.boot || clocks.doubted != self.doubted;
+        JudgedClocks { now: steady_time, jumped: true, news, clocks, begins_anew }
     }
 }
 
@@ -162,6 +167,19 @@ mod tests {
         for (wall, is_far) in [(101, false), (YEAR, true)] {
             let judged = then.judge(Time(100 * HOUR), rehearsed(wall), PassExtent::Everything);
             assert_eq!(judged.clocks == then, is_far, "{wall}");
+        }
+    }
+
+    #[test]
+    fn time_goes_on_after_a_boot_with_a_clock_that_is_behind() {
+        let doubted = Clocks { doubted: 1, ..clocks(100, 5) };
+        for then in [clocks(100, 5), doubted] {
+            let rebooted = Clocks { boot: "other".into(), ..clocks(50, 0) };
+            let judged = then.judge(Time(100 * HOUR), rebooted, PassExtent::Everything);
+            assert_eq!((judged.now.0 / HOUR, judged.begins_anew), (100, true));
+            let later = Clocks { boot: "other".into(), ..clocks(52, 2) };
+            let judged = judged.clocks.judge(judged.now, later, PassExtent::Everything);
+            assert_eq!(judged.now.0 / HOUR, 102);
         }
     }
 

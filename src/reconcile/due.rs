@@ -64,10 +64,11 @@ impl Door<'_> {
         Ok(passed)
     }
 
-    /// What has to be looked at now. A clock that was moved concerns everything.
+    /// What has to be looked at now. A clock that was moved concerns everything, and so does one
+    /// from which time is counted anew.
     fn find_due_now(&self, filter: DueFilter) -> Result<DueNow, Refusal> {
         let judged = self.judge_clock(PassExtent::Everything)?;
-        if judged.jumped || judged.news.is_some() {
+        if judged.jumped || judged.news.is_some() || judged.begins_anew {
             return Ok(DueNow::Everything);
         }
         self.store.find_due(judged.now, filter)

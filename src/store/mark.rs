@@ -16,6 +16,8 @@ pub struct CommitMark {
     pub now: Time,
     /// What the clocks of the machine said.
     pub clocks: Clocks,
+    /// Whether time is counted from these clocks from now on, so that they must be written.
+    pub begins_anew: bool,
 }
 
 impl Store {
@@ -46,7 +48,7 @@ impl Store {
                 doubted: row.get(4)?,
                 off: row.get(5)?,
             };
-            Ok(CommitMark { now: Time(row.get(0)?), clocks })
+            Ok(CommitMark { now: Time(row.get(0)?), clocks, begins_anew: false })
         })?;
         Ok(mark)
     }
