@@ -163,9 +163,10 @@ impl SimWorld {
         Ok(self.judge_clock()?.jumped)
     }
 
-    /// How long it is until something is due in a state that a pass has just left. None if nothing
-    /// is.
-    pub fn time_until_due(&self, state: &State) -> Result<Option<Span>, Refusal> {
+    /// How long it is until something is due after a pass. None if nothing is.
+    pub fn time_until_due(&self) -> Result<Option<Span>, Refusal> {
+        // A pass itself reads only what was due.
+        let state = &self.load()?;
         let now = self.now()?;
         let world = self.read_world();
         let door = Door { store: &self.store, world: &world, plans_changes: true };
