@@ -68,7 +68,11 @@ impl Waiting<'_> {
         mut look: impl FnMut(bool) -> Result<Observation<T>, Refusal>,
     ) -> Result<WaitOutcome<T>, Refusal> {
         let world = &self.context.world;
-        let mut progress = Progress::new(self.context.can_redraw(), self.context.globals.quiet);
+        let mut progress = Progress::new(
+            self.context.can_redraw(),
+            self.context.globals.quiet,
+            self.context.letters(),
+        );
         let end = world.now().plus(self.limit);
         loop {
             let TriedPass { has_passed, due } = self.try_pass()?;
