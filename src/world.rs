@@ -133,6 +133,16 @@ impl World {
         self.environment.get(name).map(String::as_str)
     }
 
+    /// How many bytes are free on the disk of a path. None in a rehearsal, which has no disk of its
+    /// own, and where nobody knows.
+    pub fn free_disk_space(&self, path: &Path) -> Option<u64> {
+        if self.is_clock_standing() {
+            return None;
+        }
+        let file_system = rustix::fs::statvfs(path).ok()?;
+        Some(file_system.f_bavail.saturating_mul(file_system.f_frsize))
+    }
+
     /// Whether the locale has letters beyond ASCII. It has where its encoding is UTF-8; without any
     /// locale programs are to use ASCII alone.
     pub fn is_locale_utf8(&self) -> bool {

@@ -114,7 +114,11 @@ impl Waiting<'_> {
         };
         let passed = match self.pool {
             Some(pool) => self.door.run_pass(&Scope::pool(pool.clone()))?,
-            None => self.door.run_due_pass()?,
+            None => {
+                let passed = self.door.run_due_pass()?;
+                self.door.store.note_pass(self.context.world.now());
+                passed
+            }
         };
         drop(lock);
         self.context.report_pass(&passed)?;
