@@ -14,13 +14,16 @@ mod ip_claim;
 mod pool;
 mod queue;
 mod replacements;
+mod troubles;
 
 pub use chain::Chain;
+pub use cluster::is_in_trouble;
 pub use evidence::Evidence;
 pub use infra_env::command_to_make_image;
 pub use pool::{describe_installing, describe_shortage};
 pub use queue::{QueuePosition, UsualDurations, estimate_queue};
 pub use replacements::{RECENT_JOBS, RECENT_SPAN};
+pub use troubles::{find_pool_troubles, may_be_in_trouble};
 
 use agent::explain_agent;
 use claim::explain_claim;
