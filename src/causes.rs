@@ -2,6 +2,7 @@
 //! reads values that a command has gathered. It never opens a state and never changes anything.
 
 mod agent;
+mod agent_waits;
 mod chain;
 mod checks;
 mod claim;
@@ -16,6 +17,7 @@ mod queue;
 mod replacements;
 mod troubles;
 
+pub use agent_waits::{AgentGroup, WaitingAgents};
 pub use chain::Chain;
 pub use cluster::is_in_trouble;
 pub use evidence::Evidence;

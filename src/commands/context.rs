@@ -394,6 +394,16 @@ impl Context {
         }
     }
 
+    /// The name of an object as it is typed here: with its namespace only if it is another one than
+    /// commands work in.
+    pub fn short_name(&self, key: &Key) -> String {
+        if self.namespace_option(&key.namespace).is_empty() {
+            key.name.clone()
+        } else {
+            key.to_string()
+        }
+    }
+
     /// Writes a hint to stderr, unless `--quiet` is given.
     pub fn hint(&self, message: &str) {
         if !self.globals.quiet {
