@@ -22,7 +22,7 @@ pub use chain::Chain;
 pub use cluster::is_in_trouble;
 pub use evidence::Evidence;
 pub use infra_env::command_to_make_image;
-pub use pool::{describe_installing, describe_shortage};
+pub use pool::{describe_installing, describe_shortage, name_obstacle};
 pub use queue::{QueuePosition, UsualDurations, estimate_queue};
 pub use replacements::{RECENT_JOBS, RECENT_SPAN};
 pub use troubles::{find_pool_troubles, may_be_in_trouble};

@@ -31,6 +31,29 @@ pub enum Obstacle<'a> {
     Capacity(&'a Condition),
 }
 
+impl Obstacle<'_> {
+    /// Its name in metrics.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Deletion => "Deletion",
+            Self::Pause => "Pause",
+            Self::MissingDependencies(_) => "MissingDependencies",
+            Self::FailingInstallations(_) => "FailingInstallations",
+            Self::Concurrency(_) => "Concurrency",
+            Self::KeptClusters(_) => "KeptClusters",
+            Self::Cluster(_) => "Cluster",
+            Self::EndlessClaims(_) => "EndlessClaims",
+            Self::Inventory(_) => "Inventory",
+            Self::Capacity(_) => "Capacity",
+        }
+    }
+}
+
+/// The name of what keeps a pool from having more ready clusters: the obstacle that `why` explains.
+pub fn name_obstacle(state: &State, pool: &ClusterPool) -> Option<&'static str> {
+    find_obstacle(state, pool).map(|obstacle| obstacle.name())
+}
+
 /// Explains a pool by its strongest obstacle. Without one, by the clusters that it replaced lately,
 /// and else by the cluster that will be ready next.
 pub fn explain_pool(evidence: &Evidence, pool: &ClusterPool) -> Chain {
