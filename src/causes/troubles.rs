@@ -23,7 +23,7 @@ pub fn find_pool_troubles(evidence: &Evidence, pool: &ClusterPool) -> Vec<Chain>
         }
     }
     for trouble in bad_conditions(pool).filter_map(|bad| explain_condition(evidence, pool, bad)) {
-        if !troubles.iter().any(|said| said.causes == trouble.causes) {
+        if !troubles.iter().any(|listed| listed.causes == trouble.causes) {
             troubles.push(trouble);
         }
     }

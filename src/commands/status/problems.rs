@@ -95,7 +95,7 @@ fn push_news(troubles: &mut Vec<Chain>, trouble: Chain) {
     let is_said = trouble
         .causes
         .first()
-        .is_some_and(|cause| troubles.iter().any(|said| said.causes.contains(cause)));
+        .is_some_and(|cause| troubles.iter().any(|listed| listed.causes.contains(cause)));
     if !is_said {
         troubles.push(trouble);
     }

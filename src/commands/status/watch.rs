@@ -134,7 +134,8 @@ struct Screen<'a> {
 }
 
 impl<'a> Screen<'a> {
-    /// Changes to a second screen without a cursor, on which keys are not shown and need no Enter.
+    /// Changes to a second screen without a cursor, which cuts lines that are too long and on which
+    /// keys are not shown and need no Enter.
     fn open(context: &'a Context) -> anyhow::Result<Self> {
         let stdin = std::io::stdin();
         let modes_before = tcgetattr(&stdin).context("the terminal cannot be asked")?;
@@ -143,7 +144,7 @@ impl<'a> Screen<'a> {
         tcsetattr(&stdin, OptionalActions::Now, &modes)
             .context("the terminal cannot be changed")?;
         let screen = Self { context, modes_before };
-        context.print("\u{1b}[?1049h\u{1b}[?25l\u{1b}[2J")?;
+        context.print("\u{1b}[?1049h\u{1b}[?25l\u{1b}[?7l\u{1b}[2J")?;
         Ok(screen)
     }
 }
@@ -151,7 +152,7 @@ impl<'a> Screen<'a> {
 impl Drop for Screen<'_> {
     fn drop(&mut self) {
         drop(tcsetattr(std::io::stdin(), OptionalActions::Now, &self.modes_before));
-        drop(self.context.print("\u{1b}[?25h\u{1b}[?1049l"));
+        drop(self.context.print("\u{1b}[?7h\u{1b}[?25h\u{1b}[?1049l"));
     }
 }
 
