@@ -19,7 +19,7 @@ use crate::plan;
 use crate::store::{Filter, Store};
 
 use crate::commands::status::unwiped::UnwipedHosts;
-use crate::commands::why::evidence::{gather_evidence, turn_to_cluster};
+use crate::commands::why::evidence::{gather_evidence, gather_present, turn_to_cluster};
 use crate::commands::{Context, count_of};
 
 /// So many clusters of a pool, clusters without a pool, and hosts are explained; the rest is counted.
@@ -62,7 +62,7 @@ impl TroubledClusters {
             return Ok(Vec::new());
         }
         let object = Object::ClusterPool(Box::new(pool.clone()));
-        let mut evidence = gather_evidence(context, store, &object)?;
+        let mut evidence = gather_present(context, store, &object)?;
         let mut troubles = find_pool_troubles(&evidence, pool);
         let option = context.namespace_option(&pool.metadata.namespace);
         let (explained, rest) = clusters.split_at(clusters.len().min(MOST_EXPLAINED));

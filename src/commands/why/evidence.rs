@@ -23,15 +23,9 @@ pub fn gather_evidence(
     store: &Store,
     object: &Object,
 ) -> Result<Evidence, Refusal> {
-    let scope = Scope::Pools(pool_of(object).into_iter().collect());
-    let (state, _) = context.door(store).load_for_dry_run(&scope, &needs_of(store, object)?)?;
-    let now = context.world.now().max(store.read_mark()?.now);
     let key = object.key();
-    let namespace_option = option_to_find(context, &key);
-    let mut evidence = Evidence { state, now, namespace_option, ..Evidence::default() };
-    if let Some(cluster) = causes::explained_cluster(&evidence.state, object).cloned() {
-        read_about_cluster(store, &cluster, &mut evidence)?;
-    }
+    let mut evidence = gather_present(context, store, object)?;
+    let now = evidence.now;
     if let Some(pool) = causes::pool_explained_by_history(&evidence.state, object) {
         let limit = causes::RECENT_JOBS;
         evidence.provisions = store.last_jobs_of_pool(&pool.key(), Verb::Provision, limit)?;
@@ -48,6 +42,24 @@ pub fn gather_evidence(
         Object::BareMetalHost(host) => read_about_host(store, host, &mut evidence)?,
         Object::InfraEnv(infra_env) => evidence.image_is_stale = is_image_stale(store, infra_env)?,
         _ => {}
+    }
+    Ok(evidence)
+}
+
+/// What an explanation needs to know that does not come to the past of a pool. That is all that
+/// `causes::find_pool_troubles` needs.
+pub fn gather_present(
+    context: &Context,
+    store: &Store,
+    object: &Object,
+) -> Result<Evidence, Refusal> {
+    let scope = Scope::Pools(pool_of(object).into_iter().collect());
+    let (state, _) = context.door(store).load_for_dry_run(&scope, &needs_of(store, object)?)?;
+    let now = context.world.now().max(store.read_mark()?.now);
+    let namespace_option = option_to_find(context, &object.key());
+    let mut evidence = Evidence { state, now, namespace_option, ..Evidence::default() };
+    if let Some(cluster) = causes::explained_cluster(&evidence.state, object).cloned() {
+        read_about_cluster(store, &cluster, &mut evidence)?;
     }
     Ok(evidence)
 }
