@@ -12,6 +12,7 @@ mod evidence;
 mod host;
 mod infra_env;
 mod ip_claim;
+mod ip_pool;
 mod pool;
 mod queue;
 mod replacements;
@@ -22,6 +23,7 @@ pub use chain::Chain;
 pub use cluster::is_in_trouble;
 pub use evidence::Evidence;
 pub use infra_env::command_to_make_image;
+pub use ip_pool::find_ip_pool_trouble;
 pub use pool::{describe_installing, describe_shortage, name_obstacle};
 pub use queue::{QueuePosition, UsualDurations, estimate_queue};
 pub use replacements::{RECENT_JOBS, RECENT_SPAN};
@@ -34,6 +36,7 @@ use customization::explain_customization;
 use host::explain_host;
 use infra_env::explain_infra_env;
 use ip_claim::explain_ip_claim;
+use ip_pool::explain_ip_pool;
 use pool::explain_pool;
 
 use crate::model::cluster::Cluster;
@@ -52,6 +55,7 @@ pub fn explain(evidence: &Evidence, object: &Object) -> Chain {
         Object::Agent(agent) => explain_agent(evidence, agent),
         Object::InfraEnv(infra_env) => explain_infra_env(evidence, infra_env),
         Object::IpClaim(claim) => explain_ip_claim(evidence, claim),
+        Object::IpPool(ip_pool) => explain_ip_pool(evidence, ip_pool),
         passive_object => explain_passive_object(evidence, passive_object),
     }
 }

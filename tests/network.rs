@@ -348,6 +348,8 @@ fn the_supply_of_a_pool_is_a_signal() {
     sandbox.refused(5, "wait ipclaim/late --for=condition=Ready --timeout=0", "timed out");
     sandbox.ok("wait ippool/p --for=condition=AddressesAvailable=False --timeout=0");
     assert!(sandbox.status().contains("! ippool p: 1 claim waits for an address"));
+    let why = sandbox.ok("why ippool/p");
+    assert!(why.contains("  ippool p: 1 claim waits for an address\nNext: poolctl ippool map p"));
     let plan = sandbox.run("plan");
     assert!(plan.out.contains("ippool/p: 1 claim without an address: Exhausted IP Pools"));
 }

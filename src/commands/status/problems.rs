@@ -3,14 +3,15 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::causes::{self, Chain, WaitingAgents, find_pool_troubles, may_be_in_trouble};
+use crate::causes::{
+    self, Chain, WaitingAgents, find_ip_pool_trouble, find_pool_troubles, may_be_in_trouble,
+};
 use crate::model::agent::Agent;
 use crate::model::annotations::HOLD;
 use crate::model::cluster::Cluster;
 use crate::model::host::BareMetalHost;
 use crate::model::infra_env::InfraEnv;
 use crate::model::ip_pool::IpPool;
-use crate::model::ip_supply::SupplyLevel;
 use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
@@ -183,27 +184,14 @@ impl HostSummary {
     }
 }
 
-/// Claims that wait for addresses of a pool, or a pool with fewer free addresses than its owner
-/// wants. A pool whose addresses are all in use is as it should be while nobody asks for more.
+/// What is wrong with an IPPool, if anything is.
 pub fn explain_ip_pool(
     context: &Context,
     store: &Store,
     ip_pool: &IpPool,
 ) -> Result<Option<Chain>, Refusal> {
     let key = ip_pool.metadata.key();
-    let name = &key.name;
-    let next = format!("poolctl ippool map {name}{}", context.namespace_option(&key.namespace));
-    let waiting = store.count_waiting_ip_claims(&key)?;
-    if waiting > 0 {
-        let claims = count_of(waiting, "claim");
-        let verb = if waiting == 1 { "waits" } else { "wait" };
-        return Ok(Some(Chain::new(
-            format!("ippool {name}: {claims} {verb} for an address"),
-            next,
-        )));
-    }
-    let is_short =
-        ip_pool.supply_limit().is_some() && ip_pool.supply_level() != SupplyLevel::Sufficient;
-    let free = ip_pool.supply().free;
-    Ok(is_short.then(|| Chain::new(format!("ippool {name} has only {free} free addresses"), next)))
+    let waiting_claims = store.count_waiting_ip_claims(&key)?;
+    let option = context.namespace_option(&key.namespace);
+    Ok(find_ip_pool_trouble(ip_pool, waiting_claims, &option))
 }
