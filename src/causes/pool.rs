@@ -33,7 +33,7 @@ pub enum Obstacle<'a> {
 
 impl Obstacle<'_> {
     /// Its name in metrics.
-    fn name(&self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         match self {
             Self::Deletion => "Deletion",
             Self::Pause => "Pause",
@@ -47,11 +47,6 @@ impl Obstacle<'_> {
             Self::Capacity(_) => "Capacity",
         }
     }
-}
-
-/// The name of what keeps a pool from having more ready clusters: the obstacle that `why` explains.
-pub fn name_obstacle(state: &State, pool: &ClusterPool) -> Option<&'static str> {
-    find_obstacle(state, pool).map(|obstacle| obstacle.name())
 }
 
 /// Explains a pool by its strongest obstacle. Without one, by the clusters that it replaced lately,

@@ -7,20 +7,15 @@ use super::evidence::Evidence;
 use super::pool::{Obstacle, explain_obstacle, find_obstacle};
 use crate::model::condition::{Condition, ConditionType};
 use crate::model::pool::{ClusterPool, RECONCILE_PAUSE};
+use crate::model::state::State;
 use crate::plan;
 
 /// What is wrong with a pool, the strongest cause first; empty if nothing is. Its clusters that are
 /// in trouble are not listed, but for one that is the strongest cause.
 pub fn find_pool_troubles(evidence: &Evidence, pool: &ClusterPool) -> Vec<Chain> {
-    let mut troubles: Vec<Chain> = Vec::new();
-    if let Some(obstacle) = find_obstacle(&evidence.state, pool)
-        && is_trouble(&obstacle)
-    {
-        let is_last = matches!(obstacle, Obstacle::Deletion);
-        troubles.push(explain_obstacle(evidence, pool, obstacle));
-        if is_last {
-            return troubles;
-        }
+    let mut troubles: Vec<Chain> = explain_strongest_trouble(evidence, pool).into_iter().collect();
+    if pool.metadata.deletion_timestamp.is_some() {
+        return troubles;
     }
     for trouble in bad_conditions(pool).filter_map(|bad| explain_condition(evidence, pool, bad)) {
         if !troubles.iter().any(|listed| listed.causes == trouble.causes) {
@@ -28,6 +23,17 @@ pub fn find_pool_troubles(evidence: &Evidence, pool: &ClusterPool) -> Vec<Chain>
         }
     }
     troubles
+}
+
+/// What keeps a pool from having more ready clusters, unless that only passes by itself.
+pub fn explain_strongest_trouble(evidence: &Evidence, pool: &ClusterPool) -> Option<Chain> {
+    let obstacle = find_obstacle(&evidence.state, pool).filter(is_trouble)?;
+    Some(explain_obstacle(evidence, pool, obstacle))
+}
+
+/// The name of that in metrics.
+pub fn name_strongest_trouble(state: &State, pool: &ClusterPool) -> Option<&'static str> {
+    find_obstacle(state, pool).filter(is_trouble).map(|obstacle| obstacle.name())
 }
 
 /// Whether the conditions and counts of a pool tell that something is wrong with it, or that it

@@ -7,7 +7,7 @@ pub mod release;
 
 use clap::Args;
 
-use crate::causes::{Evidence, QueuePosition, describe_installing, find_pool_troubles};
+use crate::causes::{Evidence, QueuePosition, describe_installing, explain_strongest_trouble};
 use crate::edits::{PutMode, put_object};
 use crate::model::annotations::CLAIM_REASON;
 use crate::model::claim::{Claim as ClaimRow, ClaimSpec, ClusterClaim, ClusterRunning};
@@ -440,7 +440,7 @@ fn explain_wait(
     let now = context.world.now();
     let evidence =
         Evidence { state, now, namespace_option: namespace_option.clone(), ..Evidence::default() };
-    if let Some(trouble) = find_pool_troubles(&evidence, pool).first() {
+    if let Some(trouble) = explain_strongest_trouble(&evidence, pool) {
         context.hint(&format!("pool `{name}`: {}", trouble.causes.join("; ")));
     } else {
         context.hint(&format!(

@@ -301,7 +301,7 @@ fn write_obstacles(
 ) -> Result<(), Refusal> {
     for pool in pools {
         let state = store.load(&Scope::pool(pool.key()), &[])?;
-        if let Some(obstacle) = causes::name_obstacle(&state, pool) {
+        if let Some(obstacle) = causes::name_strongest_trouble(&state, pool) {
             let labels = pool_labels(pool);
             let _ = writeln!(out, "{name}{{{labels},obstacle=\"{obstacle}\"}} 1");
         }
