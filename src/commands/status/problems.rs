@@ -104,9 +104,12 @@ fn push_news(troubles: &mut Vec<Chain>, trouble: Chain) {
 
 /// Says how many more are in trouble than are explained.
 fn count_rest(count: usize, noun: &str, namespace_option: &str) -> Option<Chain> {
+    if count == 0 {
+        return None;
+    }
     let verb = if count == 1 { "is" } else { "are" };
-    let cause = format!("{} more {verb} in trouble", count_of(count, noun));
-    (count > 0).then(|| Chain::new(cause, format!("poolctl get {noun}{namespace_option}")))
+    let cause = format!("{} {verb} in trouble", count_of(count, &format!("more {noun}")));
+    Some(Chain::new(cause, format!("poolctl get {noun}{namespace_option}")))
 }
 
 /// What is shown of agents. Their documents are large, and are read one by one.
