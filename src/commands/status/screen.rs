@@ -9,12 +9,14 @@ use crate::model::pool::{ClusterPool, PoolStatus};
 use crate::model::time::Time;
 use crate::output::{Style, Tone, clean_line, join_lines, wrap_text};
 
-use crate::commands::Context;
 use crate::commands::status::bar::{bar_length, draw_bar};
 use crate::commands::status::overview::{Overview, QueuedClaim, Upkeep, in_units};
+use crate::commands::{Context, count_of};
 
 /// The space between two columns.
 const GAP: usize = 2;
+/// So many claims are listed that wait, and so many that end soon.
+const MOST_LISTED: usize = 6;
 /// A text that is broken into lines has at least so many letters in each.
 const LEAST_COLUMN: usize = 20;
 
@@ -40,12 +42,12 @@ pub fn draw_overview(context: &Context, overview: &Overview) -> String {
     let style = context.style();
     let mut lines = Vec::new();
     draw_pools(context, overview, style, &mut lines);
-    draw_queue(context, overview, style, &mut lines);
-    draw_claims(context, overview, style, &mut lines);
-    draw_ip_pools(context, overview, style, &mut lines);
     for problem in &overview.problems {
         draw_problem(problem, "", style, &mut lines);
     }
+    draw_queue(context, overview, style, &mut lines);
+    draw_claims(context, overview, style, &mut lines);
+    draw_ip_pools(context, overview, style, &mut lines);
     if let Some(upkeep) = &overview.upkeep {
         let description = describe_upkeep(upkeep, overview.now);
         for line in wrap_text(&description, style.width) {
@@ -150,7 +152,7 @@ fn push_wrapped(
 
 /// The claims that wait, with what each may expect.
 fn draw_queue(context: &Context, overview: &Overview, style: Style, lines: &mut Vec<String>) {
-    for QueuedClaim { claim, position } in &overview.queue {
+    for QueuedClaim { claim, position } in overview.queue.iter().take(MOST_LISTED) {
         let name = context.short_name(&claim.key());
         let waited = overview.now.since(claim.created).to_short_text();
         let pool = &claim.pool;
@@ -159,17 +161,28 @@ fn draw_queue(context: &Context, overview: &Overview, style: Style, lines: &mut 
             format!("claim {name} waits for a cluster of pool {pool} for {waited} ({position})");
         push_wrapped(&sentence, &label, GAP, style, lines);
     }
+    lines.extend(count_rest("~", overview.queue.len()));
 }
 
 /// The claims that have a cluster, and until when.
 fn draw_claims(context: &Context, overview: &Overview, style: Style, lines: &mut Vec<String>) {
-    for claim in &overview.claims {
+    for claim in overview.claims.iter().take(MOST_LISTED) {
         let name = context.short_name(&claim.key());
         let sentence = format!("claim {name} {}", describe_claim(claim, overview.now));
         let tone = if claim.warned { Tone::Waiting } else { Tone::Faint };
         let label = format!("{} ", style.paint(tone, "-"));
         push_wrapped(&sentence, &label, GAP, style, lines);
     }
+    lines.extend(count_rest("-", overview.claims.len()));
+}
+
+/// How many more claims there are than are listed.
+fn count_rest(mark: &str, count: usize) -> Option<String> {
+    let rest = count.saturating_sub(MOST_LISTED);
+    if rest == 0 {
+        return None;
+    }
+    Some(format!("{mark} {}: poolctl get claim -A", count_of(rest, "more claim")))
 }
 
 /// Which cluster a claim has and until when, or that it goes.
