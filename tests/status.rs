@@ -185,3 +185,21 @@ fn only_what_is_in_trouble_has_an_exclamation_mark() {
     let names = jsonpath(&sandbox, "pool", "{.items[*].metadata.name}");
     assert_eq!(sandbox.ok("status -q").trim(), names);
 }
+
+#[test]
+fn a_long_queue_is_cut_for_people_and_whole_for_programs() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("pool create lab --fake -q");
+    sandbox.ok("pool pause lab -q");
+    for number in 0..9 {
+        sandbox.ok(&format!("claim lab c{number} -q"));
+    }
+    let status = sandbox.ok("status");
+    assert_eq!(status.matches("~ claim c").count(), 6, "{status}");
+    assert!(status.contains("~ 3 more claims: poolctl get claim -A"), "{status}");
+    let queue = &document(&sandbox)["queue"];
+    assert_eq!(queue.as_array().map(Vec::len), Some(9), "{queue}");
+    // What is wrong comes first.
+    let [mark, first_in_queue] = ["! it is paused", "~ claim c0"].map(|part| status.find(part));
+    assert!(mark.is_some() && mark < first_in_queue, "{status}");
+}
