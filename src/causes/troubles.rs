@@ -1,5 +1,5 @@
-//! Lists what is wrong with a pool: first what `why` says of it, and then what else is bad, each with
-//! what helps. What only passes by itself, such as a cluster that is installed, is no trouble.
+//! Lists what is wrong with a pool: first what `why` says of it, and then what else is bad, each
+//! with what helps. What only passes by itself, such as a cluster that is installed, is no trouble.
 
 use super::chain::Chain;
 use super::cluster::is_in_trouble;

@@ -1,5 +1,5 @@
-//! The bar of a pool: a letter for each of its clusters, or for several if it has many. Letters tell
-//! what colours tell, so that nobody needs to see colours.
+//! The bar of a pool: a letter for each of its clusters, or for several if it has many. Letters
+//! tell what colours tell, so that nobody needs to see colours.
 
 use crate::model::pool::ClusterPool;
 use crate::output::{Letters, Style, Tone};
