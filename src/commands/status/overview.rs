@@ -106,11 +106,13 @@ impl Overview {
         let (waiting, mut claims): (Vec<Claim>, Vec<Claim>) =
             own_claims.into_iter().partition(Claim::is_waiting);
         claims.sort_by_key(|claim| claim.expires_at().unwrap_or(Time(i64::MAX)));
-        let pools = pools.into_iter();
-        let untroubled_pools = pools.map(|pool| PoolOverview { pool, troubles: Vec::new() });
+        let mut untroubled_pools = Vec::new();
+        for pool in pools {
+            untroubled_pools.push(PoolOverview { pool, troubles: Vec::new() });
+        }
         Ok(Self {
             now,
-            pools: untroubled_pools.collect(),
+            pools: untroubled_pools,
             queue: read_queue(store, waiting, now)?,
             claims,
             ip_pools: Vec::new(),
