@@ -2,6 +2,7 @@
 //! reads values that a command has gathered. It never opens a state and never changes anything.
 
 mod agent;
+mod agent_waits;
 mod chain;
 mod checks;
 mod claim;
@@ -11,16 +12,24 @@ mod evidence;
 mod host;
 mod infra_env;
 mod ip_claim;
+mod ip_pool;
 mod pool;
 mod queue;
 mod replacements;
+mod troubles;
 
+pub use agent_waits::{AgentGroup, WaitingAgents};
 pub use chain::Chain;
+pub use cluster::is_in_trouble;
 pub use evidence::Evidence;
 pub use infra_env::command_to_make_image;
+pub use ip_pool::find_ip_pool_trouble;
 pub use pool::{describe_installing, describe_shortage};
 pub use queue::{QueuePosition, UsualDurations, estimate_queue};
 pub use replacements::{RECENT_JOBS, RECENT_SPAN};
+pub use troubles::{
+    explain_strongest_trouble, find_pool_troubles, may_be_in_trouble, name_strongest_trouble,
+};
 
 use agent::explain_agent;
 use claim::explain_claim;
@@ -29,6 +38,7 @@ use customization::explain_customization;
 use host::explain_host;
 use infra_env::explain_infra_env;
 use ip_claim::explain_ip_claim;
+use ip_pool::explain_ip_pool;
 use pool::explain_pool;
 
 use crate::model::cluster::Cluster;
@@ -47,6 +57,7 @@ pub fn explain(evidence: &Evidence, object: &Object) -> Chain {
         Object::Agent(agent) => explain_agent(evidence, agent),
         Object::InfraEnv(infra_env) => explain_infra_env(evidence, infra_env),
         Object::IpClaim(claim) => explain_ip_claim(evidence, claim),
+        Object::IpPool(ip_pool) => explain_ip_pool(evidence, ip_pool),
         passive_object => explain_passive_object(evidence, passive_object),
     }
 }

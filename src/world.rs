@@ -29,7 +29,7 @@ use crate::model::time::{Span, Time};
 const SIGNAL_INTERVAL: Span = Span(100_000);
 
 /// All variables that poolctl reads, but for PATH, which is read when a program is looked for.
-const VARIABLES: [&str; 17] = [
+const VARIABLES: [&str; 20] = [
     "POOLCTL_STATE",
     "POOLCTL_NAMESPACE",
     "POOLCTL_NOW",
@@ -43,6 +43,9 @@ const VARIABLES: [&str; 17] = [
     "TERM",
     "CI",
     "NO_COLOR",
+    "LC_ALL",
+    "LC_CTYPE",
+    "LANG",
     "VISUAL",
     "EDITOR",
     "TMPDIR",
@@ -128,6 +131,28 @@ impl World {
     /// The value of a variable, if it is set and not empty.
     pub fn variable(&self, name: &str) -> Option<&str> {
         self.environment.get(name).map(String::as_str)
+    }
+
+    /// How many bytes are free on the disk of a path. None in a rehearsal, which has no disk of its
+    /// own, and where nobody knows.
+    pub fn free_disk_space(&self, path: &Path) -> Option<u64> {
+        if self.is_clock_standing() {
+            return None;
+        }
+        let file_system = rustix::fs::statvfs(path).ok()?;
+        Some(file_system.f_bavail.saturating_mul(file_system.f_frsize))
+    }
+
+    /// Whether the locale has letters beyond ASCII. It has where its encoding is UTF-8; without any
+    /// locale programs are to use ASCII alone.
+    pub fn is_locale_utf8(&self) -> bool {
+        let mut variables = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter();
+        let locale = variables.find_map(|name| self.variable(name)).unwrap_or_default();
+        let after_language =
+            locale.split_once('.').map_or("", |(_, after_language)| after_language);
+        // A modifier may follow, as in `de_DE.UTF-8@euro`.
+        let encoding = after_language.split('@').next().unwrap_or_default();
+        encoding.replace('-', "").eq_ignore_ascii_case("utf8")
     }
 
     /// Whether the clock stands, because `POOLCTL_NOW` is set.

@@ -243,9 +243,9 @@ fn guests_see_how_many_clusters_pools_have() {
         assert!(shown.contains("ready") && !shown.contains("hunter2"), "{command}: {shown}");
     }
     let status = machine.ok("alice", "status");
-    assert!(status.starts_with("default/lab ") && status.contains(" 2 claimed"), "{status}");
-    assert!(status.contains("claim default/hers has cluster lab-"), "{status}");
-    assert!(status.contains("\n1 pool, 1 claim\n") && !status.contains("/his"), "{status}");
+    assert!(status.starts_with("POOL ") && status.contains("\nlab "), "{status}");
+    assert!(status.contains("claim hers has cluster lab-"), "{status}");
+    assert!(status.contains("\n1 pool, 1 claim\n") && !status.contains(" his "), "{status}");
     assert!(machine.ok("carol", "status").contains("\n1 pool, 0 claims\n"));
 }
 

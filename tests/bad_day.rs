@@ -3,7 +3,7 @@
 //! first cause stays, and what a person needs to find it is kept.
 
 use crate::lab::{Lab, TEMPLATED, VSPHERE, pool};
-use crate::sandbox::{Sandbox, apply, create_customization, jsonpath};
+use crate::sandbox::{Sandbox, apply, create_customization, in_one_line, jsonpath};
 
 const OPENSTACK: &str = "{openstack: {cloud: lab, credentialsSecretRef: {name: openstack}}}";
 
@@ -46,7 +46,7 @@ fn assert_cause_is_shown(lab: &Lab, cause: &str) {
         "events pool/lab".to_owned(),
         format!("events {cluster}"),
     ] {
-        let output = lab.sandbox.ok(&command);
+        let output = in_one_line(&lab.sandbox.ok(&command));
         assert!(output.contains(cause), "{command}: {output}");
     }
 }
@@ -74,7 +74,7 @@ fn a_platform_that_is_away_is_called_so_whatever_its_silence_looks_like() {
         assert!(message.contains(cause), "{message}");
         assert_eq!((lab.phase().as_str(), attempts_left(&lab).as_str()), ("Retrying", "3"));
         assert_cause_is_shown(&lab, cause);
-        assert!(lab.sandbox.ok("status").contains('!'), "{}", lab.sandbox.ok("status"));
+        assert!(lab.sandbox.status().contains('!'), "{}", lab.sandbox.status());
         assert_heals(&lab);
     }
 }

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use crate::cases::{self, Scenario, assert_all_hold, first_word};
 use crate::lab::{Lab, VSPHERE, pool};
-use crate::sandbox::{Ran, Sandbox, apply, create_customization, has_program};
+use crate::sandbox::{Ran, Sandbox, apply, create_customization, has_program, in_one_line};
 
 struct Player {
     sandbox: Sandbox,
@@ -155,9 +155,11 @@ impl Player {
         }
         let Ran { out, err, .. } = &self.ran;
         let printed = format!("{out}{err}");
+        // Some texts are broken into lines that fit a terminal.
+        let printed_in_one_line = in_one_line(&printed);
         let holds = match word {
-            "says" => printed.contains(&expected),
-            "lacks" => !printed.contains(&expected),
+            "says" => printed_in_one_line.contains(&in_one_line(&expected)),
+            "lacks" => !printed_in_one_line.contains(&in_one_line(&expected)),
             _ => out.trim() == expected,
         };
         if holds {

@@ -128,6 +128,7 @@ mod sim;
 mod site;
 mod skips;
 mod spread;
+mod status;
 mod templates;
 mod tenants;
 mod terminal;

@@ -329,10 +329,10 @@ fn the_supply_of_a_pool_is_a_signal() {
     sandbox.ok("ippool create p --range 10.0.0.1-10.0.0.4");
     sandbox.ok("wait ippool/p --for=condition=AddressesAvailable --timeout=0");
     sandbox.ok("ip claim p c --count 2");
-    assert!(sandbox.ok("status").contains("ippool default/p 2 of 4 addresses leased, 2 free"));
+    assert!(sandbox.status().contains("ippool p: 2 of 4 addresses leased, 2 free"));
     sandbox.ok("annotate ippool/p poolctl.dev/warn-below=75%");
-    let status = sandbox.ok("status");
-    assert!(status.contains("! ippool `p` has only 2 free addresses"), "{status}");
+    let status = sandbox.status();
+    assert!(status.contains("! ippool p has only 2 free addresses"), "{status}");
     let metrics = sandbox.ok("metrics");
     let labels = "{ippool_namespace=\"default\",ippool_name=\"p\"}";
     for (name, value) in
@@ -347,7 +347,9 @@ fn the_supply_of_a_pool_is_a_signal() {
     sandbox.ok("wait ipclaim/d-0 --for=condition=Ready --timeout=0");
     sandbox.refused(5, "wait ipclaim/late --for=condition=Ready --timeout=0", "timed out");
     sandbox.ok("wait ippool/p --for=condition=AddressesAvailable=False --timeout=0");
-    assert!(sandbox.ok("status").contains("! ippool `p`: 1 claim waits for an address"));
+    assert!(sandbox.status().contains("! ippool p: 1 claim waits for an address"));
+    let why = sandbox.ok("why ippool/p");
+    assert!(why.contains("  ippool p: 1 claim waits for an address\nNext: poolctl ippool map p"));
     let plan = sandbox.run("plan");
     assert!(plan.out.contains("ippool/p: 1 claim without an address: Exhausted IP Pools"));
 }

@@ -15,7 +15,7 @@ use poolctl::plan;
 
 use crate::fixture::{self, NAMESPACE, Names, noon};
 use crate::lab::{Lab, TEMPLATED, VSPHERE, pool};
-use crate::sandbox::{apply, jsonpath};
+use crate::sandbox::{apply, in_one_line, jsonpath};
 
 const UNREACHABLE: &str = "create manifests: Post https://vcenter.example.com: connection refused";
 
@@ -235,10 +235,10 @@ fn the_message_of_the_installer_is_shown_wherever_people_look() {
     let cluster = lab.sandbox.ok("get cluster -qo name");
     let why_cluster = format!("why cluster/{}", cluster.trim());
     for line in ["status", "why pool/lab", &*why_cluster, "events pool/lab"] {
-        let output = lab.sandbox.ok(line);
+        let output = in_one_line(&lab.sandbox.ok(line));
         assert!(output.contains(message), "{line}: {output}");
     }
-    assert!(lab.sandbox.ok("status").contains("installations have failed since"));
+    assert!(lab.sandbox.status().contains("installations have failed since"));
     // Nothing is started during the pause; who has repaired the platform need not wait for its end.
     lab.set_behaviour("");
     lab.sandbox.ok("reconcile -q");

@@ -4,7 +4,7 @@
 use std::fs;
 
 use crate::lab::{Lab, TEMPLATED, VSPHERE, pool};
-use crate::sandbox::{apply, jsonpath};
+use crate::sandbox::{apply, in_one_line, jsonpath};
 
 /// The head of a driver: it notes each verb in the file `verbs` beside it.
 const HEAD: &str = "#!/bin/sh\nhere=$(dirname \"$0\")\necho \"$1\" >>\"$here/verbs\"\n";
@@ -152,10 +152,10 @@ fn the_missing_driver_of_a_pool_is_said_in_status() {
     );
     lab.sandbox.run(&format!("apply -f {path}"));
     for command in ["status", "why pool/lab"] {
-        let output = lab.sandbox.ok(command);
+        let output = in_one_line(&lab.sandbox.ok(command));
         assert!(output.contains("poolctl-driver-own"), "{command}: {output}");
     }
-    assert!(lab.sandbox.ok("status").contains("poolctl driver check --pool lab"));
+    assert!(lab.sandbox.status().contains("poolctl driver check --pool lab"));
     // Nothing is leased for what cannot be begun, and it heals by itself.
     lab.install_program("poolctl-driver-own", &format!("{HEAD}{MAKE_A_CLUSTER}"));
     lab.wait_until_installed();

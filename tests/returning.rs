@@ -211,7 +211,7 @@ fn hosts_without_a_controller_wait_for_somebody_who_boots_them() {
     let (instruction, image) = message.split_once(": ").unwrap();
     assert_eq!(instruction, "Host must be booted from the image of its cluster");
     assert!(image.ends_with("agent.x86_64.iso") && Path::new(image).exists(), "{message}");
-    let status = sandbox.ok("status");
+    let status = sandbox.status();
     assert!(status.contains("2 agents (h1, h2) are waiting to be booted for the installation"));
     assert!(sandbox.ok("describe agent h1").contains("Next: boot it as its state says"));
     // One host reports its progress; the other one follows from the progress of its cluster.

@@ -113,6 +113,11 @@ impl Sandbox {
         ran.out
     }
 
+    /// What `status` shows, in one line: it breaks its lines where they fit a terminal.
+    pub fn status(&self) -> String {
+        in_one_line(&self.ok("status"))
+    }
+
     /// Runs a command that must be refused with this exit code and a message that contains this
     /// text; returns its standard error.
     pub fn refused(&self, code: i32, line: &str, message: &str) -> String {
@@ -157,6 +162,11 @@ impl Sandbox {
     pub fn all_objects(&self) -> String {
         self.ok("get pool,claim,cluster,cdc,imgset,secret,ns -A -o yaml")
     }
+}
+
+/// A text with a single space where it has spaces and ends of lines.
+pub fn in_one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Waits until a command that was started has ended.

@@ -68,7 +68,7 @@ fn play(scenario: &Scenario<'_>) -> Vec<String> {
         ("plan", sandbox.run("plan --pool metal").out),
         ("describe", sandbox.ok("describe pool metal")),
         ("why", sandbox.ok("why pool/metal")),
-        ("status", sandbox.ok("status")),
+        ("status", sandbox.status()),
     ];
     let mut wrong = Vec::new();
     for line in expectations {
@@ -125,7 +125,7 @@ fn two_pools_that_want_the_same_hosts_share_none_and_the_short_one_says_so() {
     let why = sandbox.ok(&format!("why pool/{short}"));
     assert!(why.contains("needs 3 master-capable agents matching rack=7; 1 free, 3"), "{why}");
     assert!(why.contains(&cluster_of_winner), "{why}");
-    assert!(sandbox.ok("status").contains("1 free, 3"));
+    assert!(sandbox.status().contains("1 free, 3"));
     let plan = sandbox.run(&format!("plan --pool {short}"));
     assert!(
         plan.out.contains(&format!("clusterpool/{short}: 0 of 1 clusters: needs 3")),

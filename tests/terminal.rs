@@ -61,7 +61,8 @@ fn events_are_followed() {
 /// Runs a command line on a terminal of its own, where this text is typed. Returns its exit code
 /// and what the terminal showed.
 fn terminal(sandbox: &Sandbox, typed: &str, line: &str) -> (i32, String) {
-    let run = format!("(sleep 0.5; printf '{typed}') | TERM=xterm script -qec '{line}' /dev/null");
+    let terminal = "LANG=C.UTF-8 TERM=xterm script -qec";
+    let run = format!("(sleep 0.5; printf '{typed}') | {terminal} '{line}' /dev/null");
     let ran = sandbox.shell(&run);
     (ran.code, ran.out)
 }
@@ -114,6 +115,32 @@ fn colours_are_shown_only_where_they_are_wanted() {
     assert!(!terminal(&sandbox, "", &format!("NO_COLOR=1 {diff}")).1.contains("\u{1b}[32m"));
     assert!(!sandbox.shell(diff).out.contains('\u{1b}'));
     assert!(sandbox.shell(&format!("{diff} --color always")).out.contains("\u{1b}[32m"));
+    assert!(!sandbox.shell(&format!("{diff} --color always -o json")).out.contains('\u{1b}'));
+    // Help, which is printed before any option is looked at, follows the same option.
+    let help = "poolctl get --help";
+    assert!(sandbox.shell(&format!("{help} --color always")).out.contains('\u{1b}'));
+    assert!(!terminal(&sandbox, "", &format!("{help} --color never")).1.contains("\u{1b}[1m"));
+}
+
+#[test]
+fn letters_beyond_ascii_are_drawn_only_where_the_locale_has_them() {
+    let sandbox = Sandbox::new();
+    sandbox.create_ready_pool("lab", 2);
+    for (variables, option, is_ascii) in [
+        ("", "", true),
+        ("LANG=C", "", true),
+        ("LANG=de_DE.ISO-8859-1", "", true),
+        ("LANG=C.UTF-8", "", false),
+        ("LANG=en_US.utf8", "", false),
+        ("LC_ALL=C LANG=en_US.UTF-8", "", true),
+        ("LC_ALL=en_US.UTF-8 LANG=C", "", false),
+        ("LC_CTYPE=en_US.UTF-8", "", false),
+        ("LANG=C.UTF-8", "--ascii", true),
+    ] {
+        let shown = sandbox.shell(&format!("{variables} poolctl status {option}")).out;
+        assert!(shown.contains("lab"), "{shown}");
+        assert_eq!(shown.is_ascii(), is_ascii, "{variables} {option}: {shown}");
+    }
 }
 
 #[test]

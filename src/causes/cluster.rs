@@ -28,6 +28,23 @@ pub fn explain_cluster(evidence: &Evidence, cluster: &Cluster) -> Chain {
     hosts_of_cluster.flat_map(list_failing_checks).fold(chain, Chain::because)
 }
 
+/// Whether somebody should know of a cluster: its installation, its deletion or its start fails, it
+/// does not wake, or nothing in this build can install it. Some of that passes by itself.
+pub fn is_in_trouble(cluster: &Cluster) -> bool {
+    let fails = match cluster.phase() {
+        Phase::Retrying | Phase::Broken => true,
+        Phase::Installing => cluster.failed_at.is_some() || cluster.driver == Driver::Missing,
+        Phase::Installed => cluster.start_failure().is_some() || was_called_in_vain(cluster),
+        Phase::Deprovisioning => cluster.undo_failed_at.is_some(),
+    };
+    fails || cluster.undo_blocked.is_some()
+}
+
+/// Whether a cluster that its pool keeps for claims did not run in time when one needed it.
+fn was_called_in_vain(cluster: &Cluster) -> bool {
+    cluster.passed_over.is_some() && cluster.claim.is_none() && !cluster.power.is_running()
+}
+
 fn is_bound_to(agent: &Agent, cluster: &Cluster) -> bool {
     agent.bound_cluster().is_some_and(|key| key.name == cluster.name)
 }
@@ -328,9 +345,12 @@ fn explain_installed_cluster(evidence: &Evidence, cluster: &Cluster, job: &str) 
     {
         cause = format!("{cause}; the last start failed: {failure}");
     }
+    if was_called_in_vain(cluster) {
+        cause += "; it did not wake when it was called";
+    }
     let next = if power.has_failed() || cluster.start_failure().is_some() {
         format!("poolctl cluster retry {name}{option}")
-    } else if power.is_waking() && cluster.passed_over.is_some() {
+    } else if was_called_in_vain(cluster) {
         format!("poolctl events cluster/{name}")
     } else if is_changing {
         "poolctl reconcile --wait".to_owned()

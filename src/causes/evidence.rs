@@ -43,6 +43,9 @@ pub struct Evidence {
     /// The Agents of the host's machine. Read only if the cluster that the host names is gone.
     pub agents_of_host: Vec<Agent>,
 
+    /// For an IPPool: how many claims wait for its addresses.
+    pub waiting_ip_claims: usize,
+
     /// For an InfraEnv: whether its spec or its network configurations have changed since its image
     /// was made.
     pub image_is_stale: bool,

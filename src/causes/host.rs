@@ -77,7 +77,13 @@ fn explain_machine(evidence: &Evidence, host: &BareMetalHost) -> Chain {
         return Chain::new(cause, format!("poolctl annotate host {name} {pauses}{option}"));
     }
     match &evidence.last_job_on_host {
-        Some(job) if job.ended.is_none() => explain_running_job(evidence, name, job),
+        Some(job) if job.ended.is_none() => {
+            let chain = explain_running_job(evidence, name, job);
+            match host.status.error_message.as_str() {
+                "" => chain,
+                message => chain.because(format!("the last one failed: {message}")),
+            }
+        }
         _ if !host.status.error_message.is_empty() => {
             explain_error(evidence, host, &controller.credentials_name)
         }

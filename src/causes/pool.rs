@@ -12,7 +12,7 @@ use crate::model::state::State;
 use crate::plan;
 
 /// What keeps a pool from having more ready clusters, as far as the state alone shows it.
-enum Obstacle<'a> {
+pub enum Obstacle<'a> {
     Deletion,
     Pause,
     MissingDependencies(&'a Condition),
@@ -29,6 +29,24 @@ enum Obstacle<'a> {
     /// No customization of the inventory is free.
     Inventory(String),
     Capacity(&'a Condition),
+}
+
+impl Obstacle<'_> {
+    /// Its name in metrics.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Deletion => "Deletion",
+            Self::Pause => "Pause",
+            Self::MissingDependencies(_) => "MissingDependencies",
+            Self::FailingInstallations(_) => "FailingInstallations",
+            Self::Concurrency(_) => "Concurrency",
+            Self::KeptClusters(_) => "KeptClusters",
+            Self::Cluster(_) => "Cluster",
+            Self::EndlessClaims(_) => "EndlessClaims",
+            Self::Inventory(_) => "Inventory",
+            Self::Capacity(_) => "Capacity",
+        }
+    }
 }
 
 /// Explains a pool by its strongest obstacle. Without one, by the clusters that it replaced lately,
@@ -79,18 +97,26 @@ pub fn is_explained_by_history(state: &State, pool: &ClusterPool) -> bool {
     find_obstacle(state, pool).is_none()
 }
 
-/// What a pool lacks to make the clusters that it should have. None if it has enough clusters.
-pub fn describe_shortage(pool: &ClusterPool) -> Option<String> {
+/// What keeps a pool from making the clusters that it should have, in the words of its explanation.
+/// None if it has enough clusters, if it is not to make any, or if it is making as many as it may.
+pub fn describe_shortage(state: &State, pool: &ClusterPool) -> Option<String> {
     if !lacks_clusters(pool) {
         return None;
     }
-    if let Some(condition) = find_condition(pool, ConditionType::MissingDependencies, "True") {
-        return Some(condition.message.clone());
+    match find_obstacle(state, pool)? {
+        Obstacle::Deletion | Obstacle::Pause => None,
+        Obstacle::MissingDependencies(condition) | Obstacle::Capacity(condition) => {
+            Some(condition.message.clone())
+        }
+        Obstacle::FailingInstallations(cause) | Obstacle::Inventory(cause) => Some(cause),
+        Obstacle::Concurrency(0) => Some(describe_used_places(0, &[])),
+        Obstacle::KeptClusters(limit) => Some(describe_kept_places(state, pool, limit)),
+        Obstacle::EndlessClaims(max_size) => Some(describe_endless_claims(max_size)),
+        Obstacle::Concurrency(_) | Obstacle::Cluster(_) => describe_inventory(pool).or_else(|| {
+            find_condition(pool, ConditionType::CapacityAvailable, "False")
+                .map(|condition| condition.message.clone())
+        }),
     }
-    describe_inventory(pool).or_else(|| {
-        find_condition(pool, ConditionType::CapacityAvailable, "False")
-            .map(|condition| condition.message.clone())
-    })
 }
 
 /// Why a claim never gets a cluster if none is on its way for it: what a person has to change. None
@@ -136,7 +162,7 @@ fn describe_stuck_standby(state: &State, pool: &ClusterPool) -> Option<String> {
 /// The strongest obstacle of a pool. They are sought in this order because removing a later one
 /// does not help while an earlier one is there, and what only a person removes comes before what
 /// passes by itself.
-fn find_obstacle<'a>(state: &'a State, pool: &'a ClusterPool) -> Option<Obstacle<'a>> {
+pub fn find_obstacle<'a>(state: &'a State, pool: &'a ClusterPool) -> Option<Obstacle<'a>> {
     if pool.metadata.deletion_timestamp.is_some() {
         return Some(Obstacle::Deletion);
     }
@@ -280,7 +306,7 @@ fn describe_endless_claims(max_size: u32) -> String {
 }
 
 /// Puts an obstacle into words, with the command that removes it.
-fn explain_obstacle(evidence: &Evidence, pool: &ClusterPool, obstacle: Obstacle<'_>) -> Chain {
+pub fn explain_obstacle(evidence: &Evidence, pool: &ClusterPool, obstacle: Obstacle<'_>) -> Chain {
     let name = &pool.metadata.name;
     let option = &evidence.namespace_option;
     match obstacle {

@@ -44,10 +44,12 @@ impl RunCommand for Backup {
         let store = context.open_existing_state()?;
         let Some(count) = self.keep else {
             store.backup(&self.file)?;
+            store.note_backup(context.world.now());
             return context.answer(describe_result("backed up to", &self.file));
         };
         let time = spell_for_file_name(context.world.now());
         let path = store.backup_and_rotate(&self.file, &time, usize::from(count))?;
+        store.note_backup(context.world.now());
         context.answer(describe_result("backed up to", &path))
     }
 }

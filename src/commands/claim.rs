@@ -7,7 +7,7 @@ pub mod release;
 
 use clap::Args;
 
-use crate::causes::{QueuePosition, describe_installing};
+use crate::causes::{Evidence, QueuePosition, describe_installing, explain_strongest_trouble};
 use crate::edits::{PutMode, put_object};
 use crate::model::annotations::CLAIM_REASON;
 use crate::model::claim::{Claim as ClaimRow, ClaimSpec, ClusterClaim, ClusterRunning};
@@ -393,7 +393,7 @@ fn report_claim(
     };
     context.report_change(Kind::ClusterClaim, key, &result)?;
     if let Some(pool) = store.find::<ClusterPool>(&claim.pool_key())? {
-        explain_wait(context, key, &pool);
+        explain_wait(context, store, key, &pool)?;
     }
     Ok(())
 }
@@ -413,22 +413,35 @@ fn hint_kubeconfig(context: &Context, claim_key: &Key) {
     }
 }
 
-/// Tells why a claim has no cluster yet, and what to type next.
-fn explain_wait(context: &Context, claim_key: &Key, pool: &ClusterPool) {
+/// Tells why a claim has no cluster yet, in the words of `why`, and what to type next.
+fn explain_wait(
+    context: &Context,
+    store: &Store,
+    claim_key: &Key,
+    pool: &ClusterPool,
+) -> Result<(), Refusal> {
+    if context.globals.quiet {
+        return Ok(());
+    }
     let name = &pool.metadata.name;
     let status = &pool.status;
     let namespace_option = context.namespace_option(&claim_key.namespace);
-    let mut next = format!("poolctl why claim/{}{namespace_option}", claim_key.name);
-    if pool.metadata.has_true_annotation(RECONCILE_PAUSE) {
-        context.hint(&format!("pool `{name}` is paused: it gives no clusters until it is resumed"));
-    } else if context.globals.no_reconcile {
+    if context.globals.no_reconcile {
         // Without a pass it is not known whether a ready cluster is left for this claim.
         let clusters = if status.ready == 1 { "cluster" } else { "clusters" };
         context.hint(&format!(
             "the next pass assigns clusters; pool `{name}` has {} {clusters} ready",
             status.ready
         ));
-        "poolctl reconcile".clone_into(&mut next);
+        context.hint("next: poolctl reconcile");
+        return Ok(());
+    }
+    let state = store.load(&Scope::pool(pool.key()), &[])?;
+    let now = context.world.now();
+    let evidence =
+        Evidence { state, now, namespace_option: namespace_option.clone(), ..Evidence::default() };
+    if let Some(trouble) = explain_strongest_trouble(&evidence, pool) {
+        context.hint(&format!("pool `{name}`: {}", trouble.causes.join("; ")));
     } else {
         context.hint(&format!(
             "no cluster is ready in pool `{name}` (size {}: {}, {} standby, {} broken)",
@@ -438,5 +451,6 @@ fn explain_wait(context: &Context, claim_key: &Key, pool: &ClusterPool) {
             status.broken
         ));
     }
-    context.hint(&format!("next: {next}"));
+    context.hint(&format!("next: poolctl why claim/{}{namespace_option}", claim_key.name));
+    Ok(())
 }

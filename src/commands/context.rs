@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcgetwinsize, tcsetattr};
 use serde_json::Value;
 
 use crate::model::agent::Agent;
@@ -18,7 +18,9 @@ use crate::model::meta::Key;
 use crate::model::object::{Object, Resource};
 use crate::model::refusal::{Exit, Refusal, nearest_name};
 use crate::model::time::Span;
-use crate::output::{Answer, Entry, Format, Name, Row, clean_line, clean_lines};
+use crate::output::{
+    Answer, Colors, Entry, Format, Letters, Name, Row, Style, USUAL_WIDTH, clean_line, clean_lines,
+};
 use crate::reconcile::{Door, PassOutcome};
 use crate::rules;
 use crate::rules::access::{AccessAction, Person};
@@ -30,6 +32,11 @@ use crate::commands::target;
 
 /// How long a prompt waits for input before it looks for signals: a tenth of a second.
 const PROMPT_SLICE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// Text is never broken into shorter lines than this, however narrow the terminal is.
+const LEAST_WIDTH: usize = 40;
+/// Text is never broken into longer lines than this, however wide the terminal is.
+const LARGEST_WIDTH: usize = 100;
 
 /// When answers are coloured, as `--color` says. `auto` colours them on a terminal, unless the
 /// environment says that it takes no colours.
@@ -76,6 +83,9 @@ pub struct Globals {
         hide_possible_values = true
     )]
     pub color: ColorChoice,
+    /// Draw with ASCII letters alone, as in a locale without UTF-8
+    #[arg(long, global = true)]
+    pub ascii: bool,
     /// Print only names, and no hints
     #[arg(short, long, global = true)]
     pub quiet: bool,
@@ -384,6 +394,16 @@ impl Context {
         }
     }
 
+    /// The name of an object as it is typed here: with its namespace only if it is another one than
+    /// commands work in.
+    pub fn short_name(&self, key: &Key) -> String {
+        if self.namespace_option(&key.namespace).is_empty() {
+            key.name.clone()
+        } else {
+            key.to_string()
+        }
+    }
+
     /// Writes a hint to stderr, unless `--quiet` is given.
     pub fn hint(&self, message: &str) {
         if !self.globals.quiet {
@@ -455,12 +475,14 @@ impl Context {
         }
     }
 
+    /// How the answer looks. Every command that draws or colours anything asks here.
+    pub fn style(&self) -> Style {
+        Style { colors: self.colors(), letters: self.letters(), width: self.width() }
+    }
+
     /// Whether the answer is coloured; documents never are.
-    pub fn uses_colors(&self) -> bool {
-        if !self.globals.output.is_for_people() {
-            return false;
-        }
-        match self.globals.color {
+    fn colors(&self) -> Colors {
+        let is_colored = match self.globals.color {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
             ColorChoice::Auto => {
@@ -468,7 +490,28 @@ impl Context {
                     || self.world.variable("TERM").is_none_or(|term| term == "dumb");
                 std::io::stdout().is_terminal() && !is_plain
             }
+        };
+        if is_colored && self.globals.output.is_for_people() { Colors::Ansi } else { Colors::Plain }
+    }
+
+    /// The letters that what is drawn may use.
+    pub fn letters(&self) -> Letters {
+        if self.globals.ascii || !self.world.is_locale_utf8() {
+            Letters::Ascii
+        } else {
+            Letters::Unicode
         }
+    }
+
+    /// The width of lines: that of the terminal within limits, because long lines are hard to read.
+    #[expect(clippy::unused_self, reason = "commands speak through their context")]
+    fn width(&self) -> usize {
+        let stdout = std::io::stdout();
+        if !stdout.is_terminal() {
+            return USUAL_WIDTH;
+        }
+        let columns = tcgetwinsize(&stdout).map_or(0, |size| usize::from(size.ws_col));
+        if columns == 0 { USUAL_WIDTH } else { columns.clamp(LEAST_WIDTH, LARGEST_WIDTH) }
     }
 
     /// Asks before something is lost. Without a terminal it is refused, with `command -y` as what

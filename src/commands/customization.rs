@@ -183,7 +183,7 @@ impl Test {
         for (path, document) in &before {
             let text_before = redacted_yaml(document);
             let text_after = redacted_yaml(&after[path]);
-            diff += &output::unified_diff(path, &text_before, &text_after, context.uses_colors());
+            diff += &output::unified_diff(path, &text_before, &text_after, context.style());
         }
         Ok(diff)
     }

@@ -95,9 +95,15 @@ fn describe(context: &Context, store: &Store, object: &Object) -> Result<Answer,
     let document = json!({
         "object": object.to_wire(),
         "events": recent_events.iter().map(events::event_document).collect::<Vec<_>>(),
+        "causes": chain.causes,
         "next": next,
     });
-    let description = describe_object(context, store, object, &recent_events, &next)?;
+    let mut description = describe_object(context, store, object, &recent_events)?;
+    description += "\nwhy:\n";
+    for (depth, cause) in chain.causes.iter().enumerate() {
+        let _ = writeln!(description, "{}{}", "  ".repeat(depth.min(4) + 1), clean_line(cause));
+    }
+    let _ = writeln!(description, "\nNext: {next}");
     let name = Name::of(object.kind(), &key);
     Ok(Answer::text(description).with_name(name).with_document(document))
 }
@@ -108,7 +114,6 @@ fn describe_object(
     store: &Store,
     object: &Object,
     recent_events: &[Event],
-    next: &str,
 ) -> Result<String, Refusal> {
     let mut out = String::new();
     let mut document = object.to_wire();
@@ -145,7 +150,6 @@ fn describe_object(
             recent_events.iter().map(|event| events::event_table_row(event, now)).collect();
         out += &output::draw_rows(&rows);
     }
-    let _ = writeln!(out, "\nNext: {next}");
     Ok(out)
 }
 

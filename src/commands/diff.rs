@@ -95,8 +95,8 @@ fn diff_object(
     let text_before = document_before.as_ref().map(to_yaml).transpose()?.unwrap_or_default();
     let text_after = to_yaml(&document_after)?;
     let name = Name::of(after.kind(), &after.key());
-    let colors = context.uses_colors();
-    let difference = output::unified_diff(&name.to_string(), &text_before, &text_after, colors);
+    let style = context.style();
+    let difference = output::unified_diff(&name.to_string(), &text_before, &text_after, style);
     let document = json!({"before": document_before, "after": document_after});
     Ok(Some(Answer::text(difference).with_name(name).with_list([document])))
 }

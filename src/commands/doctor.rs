@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 
+use crate::causes::Chain;
 use crate::model::claim::ClusterRunning;
 use crate::model::driver::Driver;
 use crate::model::host::BareMetalHost;
@@ -145,7 +146,9 @@ fn checks_of_state<'a>(context: &'a Context, door: &'a Door<'a>) -> Vec<Check<'a
         Check::new("addresses", move || store.check_addresses())
             .fixed_by(move || store.fix_addresses()),
         Check::new("links", move || find_broken_links(door)).fixed_by(move || mend_links(door)),
-        Check::new("claims", move || find_orphaned_claims(store)),
+        Check::new("claims", move || {
+            Ok(find_orphaned_claims(store)?.iter().map(in_words).collect())
+        }),
         Check::new("agents", move || agents::find_problems(context, store)),
         Check::new("hosts", move || hosts::find_problems(context, door))
             .fixed_by(move || hosts::switch_off(door)),
@@ -251,18 +254,22 @@ fn mend_links(door: &Door<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// A cause and what helps, in a line.
+fn in_words(chain: &Chain) -> String {
+    format!("{}: {}", chain.causes.join("; "), chain.next)
+}
+
 /// Claims whose cluster does not exist, which get no other one; and clusters whose claim does not
 /// exist, which nobody will release.
-pub fn find_orphaned_claims(store: &Store) -> Problems {
+pub fn find_orphaned_claims(store: &Store) -> Result<Vec<Chain>, Refusal> {
     let mut claim_keys: HashSet<Key> = HashSet::new();
     let mut problems = Vec::new();
     store.visit_claims(&mut |claim| {
         let key = claim.key();
         if claim.running == ClusterRunning::Deleted && claim.deleting.is_none() {
             let Key { namespace, name } = &key;
-            problems.push(format!(
-                "the cluster of claim `{key}` is gone: poolctl release {name} -n {namespace}"
-            ));
+            let next = format!("poolctl release {name} -n {namespace}");
+            problems.push(Chain::new(format!("the cluster of claim `{key}` is gone"), next));
         }
         claim_keys.insert(key);
         Ok(())
@@ -271,10 +278,10 @@ pub fn find_orphaned_claims(store: &Store) -> Problems {
         if let Some(claim) = cluster.claim_key()
             && !claim_keys.contains(&claim)
         {
-            problems.push(format!(
-                "cluster `{0}` is held by claim `{claim}`, which is gone: \
-                 poolctl delete cluster {0}",
-                cluster.name
+            let name = &cluster.name;
+            problems.push(Chain::new(
+                format!("cluster `{name}` is held by claim `{claim}`, which is gone"),
+                format!("poolctl delete cluster {name}"),
             ));
         }
         Ok(())

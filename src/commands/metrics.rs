@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::causes;
 use crate::model::claim::Claim;
 use crate::model::condition::ConditionType;
 use crate::model::ip_pool::IpPool;
@@ -14,6 +15,7 @@ use crate::model::ip_supply::SupplyLevel;
 use crate::model::meta::Key;
 use crate::model::pool::{CLAIM_DELAY_BOUNDS, ClusterPool, PoolStatus};
 use crate::model::refusal::Refusal;
+use crate::model::state::Scope;
 use crate::model::time::{Span, Time};
 use crate::store::{Store, copies};
 
@@ -66,6 +68,8 @@ enum Values {
     StaleDeleted,
     /// The condition Degraded.
     Degraded,
+    /// What `why` says of a pool.
+    Obstacle,
     /// Counted in the status of an IPPool.
     Addresses(fn(&IpPool) -> u128),
     /// The claims that wait for an address of an IPPool.
@@ -85,7 +89,7 @@ const fn gauge(name: &'static str, help: &'static str, count: fn(&PoolStatus) ->
 }
 
 /// All of them, in the order in which they are written. The first are Hive's.
-const METRICS: [Metric; 22] = [
+const METRICS: [Metric; 23] = [
     gauge(
         "hive_clusterpool_clusterdeployments_assignable",
         "Unclaimed clusters that run",
@@ -156,6 +160,13 @@ const METRICS: [Metric; 22] = [
                the cause",
         values: Values::Degraded,
     },
+    Metric {
+        name: "poolctl_clusterpool_obstacle",
+        kind: "gauge",
+        help: "1 for each pool that something keeps from having more ready clusters, by what \
+               poolctl why explains",
+        values: Values::Obstacle,
+    },
     address_gauge("poolctl_ippool_addresses", "Addresses of an IPPool", |pool| pool.supply().total),
     address_gauge("poolctl_ippool_leased", "Leased addresses", |pool| pool.supply().used),
     address_gauge("poolctl_ippool_resting", "Addresses that rest after their last use", |pool| {
@@ -197,6 +208,7 @@ fn write_metrics(store: &Store, now: Time) -> Result<String, Refusal> {
             Values::AssignmentDelays => write_assignment_delays(&mut out, name, &pools),
             Values::StaleDeleted => write_stale_deleted(&mut out, name, &pools),
             Values::Degraded => write_degraded_pools(&mut out, name, &pools),
+            Values::Obstacle => write_obstacles(&mut out, name, &pools, store)?,
             Values::Addresses(count) => {
                 for pool in &ip_pools {
                     let _ = writeln!(out, "{name}{{{}}} {}", ip_pool_labels(pool), count(pool));
@@ -278,4 +290,21 @@ fn write_degraded_pools(out: &mut String, name: &str, pools: &[ClusterPool]) {
             let _ = writeln!(out, "{name}{{{labels},reason=\"{}\"}} 1", condition.reason);
         }
     }
+}
+
+/// What keeps pools from having more ready clusters. There is no line for any other pool.
+fn write_obstacles(
+    out: &mut String,
+    name: &str,
+    pools: &[ClusterPool],
+    store: &Store,
+) -> Result<(), Refusal> {
+    for pool in pools {
+        let state = store.load(&Scope::pool(pool.key()), &[])?;
+        if let Some(obstacle) = causes::name_strongest_trouble(&state, pool) {
+            let labels = pool_labels(pool);
+            let _ = writeln!(out, "{name}{{{labels},obstacle=\"{obstacle}\"}} 1");
+        }
+    }
+    Ok(())
 }

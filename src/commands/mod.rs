@@ -95,7 +95,7 @@ enum Audience {
 /// Runs a command line and returns the exit code.
 pub fn run(arguments: Vec<OsString>) -> u8 {
     let arguments = kubectl::translate(arguments);
-    let matches = match tree().try_get_matches_from(&arguments) {
+    let matches = match tree().color(help_colors(&arguments)).try_get_matches_from(&arguments) {
         Ok(matches) => matches,
         Err(mut error) => {
             if let Some(refusal) = kubectl::refuse(&error, &arguments, &tree()) {
@@ -113,6 +113,27 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Err(_) if matches.subcommand_name() == Some(tree::complete::Complete::NAME) => 1,
         Err(error) => report_failure(&error, matches.get_one::<String>("namespace")),
     }
+}
+
+/// Whether help and what clap refuses are coloured, as `--color` says. They are printed before
+/// there are any options to ask.
+fn help_colors(arguments: &[OsString]) -> clap::ColorChoice {
+    let mut choice = clap::ColorChoice::Auto;
+    let options = arguments.iter().take_while(|word| *word != "--");
+    let words: Vec<&str> = options.map(|word| word.to_str().unwrap_or_default()).collect();
+    for (index, word) in words.iter().enumerate() {
+        let value = match word.strip_prefix("--color") {
+            Some("") => words.get(index + 1).copied(),
+            Some(value) => value.strip_prefix('='),
+            None => None,
+        };
+        choice = match value {
+            Some("never") => clap::ColorChoice::Never,
+            Some("always") => clap::ColorChoice::Always,
+            _ => choice,
+        };
+    }
+    choice
 }
 
 /// Runs the command that clap has found, and prints the documents that it answered, also if it

@@ -10,7 +10,7 @@ use crate::model::annotations::REFRESH;
 use crate::model::ip_lease::IpLease;
 use crate::model::ip_pool::IpPool;
 use crate::model::kinds::Kind;
-use crate::model::pool::{ClusterPool, RECONCILE_PAUSE};
+use crate::model::pool::ClusterPool;
 use crate::model::refusal::Exit;
 use crate::model::state::{Scope, State};
 use crate::output::{self, Answer, DifferenceLine, Name, join_lines};
@@ -39,7 +39,7 @@ impl RunCommand for Plan {
         let state = context.door(&store).preview_pass(&scope)?.0;
         let mut notes: Vec<DifferenceLine> =
             state.pools.rows().filter_map(|pool| note_stale_clusters(&state, pool)).collect();
-        notes.extend(state.pools.rows().filter_map(note_shortage));
+        notes.extend(state.pools.rows().filter_map(|pool| note_shortage(&state, pool)));
         notes.extend(state.ip_pools.rows().filter_map(|pool| note_waiting_claims(&state, pool)));
         context.answer(changes_answer(output::difference_lines(&state), notes))?;
         if state.is_unchanged() {
@@ -65,15 +65,9 @@ pub fn changes_answer(changes: Vec<DifferenceLine>, notes: Vec<DifferenceLine>) 
     Answer::text(join_lines(&lines)).with_names(names).with_document(document)
 }
 
-/// Why a pool lacks clusters that it should have: `1 of 2 clusters: needs 3 agents; 2 free`. A pool
-/// that is paused or deleted makes none.
-fn note_shortage(pool: &ClusterPool) -> Option<DifferenceLine> {
-    if pool.metadata.deletion_timestamp.is_some()
-        || pool.metadata.has_true_annotation(RECONCILE_PAUSE)
-    {
-        return None;
-    }
-    let shortage = describe_shortage(pool)?;
+/// Why a pool lacks clusters that it should have: `1 of 2 clusters: needs 3 agents; 2 free`.
+fn note_shortage(state: &State, pool: &ClusterPool) -> Option<DifferenceLine> {
+    let shortage = describe_shortage(state, pool)?;
     let wanted_count = pool.spec.size.saturating_add(pool.status.pending);
     let count = pool.status.size;
     let name = Name::of(Kind::ClusterPool, &pool.key());

@@ -75,6 +75,9 @@ impl RunCommand for Reconcile {
             Scope::Whole => door.run_due_pass()?,
             Scope::Pools(_) => door.run_pass(&scope)?,
         };
+        if pool.is_none() {
+            store.note_pass(context.world.now());
+        }
         Ok(context.report_pass(&passed)?)
     }
 }

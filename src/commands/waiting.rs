@@ -68,7 +68,11 @@ impl Waiting<'_> {
         mut look: impl FnMut(bool) -> Result<Observation<T>, Refusal>,
     ) -> Result<WaitOutcome<T>, Refusal> {
         let world = &self.context.world;
-        let mut progress = Progress::new(self.context.can_redraw(), self.context.globals.quiet);
+        let mut progress = Progress::new(
+            self.context.can_redraw(),
+            self.context.globals.quiet,
+            self.context.letters(),
+        );
         let end = world.now().plus(self.limit);
         loop {
             let TriedPass { has_passed, due } = self.try_pass()?;
@@ -110,7 +114,11 @@ impl Waiting<'_> {
         };
         let passed = match self.pool {
             Some(pool) => self.door.run_pass(&Scope::pool(pool.clone()))?,
-            None => self.door.run_due_pass()?,
+            None => {
+                let passed = self.door.run_due_pass()?;
+                self.door.store.note_pass(self.context.world.now());
+                passed
+            }
         };
         drop(lock);
         self.context.report_pass(&passed)?;

@@ -9,6 +9,7 @@ mod difference;
 mod jsonpath;
 mod list;
 mod progress;
+mod style;
 mod table;
 mod unified;
 
@@ -19,6 +20,7 @@ pub use difference::{DifferenceLine, difference_lines};
 pub use jsonpath::{print_value, select_values};
 pub use list::{ListText, PORTION};
 pub use progress::Progress;
+pub use style::{Colors, Letters, Style, Tone, USUAL_WIDTH, wrap_text};
 pub use table::{draw_rows, draw_table};
 pub use unified::unified_diff;
 

@@ -5,6 +5,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::model::time::{Span, Time};
 
+use super::style::Letters;
+
 /// Without a bar, a line that says nothing new is printed again after this long.
 const REPEAT_AFTER: Span = Span::minutes(1);
 
@@ -19,8 +21,8 @@ pub struct Progress {
 
 impl Progress {
     /// `is_terminal`: whether stderr is a terminal that can redraw a line.
-    pub fn new(is_terminal: bool, is_silent: bool) -> Self {
-        let bar = if is_terminal && !is_silent { Some(new_bar()) } else { None };
+    pub fn new(is_terminal: bool, is_silent: bool, letters: Letters) -> Self {
+        let bar = if is_terminal && !is_silent { Some(new_bar(letters)) } else { None };
         Self { bar, last_line: String::new(), last_printed: Time::default(), is_silent }
     }
 
@@ -64,11 +66,14 @@ impl Progress {
     }
 }
 
-fn new_bar() -> ProgressBar {
+fn new_bar(letters: Letters) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
     let template = "{spinner} {elapsed} {wide_bar} {pos}/{len} {msg}";
     if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style);
+        bar.set_style(match letters {
+            Letters::Unicode => style,
+            Letters::Ascii => style.progress_chars("#>-").tick_chars("/-\\| "),
+        });
     }
     bar
 }

@@ -6,6 +6,7 @@ use std::ops::Range;
 use diffy::{DiffOptions, Line};
 
 use super::clean::clean_line;
+use super::style::{Style, Tone};
 
 /// How many equal lines are shown before and after each change, as by `diff -u`.
 const CONTEXT: usize = 3;
@@ -15,24 +16,25 @@ type SignedLine = (char, String);
 
 /// The difference between two texts that have one name, empty when they are equal. An empty old
 /// text counts as one that was not there. Lines are cleaned for the terminal.
-pub fn unified_diff(name: &str, old_text: &str, new_text: &str, colors: bool) -> String {
+pub fn unified_diff(name: &str, old_text: &str, new_text: &str, style: Style) -> String {
     if old_text == new_text {
         return String::new();
     }
     let old_name = if old_text.is_empty() { "/dev/null" } else { name };
     let hunks = format_hunks(&compare_lines(old_text, new_text));
     let difference = format!("--- {old_name}\n+++ {name}\n{hunks}");
-    difference.lines().map(|line| format_line(&clean_line(line), colors)).collect()
+    difference.lines().map(|line| format_line(&clean_line(line), style)).collect()
 }
 
 /// A line with its end: green if it is new, red if it is old, cyan if it says where a hunk is.
-fn format_line(line: &str, colors: bool) -> String {
-    match (colors, line.as_bytes().first()) {
-        (true, Some(b'+')) => format!("\u{1b}[32m{line}\u{1b}[0m\n"),
-        (true, Some(b'-')) => format!("\u{1b}[31m{line}\u{1b}[0m\n"),
-        (true, Some(b'@')) => format!("\u{1b}[36m{line}\u{1b}[0m\n"),
-        _ => format!("{line}\n"),
-    }
+fn format_line(line: &str, style: Style) -> String {
+    let line = match line.as_bytes().first() {
+        Some(b'+') => style.paint(Tone::Good, line),
+        Some(b'-') => style.paint(Tone::Bad, line),
+        Some(b'@') => style.paint(Tone::Place, line),
+        _ => line.to_owned(),
+    };
+    line + "\n"
 }
 
 /// The lines of both texts in order; a line that both have is there once.
@@ -118,7 +120,10 @@ mod tests {
 
     fn check(old_text: &str, new_text: &str, hunks: &str) {
         let header = "--- name\n+++ name\n";
-        assert_eq!(unified_diff("name", old_text, new_text, false), format!("{header}{hunks}"));
+        assert_eq!(
+            unified_diff("name", old_text, new_text, Style::default()),
+            format!("{header}{hunks}")
+        );
     }
 
     /// A text with a letter a line.
@@ -128,8 +133,8 @@ mod tests {
 
     #[test]
     fn equal_texts_have_no_difference_and_a_new_one_comes_from_nothing() {
-        assert_eq!(unified_diff("name", "a\n", "a\n", false), "");
-        let created = unified_diff("name", "", "a\nb\n", false);
+        assert_eq!(unified_diff("name", "a\n", "a\n", Style::default()), "");
+        let created = unified_diff("name", "", "a\nb\n", Style::default());
         assert_eq!(created, "--- /dev/null\n+++ name\n@@ -0,0 +1,2 @@\n+a\n+b\n");
         check("a\n", "", "@@ -1 +0,0 @@\n-a\n");
     }

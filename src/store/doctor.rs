@@ -20,6 +20,7 @@ use super::documents::select_documents;
 use super::free_addresses::{
     build_or_remove_free_list, has_free_list, is_free_list_wrong, remove_free_list,
 };
+use super::instants::{LAST_BACKUP, LAST_PASS};
 use super::ip_counts::{replace_lease_counts, select_lease_counts, tally_leases};
 use super::lock::is_on_network;
 use super::temporary::{find_abandoned_files, remove_file_or_folder};
@@ -134,7 +135,7 @@ impl Store {
     /// The state file, the files beside it, and everything below `clusters/` and `jobs/`. Symbolic
     /// links are left out: what they lead to is not the state's.
     fn list_files(&self) -> Vec<PathBuf> {
-        let endings = ["", "-wal", "-shm", ".lock", ".pass", ".reserve"];
+        let endings = ["", "-wal", "-shm", ".lock", ".pass", ".reserve", LAST_PASS, LAST_BACKUP];
         let mut paths: Vec<PathBuf> =
             endings.into_iter().map(|ending| copies::path_beside(self.path(), ending)).collect();
         paths.retain(|path| path.exists());

@@ -22,6 +22,7 @@ mod filter;
 mod free_addresses;
 mod hosts;
 mod infra_envs;
+mod instants;
 mod ip_claims;
 mod ip_counts;
 mod ip_leases;

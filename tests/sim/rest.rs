@@ -163,7 +163,22 @@ fn explain(world: &SimWorld, claim: &Claim) -> Result<Chain, Refusal> {
             store.last_jobs_of_pool(&pool_key, Verb::Provision, causes::RECENT_JOBS)?;
         evidence.events = store.replacements_since(Time(now.0 - causes::RECENT_SPAN.0))?;
     }
-    Ok(causes::explain(&evidence, &object))
+    let chain = causes::explain(&evidence, &object);
+    check_words(&evidence, claim, &chain)?;
+    Ok(chain)
+}
+
+/// Refuses if `status`, `claim` and `metrics` would name another cause for a claim that waits than
+/// `why` does.
+fn check_words(evidence: &Evidence, claim: &Claim, chain: &Chain) -> Result<(), Refusal> {
+    let Some(pool) = evidence.state.pools.by_key(&claim.pool_key()) else { return Ok(()) };
+    let Some(trouble) = causes::explain_strongest_trouble(evidence, pool) else { return Ok(()) };
+    if chain.causes.ends_with(&trouble.causes) && chain.next == trouble.next {
+        return Ok(());
+    }
+    let shown = trouble.causes.join(", because ");
+    let explained = chain.causes.join(", because ");
+    Err(Refusal::invalid(format!("status says `{shown}`, and why says `{explained}`")))
 }
 
 /// The last attempt to destroy the cluster that the explanation leads to.

@@ -135,7 +135,7 @@ impl TrialRender {
             plan::render_next_cluster(&self.state, self.pool()?, None).map_err(cannot_compare)?;
         let before = redacted_yaml(&plain.document)?;
         let after = redacted_yaml(&rendered.document)?;
-        Ok(output::unified_diff("install-config.yaml", &before, &after, context.uses_colors()))
+        Ok(output::unified_diff("install-config.yaml", &before, &after, context.style()))
     }
 }
 

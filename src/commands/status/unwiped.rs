@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::causes::Chain;
 use crate::commands::{Context, count_of};
 use crate::model::agent::INFRA_ENV_LABEL;
 use crate::model::annotations::WIPE;
@@ -30,22 +31,24 @@ impl UnwipedHosts {
         }
     }
 
-    /// A line for each InfraEnv.
-    pub fn lines(self, context: &Context, store: &Store) -> Result<Vec<String>, Refusal> {
-        let mut lines = Vec::new();
+    /// A sentence for each InfraEnv.
+    pub fn explain(self, context: &Context, store: &Store) -> Result<Vec<Chain>, Refusal> {
+        let mut warnings = Vec::new();
         for (key, count) in self.0 {
             let infra_env = store.find::<InfraEnv>(&key)?;
             if infra_env.is_some_and(|infra_env| !infra_env.metadata.has_annotation(WIPE)) {
                 let hosts_of_infra_env = count_of(count, "host");
                 let name = &key.name;
                 let option = context.namespace_option(&key.namespace);
-                lines.push(format!(
-                    "{hosts_of_infra_env} of InfraEnv `{name}` will not be wiped on return: \
-                     poolctl annotate infraenv {name} {WIPE}=quick{option}"
+                warnings.push(Chain::new(
+                    format!(
+                        "{hosts_of_infra_env} of InfraEnv `{name}` will not be wiped on return"
+                    ),
+                    format!("poolctl annotate infraenv {name} {WIPE}=quick{option}"),
                 ));
             }
         }
-        Ok(lines)
+        Ok(warnings)
     }
 }
 

@@ -23,23 +23,9 @@ pub fn gather_evidence(
     store: &Store,
     object: &Object,
 ) -> Result<Evidence, Refusal> {
-    let scope = Scope::Pools(pool_of(object).into_iter().collect());
-    let (state, _) = context.door(store).load_for_dry_run(&scope, &needs_of(store, object)?)?;
-    let now = context.world.now().max(store.read_mark()?.now);
     let key = object.key();
-    // A cluster in a namespace of its own is found without it.
-    let namespace_option = if key.namespace == key.name {
-        String::new()
-    } else {
-        context.namespace_option(&key.namespace)
-    };
-    let mut evidence = Evidence { state, now, namespace_option, ..Evidence::default() };
-    if let Some(cluster) = causes::explained_cluster(&evidence.state, object) {
-        let last_deprovision = read_last_deprovision(store, cluster)?;
-        evidence.hosts = read_hosts_of(store, last_deprovision.as_ref())?;
-        evidence.claim_is_gone = is_claim_gone(store, &evidence.state, cluster)?;
-        evidence.last_deprovision = last_deprovision;
-    }
+    let mut evidence = gather_present(context, store, object)?;
+    let now = evidence.now;
     if let Some(pool) = causes::pool_explained_by_history(&evidence.state, object) {
         let limit = causes::RECENT_JOBS;
         evidence.provisions = store.last_jobs_of_pool(&pool.key(), Verb::Provision, limit)?;
@@ -53,11 +39,61 @@ pub fn gather_evidence(
             let filter = Filter { namespace: Some(key.namespace), ..Filter::default() };
             evidence.pools = store.list(&filter)?;
         }
+        Object::IpPool(_) => evidence.waiting_ip_claims = store.count_waiting_ip_claims(&key)?,
         Object::BareMetalHost(host) => read_about_host(store, host, &mut evidence)?,
         Object::InfraEnv(infra_env) => evidence.image_is_stale = is_image_stale(store, infra_env)?,
         _ => {}
     }
     Ok(evidence)
+}
+
+/// What an explanation needs to know that does not come to the past of a pool. That is all that
+/// `causes::find_pool_troubles` needs.
+pub fn gather_present(
+    context: &Context,
+    store: &Store,
+    object: &Object,
+) -> Result<Evidence, Refusal> {
+    let scope = Scope::Pools(pool_of(object).into_iter().collect());
+    let (state, _) = context.door(store).load_for_dry_run(&scope, &needs_of(store, object)?)?;
+    let now = context.world.now().max(store.read_mark()?.now);
+    let namespace_option = option_to_find(context, &object.key());
+    let mut evidence = Evidence { state, now, namespace_option, ..Evidence::default() };
+    if let Some(cluster) = causes::explained_cluster(&evidence.state, object).cloned() {
+        read_about_cluster(store, &cluster, &mut evidence)?;
+    }
+    Ok(evidence)
+}
+
+/// Evidence of a pool, made that of a cluster in its scope: what is read beside the scope is read
+/// for the cluster.
+pub fn turn_to_cluster(
+    context: &Context,
+    store: &Store,
+    cluster: &Cluster,
+    evidence: &mut Evidence,
+) -> Result<(), Refusal> {
+    evidence.namespace_option = option_to_find(context, &cluster.key());
+    read_about_cluster(store, cluster, evidence)
+}
+
+/// The option of commands on an object. A cluster in a namespace of its own is found without it.
+fn option_to_find(context: &Context, key: &Key) -> String {
+    if key.namespace == key.name { String::new() } else { context.namespace_option(&key.namespace) }
+}
+
+/// Adds what explains a cluster: its last destruction that has ended, the hosts of that, and whether
+/// its claim exists.
+fn read_about_cluster(
+    store: &Store,
+    cluster: &Cluster,
+    evidence: &mut Evidence,
+) -> Result<(), Refusal> {
+    let last_deprovision = read_last_deprovision(store, cluster)?;
+    evidence.hosts = read_hosts_of(store, last_deprovision.as_ref())?;
+    evidence.claim_is_gone = is_claim_gone(store, &evidence.state, cluster)?;
+    evidence.last_deprovision = last_deprovision;
+    Ok(())
 }
 
 /// The pool whose scope an object is explained in.

@@ -1,16 +1,15 @@
-//! Agents that wait for a person: a line for each kind of waiting, with what to type next.
+//! Explains what Agents wait for that a person can do: those that wait for the same together, with
+//! what to type next.
 
 use std::collections::BTreeMap;
 
-use crate::causes::command_to_make_image;
-use crate::commands::Context;
+use super::chain::Chain;
+use super::infra_env::command_to_make_image;
 use crate::model::agent::{Agent, HostState};
 use crate::model::infra_env::InfraEnv;
 use crate::model::meta::Key;
-use crate::model::refusal::Refusal;
-use crate::store::Store;
 
-/// The most agents that a line names.
+/// The most agents that a sentence names.
 const MOST_NAMED: usize = 3;
 
 /// What an agent waits for.
@@ -35,14 +34,22 @@ enum Wait {
     Duplicate,
 }
 
-/// What agents on one line have in common: what they wait for, their namespace, and the InfraEnv
-/// whose image boots them or the agent that is the same machine.
+/// What Agents have in common that wait for the same: what they wait for, their namespace, and the
+/// InfraEnv whose image boots them or the Agent that is the same machine.
 type Group = (Wait, String, Option<Key>);
 
-/// Agents that wait for a person. Agents that wait for the same share a line.
+/// Agents that wait for a person, by what they wait for.
 #[derive(Default)]
 pub struct WaitingAgents {
     names_by_group: BTreeMap<Group, Vec<String>>,
+}
+
+/// Agents that wait for the same.
+pub struct AgentGroup {
+    wait: Wait,
+    pub namespace: String,
+    subject: Option<Key>,
+    names: Vec<String>,
 }
 
 impl WaitingAgents {
@@ -62,12 +69,48 @@ impl WaitingAgents {
         }
     }
 
-    pub fn lines(self, context: &Context, store: &Store) -> Result<Vec<String>, Refusal> {
-        let mut lines = Vec::new();
-        for (group, names) in self.names_by_group {
-            lines.push(waiting_line(context, store, group, &names)?);
+    /// The groups, what is to be done first before the rest.
+    pub fn into_groups(self) -> impl Iterator<Item = AgentGroup> {
+        self.names_by_group.into_iter().map(|((wait, namespace, subject), names)| AgentGroup {
+            wait,
+            namespace,
+            subject,
+            names,
+        })
+    }
+}
+
+impl AgentGroup {
+    /// The InfraEnv whose image helps the Agents, if an image does.
+    pub fn infra_env_key(&self) -> Option<&Key> {
+        if self.wait == Wait::DiscoveryBoot { self.subject.as_ref() } else { None }
+    }
+
+    /// What the Agents wait for: `2 agents (node-1, node-2) are not approved`. `infra_env` is that
+    /// whose image helps them, if it exists.
+    pub fn explain(&self, infra_env: Option<&InfraEnv>, namespace_option: &str) -> Chain {
+        let names = &self.names;
+        let first_name = names.first().map(String::as_str).unwrap_or_default();
+        let mut description = describe_wait(self.wait).to_owned();
+        let mut next = format!("poolctl why agent/{first_name}{namespace_option}");
+        match (self.wait, &self.subject) {
+            (Wait::Approval, _) => {
+                let named = names[..names.len().min(MOST_NAMED)].join(" ");
+                next = format!("poolctl agent approve {named}{namespace_option}");
+            }
+            (Wait::DiscoveryBoot, Some(key)) => {
+                next = match infra_env.and_then(InfraEnv::image_url) {
+                    Some(url) => format!("boot from {url}"),
+                    None => command_to_make_image(&key.name, namespace_option),
+                };
+            }
+            (Wait::Duplicate, Some(same_agent)) => {
+                description = format!("{description} {}", same_agent.name);
+            }
+            _ => {}
         }
-        Ok(lines)
+        let verb = if names.len() == 1 { "is" } else { "are" };
+        Chain::new(format!("{} {verb} {description}", count_and_names(names)), next)
     }
 }
 
@@ -84,37 +127,6 @@ fn waits_of(agent: &Agent) -> Vec<Wait> {
     }
     waits.extend(wait);
     waits
-}
-
-/// `2 agents (node-1, node-2) are not approved: poolctl agent approve node-1 node-2`
-fn waiting_line(
-    context: &Context,
-    store: &Store,
-    (wait, namespace, subject): Group,
-    names: &[String],
-) -> Result<String, Refusal> {
-    let namespace_option = context.namespace_option(&namespace);
-    let first_name = names.first().map(String::as_str).unwrap_or_default();
-    let mut description = describe_wait(wait).to_owned();
-    let mut next = format!("poolctl why agent/{first_name}{namespace_option}");
-    match (wait, subject) {
-        (Wait::Approval, _) => {
-            let named = names[..names.len().min(MOST_NAMED)].join(" ");
-            next = format!("poolctl agent approve {named}{namespace_option}");
-        }
-        (Wait::DiscoveryBoot, Some(infra_env)) => {
-            next = match image_url(store, &infra_env)? {
-                Some(url) => format!("boot from {url}"),
-                None => command_to_make_image(&infra_env.name, &namespace_option),
-            };
-        }
-        (Wait::Duplicate, Some(same_agent)) => {
-            description = format!("{description} {}", same_agent.name);
-        }
-        _ => {}
-    }
-    let verb = if names.len() == 1 { "is" } else { "are" };
-    Ok(format!("{} {verb} {description}: {next}", count_and_names(names)))
 }
 
 /// What a person can do for an agent in this state. None for states that end by themselves.
@@ -153,10 +165,4 @@ fn count_and_names(names: &[String]) -> String {
     let ellipsis = if count > MOST_NAMED { ", ..." } else { "" };
     let noun = if count == 1 { "agent" } else { "agents" };
     format!("{count} {noun} ({}{ellipsis})", names[..count.min(MOST_NAMED)].join(", "))
-}
-
-/// Where the image of an InfraEnv is, if it was made.
-fn image_url(store: &Store, key: &Key) -> Result<Option<String>, Refusal> {
-    let infra_env = store.find::<InfraEnv>(key)?;
-    Ok(infra_env.and_then(|infra_env| infra_env.image_url().map(str::to_owned)))
 }
