@@ -116,6 +116,7 @@ fn format_place(lines_before: usize, length: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::style::Colors;
     use super::*;
 
     fn check(old_text: &str, new_text: &str, hunks: &str) {
@@ -183,8 +184,9 @@ mod tests {
 
     #[test]
     fn colours_are_those_of_the_signs() {
+        let colored = Style { colors: Colors::Ansi, ..Style::default() };
         assert_eq!(
-            unified_diff("name", "a\n", "b\n", true),
+            unified_diff("name", "a\n", "b\n", colored),
             "\u{1b}[31m--- name\u{1b}[0m\n\u{1b}[32m+++ name\u{1b}[0m\n\
              \u{1b}[36m@@ -1 +1 @@\u{1b}[0m\n\u{1b}[31m-a\u{1b}[0m\n\u{1b}[32m+b\u{1b}[0m\n"
         );

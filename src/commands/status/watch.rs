@@ -151,7 +151,8 @@ impl<'a> Screen<'a> {
 
 impl Drop for Screen<'_> {
     fn drop(&mut self) {
-        drop(tcsetattr(std::io::stdin(), OptionalActions::Now, &self.modes_before));
+        // A terminal that went away needs no mode.
+        tcsetattr(std::io::stdin(), OptionalActions::Now, &self.modes_before).ok();
         drop(self.context.print("\u{1b}[?7h\u{1b}[?25h\u{1b}[?1049l"));
     }
 }
