@@ -121,6 +121,7 @@ mod rigs;
 mod running;
 mod sandbox;
 mod served;
+mod screens;
 mod sessions;
 mod sharing;
 mod shortage;

@@ -1,6 +1,8 @@
 //! `plan`: shows what a pass would change, and why pools are not as they should be. It changes
 //! nothing.
 
+mod summary;
+
 use anyhow::bail;
 use clap::Args;
 use serde_json::json;
@@ -23,6 +25,9 @@ pub struct Plan {
     /// Plan only this pool
     #[arg(long, value_name = "POOL")]
     pool: Option<String>,
+    /// Also show what follows from the rest, such as counters and conditions
+    #[arg(long)]
+    full: bool,
 }
 
 impl RunCommand for Plan {
@@ -41,13 +46,60 @@ impl RunCommand for Plan {
             state.pools.rows().filter_map(|pool| note_stale_clusters(&state, pool)).collect();
         notes.extend(state.pools.rows().filter_map(note_shortage));
         notes.extend(state.ip_pools.rows().filter_map(|pool| note_waiting_claims(&state, pool)));
-        context.answer(changes_answer(output::difference_lines(&state), notes))?;
+        let changes = output::difference_lines(&state);
         if state.is_unchanged() {
-            context.hint("nothing to do");
+            context.answer(plan_answer(NOTHING_TO_DO.to_owned(), changes, notes, Depth::Full))?;
+            context.hint(NOTHING_TO_DO);
             return Ok(());
+        }
+        let summary = summary::summarize_changes(&state, &changes);
+        let detail_count = changes.iter().filter(|change| change.is_detail).count();
+        let depth = if self.full { Depth::Full } else { Depth::Essential };
+        context.answer(plan_answer(summary, changes, notes, depth))?;
+        if detail_count > 0 && !self.full && context.is_for_people() {
+            let lines = count_of(detail_count, "more line");
+            context.hint(&format!("{lines}: poolctl plan --full"));
         }
         bail!(Quit(Exit::Changes as u8))
     }
+}
+
+/// What is said instead of a plan that changes nothing.
+const NOTHING_TO_DO: &str = "nothing to do";
+
+/// How much of a plan people see.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    /// Without the lines that follow from others.
+    Essential,
+    Full,
+}
+
+/// What a pass would change for people: a summary, then lines, and notes below that. Programs get
+/// every line.
+fn plan_answer(
+    summary: String,
+    changes: Vec<DifferenceLine>,
+    notes: Vec<DifferenceLine>,
+    depth: Depth,
+) -> Answer {
+    let mut lines = Vec::new();
+    if !changes.is_empty() {
+        lines.push(output::wrap_line(&summary));
+    }
+    let mut names = Vec::new();
+    let mut texts = Vec::new();
+    for change in changes {
+        if depth == Depth::Full || !change.is_detail {
+            lines.push(output::wrap_line(&change.text));
+        }
+        names.extend(change.name);
+        texts.push(change.text);
+    }
+    lines.extend(notes.iter().map(|note| output::wrap_line(&note.text)));
+    let notes: Vec<String> = notes.into_iter().map(|note| note.text).collect();
+    let document = json!({"summary": summary, "changes": texts, "notes": notes});
+    Answer::text(join_lines(&lines)).with_names(names).with_document(document)
 }
 
 /// What a pass would change, line by line, and notes below that. The notes change nothing, so they

@@ -11,6 +11,7 @@ mod list;
 mod progress;
 mod table;
 mod unified;
+mod wrap;
 
 pub use answer::{Answer, Entry, Name, document_text};
 pub use clean::{clean_line, clean_lines};
@@ -21,6 +22,7 @@ pub use list::{ListText, PORTION};
 pub use progress::Progress;
 pub use table::{draw_rows, draw_table};
 pub use unified::unified_diff;
+pub use wrap::{WIDTH, break_text, shorten, wrap_line};
 
 /// Declares the formats of `-o`: those that are asked for by a word alone, and those that a template
 /// follows. In braces are the traits of each.
