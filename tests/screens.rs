@@ -1,9 +1,11 @@
 //! What people see in a terminal with 80 columns: descriptions, plans, tables, and what is said while
 //! a command waits.
 
+use poolctl::model::kinds::Kind;
 use serde_json::Value;
 
-use crate::sandbox::Sandbox;
+use crate::metal::{boot_hosts, sandbox_with_rack};
+use crate::sandbox::{Sandbox, jsonpath};
 
 /// Columns of a terminal.
 const WIDTH: usize = 80;
@@ -59,4 +61,81 @@ fn a_summary_counts_with_the_right_plurals() {
     sandbox.ok("reconcile --wait -q");
     let ran = sandbox.run("plan");
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "", "nothing to do\n"));
+}
+
+/// A rack with hosts, clusters and claims that wait, and pools of addresses.
+fn sandbox_with_many_kinds() -> Sandbox {
+    let sandbox = sandbox_with_rack();
+    boot_hosts(&sandbox, &[1, 2, 3, 4]);
+    sandbox.ok("pool create a-pool-with-a-long-name --fake --size 2 --running-count 1");
+    sandbox.ok("ippool create lan --range 10.20.0.1-10.20.0.9 --gateway 10.20.0.254");
+    sandbox.ok("ip claim lan printer");
+    sandbox.ok("secret create creds --from-literal=username=admin --from-literal=password=CANARY");
+    sandbox.ok("host add spare --bmc ipmi://192.0.2.19 --mac 52:54:00:00:00:19 --secret creds");
+    sandbox.ok("reconcile -q");
+    sandbox.ok("claim a-pool-with-a-long-name ci-17 --lifetime 8h");
+    sandbox
+}
+
+/// The objects of every kind, as `KIND/NAME -n NAMESPACE`.
+fn all_objects(sandbox: &Sandbox) -> Vec<String> {
+    let mut objects = Vec::new();
+    for kind in Kind::OBJECTS {
+        let word = kind.word();
+        let path = "{range .items[*]}{.metadata.name} {.metadata.namespace}{\"\\n\"}{end}";
+        for line in jsonpath(sandbox, word, path).lines() {
+            let (name, namespace) = line.split_once(' ').unwrap();
+            let namespace = if namespace.is_empty() { "default" } else { namespace };
+            objects.push(format!("{word}/{name} -n {namespace}"));
+        }
+    }
+    objects
+}
+
+#[test]
+fn every_object_is_described_in_the_shape_of_kubectl() {
+    let sandbox = sandbox_with_many_kinds();
+    let objects = all_objects(&sandbox);
+    assert!(objects.len() > 20, "{objects:?}");
+    for object in objects {
+        let description = screen(&sandbox, &format!("describe {object}"));
+        let labels: Vec<&str> =
+            description.lines().filter_map(|line| line.split_once(':')).map(|(l, _)| l).collect();
+        assert_eq!(labels[0], "Name", "{object}: {description}");
+        for label in ["Labels", "Annotations", "Kind", "Events", "Next"] {
+            assert!(labels.contains(&label), "{object} lacks {label}: {description}");
+        }
+        assert!(!description.contains("CANARY"), "{object}: {description}");
+        // Neither YAML nor names of fields as programs know them.
+        assert!(!description.contains("\napiVersion") && !description.contains("\nmetadata:"));
+    }
+}
+
+#[test]
+fn a_description_lists_what_belongs_to_the_object() {
+    let sandbox = Sandbox::new();
+    sandbox.create_ready_pool("lab", 2);
+    sandbox.ok("claim lab ci-17");
+    let cluster = jsonpath(&sandbox, "claim/ci-17", "{.spec.namespace}");
+    let pool = screen(&sandbox, "describe pool lab");
+    let related = pool.split_once("\nRelated:\n").unwrap().1.split_once("\n\n").unwrap().0;
+    let lines: Vec<String> =
+        related.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert!(lines.contains(&"claim/ci-17 Running".to_owned()), "{pool}");
+    assert!(lines.contains(&format!("cluster/{cluster} Installed, Running")), "{pool}");
+    assert!(lines.contains(&"clusterimageset/simulated".to_owned()), "{pool}");
+    let claim = screen(&sandbox, "describe claim ci-17");
+    assert!(claim.contains(&format!("  cluster/{cluster}  Installed, Running\n")), "{claim}");
+    assert!(claim.contains("  clusterpool/lab\n"), "{claim}");
+    assert!(claim.contains("Events:\n  AGE") && claim.contains("Conditions:\n  TYPE"), "{claim}");
+    // What is named and is not there is said.
+    sandbox.ok("patch pool lab -p '{\"spec\": {\"pullSecretRef\": {\"name\": \"pull\"}}}'");
+    let pool = screen(&sandbox, "describe pool lab");
+    assert!(pool.contains("  secret/pull") && pool.contains("does not exist"), "{pool}");
+    // A kind alone describes all of its objects.
+    let described = screen(&sandbox, "describe cluster");
+    assert!(described.matches("\nKind:         ClusterDeployment\n").count() > 1, "{described}");
+    let document: Value =
+        serde_json::from_str(&sandbox.ok("describe claim ci-17 -o json")).unwrap();
+    assert_eq!(document["related"][0]["kind"], "ClusterPool", "{document}");
 }

@@ -82,6 +82,21 @@ pub fn object_row(object: &Object, view: &RowContext) -> Row {
     row
 }
 
+/// The columns that say in a word how an object is.
+const WORD_COLUMNS: [&str; 3] = ["state", "phase", "power"];
+
+/// How an object is, in a word or two, as its row says: `Installed, Running`. Empty for kinds
+/// without states.
+pub fn state_words(object: &Object, view: &RowContext) -> String {
+    let mut columns = kind_columns(object, view);
+    columns.retain(|(column, cell)| WORD_COLUMNS.contains(column) && !cell.is_empty());
+    if columns.is_empty() && object.deletion_time().is_some() {
+        return state_or_deleting(object.deletion_time(), String::new());
+    }
+    let words: Vec<String> = columns.into_iter().map(|(_, cell)| cell).collect();
+    words.join(", ")
+}
+
 /// The columns of a kind that every table shows, between the name and the age.
 fn kind_columns(object: &Object, view: &RowContext) -> Row {
     match object {

@@ -5,6 +5,7 @@ mod answer;
 mod clean;
 mod columns;
 mod custom_columns;
+mod description;
 mod difference;
 mod jsonpath;
 mod list;
@@ -15,12 +16,12 @@ mod wrap;
 
 pub use answer::{Answer, Entry, Name, document_text};
 pub use clean::{clean_line, clean_lines};
-pub use columns::{Row, RowContext, event_row, job_row, object_row};
+pub use columns::{Row, RowContext, event_row, job_row, object_row, state_words};
+pub use description::{describe_document, describe_value, draw_with_sentences};
 pub use difference::{DifferenceLine, difference_lines};
 pub use jsonpath::{print_value, select_values};
 pub use list::{ListText, PORTION};
 pub use progress::Progress;
-pub use table::{draw_rows, draw_table};
 pub use unified::unified_diff;
 pub use wrap::{WIDTH, break_text, shorten, wrap_line};
 
