@@ -139,3 +139,40 @@ fn a_description_lists_what_belongs_to_the_object() {
         serde_json::from_str(&sandbox.ok("describe claim ci-17 -o json")).unwrap();
     assert_eq!(document["related"][0]["kind"], "ClusterPool", "{document}");
 }
+
+#[test]
+fn tables_of_every_kind_fit_and_wide_ones_have_the_rest() {
+    let sandbox = sandbox_with_many_kinds();
+    for kind in Kind::ALL {
+        for options in ["", " -A", " --no-headers"] {
+            screen(&sandbox, &format!("get {}{options}", kind.word()));
+        }
+    }
+    screen(&sandbox, "get all");
+    let pools = sandbox.ok("get pool a-pool-with-a-long-name");
+    let wide_pools = sandbox.ok("get pool a-pool-with-a-long-name -o wide");
+    assert!(!pools.contains("RUNNING") && wide_pools.contains("RUNNING"), "{pools}{wide_pools}");
+    assert!(pools.starts_with("NAME                     SIZE  READY  STANDBY"), "{pools}");
+    // Columns that are asked for are there.
+    assert!(sandbox.ok("get agent -L no-such-label").contains("NO-SUCH-LABEL"));
+    assert!(sandbox.ok("get agent --show-labels").contains("LABELS"));
+}
+
+#[test]
+fn states_are_coloured_and_columns_stay_where_they_are() {
+    let sandbox = Sandbox::new();
+    sandbox.create_ready_pool("lab", 2);
+    sandbox.ok("claim lab ci-17");
+    let plain = sandbox.ok("get cluster,claim,pool");
+    assert!(!plain.contains('\u{1b}'), "{plain}");
+    let colored = sandbox.ok("get cluster,claim,pool --color always");
+    for state in ["\u{1b}[32mInstalled\u{1b}[0m", "\u{1b}[33mInstalling\u{1b}[0m"] {
+        assert!(colored.contains(state), "{state}: {colored:?}");
+    }
+    let without_colors = ["\u{1b}[31m", "\u{1b}[32m", "\u{1b}[33m", "\u{1b}[0m"]
+        .iter()
+        .fold(colored, |text, code| text.replace(code, ""));
+    assert_eq!(without_colors, plain);
+    assert!(!sandbox.ok("get cluster --color always -o json").contains('\u{1b}'));
+    assert!(!sandbox.ok("get cluster --color always -o name").contains('\u{1b}'));
+}

@@ -10,7 +10,7 @@ use crate::model::kinds::Kind;
 use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
-use crate::output::{self, Answer, Entry, Name, Row, RowContext};
+use crate::output::{self, Answer, CellTones, Entry, Name, Row, RowContext};
 use crate::store::{Filter, Store};
 
 use crate::commands::agent::fit;
@@ -124,7 +124,7 @@ impl RunCommand for Get {
                 hint_none(context, *kind)?;
             }
             let entries = self.object_entries(context, &store, *kind, &objects)?;
-            let mut answer = self.list_answer(entries, is_single);
+            let mut answer = color_states(context, self.list_answer(entries, is_single), &objects);
             if is_below_table && !objects.is_empty() {
                 answer = answer.after_gap();
             }
@@ -172,7 +172,8 @@ impl Get {
                 continue;
             }
             let entries = self.object_entries(context, &store, *kind, &objects_of_kind)?;
-            let mut answer = self.list_answer(entries, objects.len() == 1);
+            let list = self.list_answer(entries, objects.len() == 1);
+            let mut answer = color_states(context, list, &objects_of_kind);
             if is_below_table {
                 answer = answer.after_gap();
             }
@@ -388,7 +389,15 @@ impl Get {
         if self.no_headers {
             answer = answer.without_headers();
         }
+        if !self.asks_for_columns() {
+            answer = answer.fitted();
+        }
         if is_own_document { answer.single() } else { answer }
+    }
+
+    /// Whether columns are asked for, which are shown however wide the table becomes.
+    pub fn asks_for_columns(&self) -> bool {
+        self.show_labels || self.show_kind || !self.label_columns.is_empty()
     }
 
     /// The entries of objects of a kind, with the columns that the arguments ask for.
@@ -436,6 +445,15 @@ impl Get {
         }
         row
     }
+}
+
+/// Colours the states of objects in their table, where colours are wanted.
+pub fn color_states(context: &Context, answer: Answer, objects: &[Object]) -> Answer {
+    if !context.uses_colors() {
+        return answer;
+    }
+    let tones: Vec<CellTones> = objects.iter().map(output::state_tones).collect();
+    answer.with_tones(&tones)
 }
 
 /// Prints the documents of all events, the oldest first. Only `-n` leaves out other namespaces.

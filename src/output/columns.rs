@@ -207,15 +207,23 @@ fn gigabytes(bytes: u64) -> String {
     format!("{}G", bytes / 1_000_000_000)
 }
 
-/// Ranges of a pool that a table names, unless it is wide; the others are counted.
-const MAX_RANGES: usize = 3;
+/// Letters of the ranges that a table names, unless it is wide; the others are counted.
+const RANGES_WIDTH: usize = 28;
 
 fn ip_pool_columns(ip_pool: &IpPool, view: &RowContext) -> Row {
     let counts = ip_pool.status.ip_addresses.as_ref();
     let mut ranges: Vec<String> = ip_pool.ranges().map(|(_, range)| range.to_string()).collect();
-    if !view.is_wide && ranges.len() > MAX_RANGES {
-        let left_out = ranges.split_off(MAX_RANGES - 1).len();
-        ranges.push(format!("{left_out} more"));
+    if !view.is_wide {
+        let mut width = 0;
+        let fitting_ranges = ranges.iter().take_while(|range| {
+            width += range.len() + 2;
+            width <= RANGES_WIDTH
+        });
+        let shown_count = fitting_ranges.count().max(1).min(ranges.len());
+        let left_out = ranges.split_off(shown_count).len();
+        if left_out > 0 {
+            ranges.push(format!("{left_out} more"));
+        }
     }
     vec![
         ("ranges", ranges.join(", ")),

@@ -7,10 +7,12 @@ mod columns;
 mod custom_columns;
 mod description;
 mod difference;
+mod fit;
 mod jsonpath;
 mod list;
 mod progress;
 mod table;
+mod tone;
 mod unified;
 mod wrap;
 
@@ -19,9 +21,11 @@ pub use clean::{clean_line, clean_lines};
 pub use columns::{Row, RowContext, event_row, job_row, object_row, state_words};
 pub use description::{describe_document, describe_value, draw_with_sentences};
 pub use difference::{DifferenceLine, difference_lines};
+pub use fit::fitting_columns;
 pub use jsonpath::{print_value, select_values};
 pub use list::{ListText, PORTION};
 pub use progress::Progress;
+pub use tone::{CellTones, Tone, state_tones};
 pub use unified::unified_diff;
 pub use wrap::{WIDTH, break_text, shorten, wrap_line};
 
