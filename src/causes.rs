@@ -19,7 +19,7 @@ pub use chain::Chain;
 pub use evidence::Evidence;
 pub use infra_env::command_to_make_image;
 pub use pool::{describe_installing, describe_shortage};
-pub use queue::{QueuePosition, UsualDurations, estimate_queue};
+pub use queue::{QueuePosition, UsualDurations, estimate_queue, usual_duration};
 pub use replacements::{RECENT_JOBS, RECENT_SPAN};
 
 use agent::explain_agent;

@@ -176,3 +176,37 @@ fn states_are_coloured_and_columns_stay_where_they_are() {
     assert!(!sandbox.ok("get cluster --color always -o json").contains('\u{1b}'));
     assert!(!sandbox.ok("get cluster --color always -o name").contains('\u{1b}'));
 }
+
+#[test]
+fn a_wait_tells_the_stage_the_usual_time_and_what_is_left() {
+    let sandbox = Sandbox::new();
+    sandbox.create_ready_pool("lab", 1);
+    sandbox.ok("claim lab first");
+    let ran = sandbox.run("claim lab second --wait=2h");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_fits("claim --wait", &ran.err);
+    let line = ran.err.lines().next().unwrap();
+    assert!(line.starts_with("#1, ~60s in the queue; lab-"), "{line}");
+    assert!(line.ends_with(" is installing, 0s of about 60s; 2h left"), "{line}");
+
+    sandbox.ok("claim lab third --no-reconcile");
+    for command in
+        ["wait claim/third --for=condition=ClusterRunning --timeout=2h", "reconcile --wait=2h"]
+    {
+        let copy = sandbox.copy();
+        let ran = copy.run(command);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        assert_fits(command, &ran.err);
+        assert!(ran.err.contains(" is installing, 0s of about 60s"), "{command}: {}", ran.err);
+        assert!(ran.err.contains("; 2h left"), "{command}: {}", ran.err);
+    }
+}
+
+#[test]
+fn a_wait_without_a_history_tells_how_long_the_job_runs() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("pool create lab --fake --size 1");
+    let ran = sandbox.run("reconcile --wait=1h");
+    assert!(ran.err.starts_with("1 installing; 1 job; lab-"), "{}", ran.err);
+    assert!(ran.err.contains(" is installing, for 0s; 60m left\n"), "{}", ran.err);
+}

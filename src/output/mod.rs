@@ -24,7 +24,7 @@ pub use difference::{DifferenceLine, difference_lines};
 pub use fit::fitting_columns;
 pub use jsonpath::{print_value, select_values};
 pub use list::{ListText, PORTION};
-pub use progress::Progress;
+pub use progress::{Progress, ProgressWords};
 pub use tone::{CellTones, Tone, state_tones};
 pub use unified::unified_diff;
 pub use wrap::{WIDTH, break_text, shorten, wrap_line};
