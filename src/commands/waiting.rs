@@ -102,8 +102,9 @@ impl Waiting<'_> {
                 detail: clean_line(&stage.detail).into_owned(),
                 time_left: describe_time_left(end.since(world.now())),
             };
-            if let Some(line) = progress.update(done, total, &words, world.now()) {
-                self.context.hint(&line);
+            let told = progress.update(done, total, &words, world.now());
+            for line in told.iter().flat_map(|told| told.lines()) {
+                self.context.hint(line);
             }
             // While the clock stands, nothing happens before something is due.
             let next_look = due.unwrap_or_else(|| {

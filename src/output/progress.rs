@@ -4,13 +4,15 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::wrap::{WIDTH, shorten};
+use super::wrap::{WIDTH, shorten, wrap_line};
 use crate::model::time::{Span, Time};
 
 /// Without a bar, a line that says nothing new is printed again after this long.
 const REPEAT_AFTER: Span = Span::minutes(5);
 /// An installer may say something every second: its lines are printed no more often than this.
 const DETAIL_AFTER: Span = Span::minutes(1);
+/// Letters that are printed at once: those of about two lines.
+const LOG_WIDTH: usize = 2 * WIDTH - 20;
 
 /// What is shown while a command waits.
 pub struct Progress {
@@ -35,10 +37,10 @@ pub struct ProgressWords {
 }
 
 impl ProgressWords {
-    /// A line of a log: first what changes least.
+    /// A line of a log, first what changes least. A long one is broken, and cut after two lines.
     fn to_log_line(&self) -> String {
         let line = join_parts([&self.headline, &self.stage, &self.time_left, &self.detail]);
-        shorten(&line, WIDTH.max(self.headline.chars().count()))
+        wrap_line(&shorten(&line, LOG_WIDTH))
     }
 
     /// The line of a terminal, which may be cut at its end: first what changes most.
@@ -141,6 +143,8 @@ mod tests {
         }
         let line = words("#1 in the queue", "", "45m left").to_log_line();
         assert_eq!(line, "#1 in the queue; lab-x is installing; 45m left");
-        assert_eq!(words(&"w".repeat(90), "", "").to_log_line().chars().count(), 90);
+        let line = words("#1 in the queue", &"word ".repeat(40), "45m left").to_log_line();
+        assert_eq!(line.lines().count(), 2, "{line}");
+        assert!(line.lines().all(|line| line.chars().count() <= WIDTH), "{line}");
     }
 }
