@@ -131,7 +131,7 @@ fn two_pools_that_want_the_same_hosts_share_none_and_the_short_one_says_so() {
     let plan = sandbox.run(&format!("plan --pool {short}"));
     let words: Vec<&str> = plan.out.split_whitespace().collect();
     assert!(
-        words.join(" ").contains(&format!("clusterpool/{short}: 0 of 1 clusters: needs 3")),
+        words.join(" ").contains(&format!("clusterpool/{short}: 0 of 1 cluster: needs 3")),
         "{plan:?}"
     );
     // The hosts that the winner gives back are taken by the other, once they are booted again.

@@ -138,7 +138,7 @@ const WIDTH: usize = 80;
 
 /// What asks for more columns than a terminal has.
 const WIDE_FORMATS: [&str; 6] =
-    ["-o wide", "-o json", "-o yaml", "-o custom-columns", "jsonpath=", "export"];
+    ["-o wide", "-o json", "-o yaml", "-o custom-columns", "jsonpath=", "poolctl export"];
 
 /// Commands some of whose lines are wider, each with the reason.
 const WIDE_COMMANDS: [(&str, &str); 11] = [

@@ -129,8 +129,8 @@ fn note_shortage(pool: &ClusterPool) -> Option<DifferenceLine> {
     let wanted_count = pool.spec.size.saturating_add(pool.status.pending);
     let count = pool.status.size;
     let name = Name::of(Kind::ClusterPool, &pool.key());
-    let line =
-        format!("{name}: {count} of {wanted_count} clusters: {}", output::clean_line(&shortage));
+    let wanted = count_of(usize::try_from(wanted_count).unwrap_or(usize::MAX), "cluster");
+    let line = format!("{name}: {count} of {wanted}: {}", output::clean_line(&shortage));
     Some(DifferenceLine::new(name, line))
 }
 
@@ -167,12 +167,12 @@ fn note_stale_clusters(state: &State, pool: &ClusterPool) -> Option<DifferenceLi
     } else if pool.metadata.annotation(REFRESH) == Some("none") {
         format!("left as they are: {REFRESH} is none")
     } else {
+        let waiting_count = usize::try_from(status.pending).unwrap_or(usize::MAX);
         format!(
-            "the next is replaced when the pool is steady ({}, {} deprovisioning, \
-             waiting claims: {})",
+            "the next is replaced when the pool is steady ({}, {} deprovisioning, {})",
             describe_installing(status.installing.into(), status.retrying.into()),
             status.deleting,
-            status.pending
+            count_of(waiting_count, "waiting claim")
         )
     };
     let name = Name::of(Kind::ClusterPool, &key);
