@@ -48,14 +48,14 @@ impl RunCommand for Plan {
         notes.extend(state.ip_pools.rows().filter_map(|pool| note_waiting_claims(&state, pool)));
         let changes = output::difference_lines(&state);
         if state.is_unchanged() {
-            context.answer(plan_answer(NOTHING_TO_DO.to_owned(), changes, notes, Depth::Full))?;
+            context.answer(plan_answer(NOTHING_TO_DO, changes, notes, Depth::Full))?;
             context.hint(NOTHING_TO_DO);
             return Ok(());
         }
         let summary = summary::summarize_changes(&state, &changes);
         let detail_count = changes.iter().filter(|change| change.is_detail).count();
         let depth = if self.full { Depth::Full } else { Depth::Essential };
-        context.answer(plan_answer(summary, changes, notes, depth))?;
+        context.answer(plan_answer(&summary, changes, notes, depth))?;
         if detail_count > 0 && !self.full && context.is_for_people() {
             let lines = count_of(detail_count, "more line");
             context.hint(&format!("{lines}: poolctl plan --full"));
@@ -78,14 +78,14 @@ enum Depth {
 /// What a pass would change for people: a summary, then lines, and notes below that. Programs get
 /// every line.
 fn plan_answer(
-    summary: String,
+    summary: &str,
     changes: Vec<DifferenceLine>,
     notes: Vec<DifferenceLine>,
     depth: Depth,
 ) -> Answer {
     let mut lines = Vec::new();
     if !changes.is_empty() {
-        lines.push(output::wrap_line(&summary));
+        lines.push(output::wrap_line(summary));
     }
     let mut names = Vec::new();
     let mut texts = Vec::new();

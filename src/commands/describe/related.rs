@@ -11,7 +11,7 @@ use crate::model::object::Object;
 use crate::model::refers::kinds_listed_with;
 use crate::model::refusal::Refusal;
 use crate::model::time::Time;
-use crate::output::{self, Name, RowContext};
+use crate::output::{self, Name, RowContext, clean_line};
 use crate::store::{Filter, Store};
 
 use crate::commands::{Context, count_of};
@@ -88,7 +88,7 @@ pub fn draw_related_objects(related: &[RelatedObject]) -> String {
     {
         for object in same_kind.iter().take(MAX_OF_KIND) {
             let name = object.name.to_string();
-            let line = format!("  {name:name_width$}  {}", object.state);
+            let line = format!("  {name:name_width$}  {}", clean_line(&object.state));
             lines += &output::shorten(line.trim_end(), output::WIDTH);
             lines.push('\n');
         }
