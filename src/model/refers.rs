@@ -74,8 +74,8 @@ fn secrets_named<'a>(
     namespace: &str,
     names: impl IntoIterator<Item = Option<&'a str>>,
 ) -> Vec<NamedObject> {
-    let names = names.into_iter().flatten().filter(|name| !name.is_empty());
-    names.map(|name| (Kind::Secret, Key::new(namespace, name))).collect()
+    let given_names = names.into_iter().flatten().filter(|name| !name.is_empty());
+    given_names.map(|name| (Kind::Secret, Key::new(namespace, name))).collect()
 }
 
 fn name_of(reference: Option<&LocalRef>) -> Option<&str> {

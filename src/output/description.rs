@@ -71,8 +71,8 @@ pub fn draw_with_sentences(header: &[&str], rows: &[(Vec<String>, String)]) -> S
         }
     }
     let mut out = String::new();
-    let header: Vec<String> = header.iter().map(|cell| cell.to_uppercase()).collect();
-    push_row(&mut out, &header, &widths, "MESSAGE");
+    let header_cells: Vec<String> = header.iter().map(|cell| cell.to_uppercase()).collect();
+    push_row(&mut out, &header_cells, &widths, "MESSAGE");
     for (cells, sentence) in rows {
         push_row(&mut out, cells, &widths, &clean_line(sentence));
     }
@@ -102,8 +102,7 @@ fn push_row(out: &mut String, cells: &[String], widths: &[usize], sentence: &str
 
 /// Labels or annotations, a line each.
 fn push_pairs(out: &mut String, label: &str, mapping: &Value, separator: &str) {
-    let pairs = mapping.as_object().filter(|pairs| !pairs.is_empty());
-    let Some(pairs) = pairs else {
+    let Some(pairs) = mapping.as_object().filter(|pairs| !pairs.is_empty()) else {
         return push_value(out, label, HEAD_WIDTH, 0, "<none>");
     };
     let mut shown_label = label;
@@ -235,9 +234,8 @@ fn scalar_text(value: &Value) -> String {
 
 /// The schema of a field: by its name, or that of all values of a mapping.
 fn schema_of_field<'a>(schema: Option<&'a Value>, name: &str) -> Option<&'a Value> {
-    let schema = schema?;
-    let declared = schema.get("properties").and_then(|fields| fields.get(name));
-    declared.or_else(|| schema.get("additionalProperties")).map(without_null)
+    let declared = schema?.get("properties").and_then(|fields| fields.get(name));
+    declared.or_else(|| schema?.get("additionalProperties")).map(without_null)
 }
 
 /// A name as people read it. The name of a declared field becomes words; one that is data, such as

@@ -50,8 +50,8 @@ impl ProgressWords {
 }
 
 fn join_parts(parts: [&String; 4]) -> String {
-    let parts = parts.into_iter().filter(|part| !part.is_empty()).map(String::as_str);
-    parts.collect::<Vec<_>>().join("; ")
+    let told_parts = parts.into_iter().filter(|part| !part.is_empty()).map(String::as_str);
+    told_parts.collect::<Vec<_>>().join("; ")
 }
 
 impl Progress {

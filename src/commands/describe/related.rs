@@ -81,8 +81,8 @@ pub fn find_related_objects(
 
 /// The lines of related objects: the first of each kind, and how many more there are.
 pub fn draw_related_objects(related: &[RelatedObject]) -> String {
-    let name_width = related.iter().map(|object| object.name.to_string().chars().count()).max();
-    let name_width = name_width.unwrap_or_default();
+    let widths = related.iter().map(|object| object.name.to_string().chars().count());
+    let name_width = widths.max().unwrap_or_default();
     let mut lines = String::new();
     for same_kind in related.chunk_by(|left, right| left.document["kind"] == right.document["kind"])
     {
