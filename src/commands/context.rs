@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcgetwinsize, tcsetattr};
 use serde_json::Value;
 
 use crate::model::agent::Agent;
@@ -18,7 +18,7 @@ use crate::model::meta::Key;
 use crate::model::object::{Object, Resource};
 use crate::model::refusal::{Exit, Refusal, nearest_name};
 use crate::model::time::Span;
-use crate::output::{Answer, Entry, Format, Name, Row, clean_line, clean_lines};
+use crate::output::{Answer, Entry, Format, Name, Row, WIDTH, clean_line, clean_lines};
 use crate::reconcile::{Door, PassOutcome};
 use crate::rules;
 use crate::rules::access::{AccessAction, Person};
@@ -401,6 +401,17 @@ impl Context {
     pub fn can_redraw(&self) -> bool {
         let is_dumb = self.world.variable("TERM").is_none_or(|term| term == "dumb");
         std::io::stderr().is_terminal() && !is_dumb && self.world.variable("CI").is_none()
+    }
+
+    /// The columns that a table may have: those of the terminal. Elsewhere, and on a smaller one,
+    /// they are 80.
+    #[expect(clippy::unused_self, reason = "commands speak through their context")]
+    pub fn table_width(&self) -> usize {
+        let stdout = std::io::stdout();
+        if !stdout.is_terminal() {
+            return WIDTH;
+        }
+        tcgetwinsize(&stdout).map_or(WIDTH, |size| usize::from(size.ws_col).max(WIDTH))
     }
 
     /// Whether stdin is a terminal, so that somebody can be asked.

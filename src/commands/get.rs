@@ -114,7 +114,7 @@ impl RunCommand for Get {
                 if entries.is_empty() {
                     hint_none(context, *kind)?;
                 }
-                context.answer(self.list_answer(entries, is_single))?;
+                context.answer(self.list_answer(context, entries, is_single))?;
                 continue;
             }
             let objects = self
@@ -124,7 +124,8 @@ impl RunCommand for Get {
                 hint_none(context, *kind)?;
             }
             let entries = self.object_entries(context, &store, *kind, &objects)?;
-            let mut answer = color_states(context, self.list_answer(entries, is_single), &objects);
+            let mut answer =
+                color_states(context, self.list_answer(context, entries, is_single), &objects);
             if is_below_table && !objects.is_empty() {
                 answer = answer.after_gap();
             }
@@ -172,7 +173,7 @@ impl Get {
                 continue;
             }
             let entries = self.object_entries(context, &store, *kind, &objects_of_kind)?;
-            let list = self.list_answer(entries, objects.len() == 1);
+            let list = self.list_answer(context, entries, objects.len() == 1);
             let mut answer = color_states(context, list, &objects_of_kind);
             if is_below_table {
                 answer = answer.after_gap();
@@ -383,14 +384,14 @@ impl Get {
 
     /// Several objects are a List; one that was named is a document of its own. With
     /// `--ignore-not-found` one that is missing is an empty answer, as with kubectl.
-    fn list_answer(&self, entries: Vec<Entry>, is_single: bool) -> Answer {
+    fn list_answer(&self, context: &Context, entries: Vec<Entry>, is_single: bool) -> Answer {
         let is_own_document = is_single && (self.ignore_not_found || !entries.is_empty());
         let mut answer = Answer::list(entries);
         if self.no_headers {
             answer = answer.without_headers();
         }
         if !self.asks_for_columns() {
-            answer = answer.fitted();
+            answer = answer.fitted(context.table_width());
         }
         if is_own_document { answer.single() } else { answer }
     }

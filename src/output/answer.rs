@@ -80,8 +80,9 @@ struct TablePart {
     rows: Vec<Row>,
     shown: Vec<usize>,
     has_headers: bool,
-    /// Whether it has only what fits a terminal, unless wide tables are asked for.
-    is_fitted: bool,
+    /// The columns of the terminal that it fits, unless wide tables are asked for; none if it is
+    /// as wide as its cells.
+    fitted_width: Option<usize>,
     /// How the states in each row are, if they are coloured.
     tones: Vec<CellTones>,
 }
@@ -247,10 +248,11 @@ impl Answer {
         self
     }
 
-    /// Its tables fit a terminal, unless wide ones are asked for: what matters least is left out.
-    pub fn fitted(mut self) -> Self {
+    /// Its tables fit a terminal with so many columns, unless wide ones are asked for: what matters
+    /// least is left out.
+    pub fn fitted(mut self, width: usize) -> Self {
         for table in self.tables_mut() {
-            table.is_fitted = true;
+            table.fitted_width = Some(width);
         }
         self
     }
@@ -358,10 +360,9 @@ impl TablePart {
     /// Draws all rows, because that is how wide columns are, and keeps the lines of those that are
     /// shown.
     fn text(&self, is_wide: bool) -> String {
-        let rows: Cow<'_, [Row]> = if self.is_fitted && !is_wide {
-            Cow::Owned(fit_rows(&self.rows))
-        } else {
-            Cow::Borrowed(&self.rows)
+        let rows: Cow<'_, [Row]> = match self.fitted_width {
+            Some(width) if !is_wide => Cow::Owned(fit_rows(&self.rows, width)),
+            _ => Cow::Borrowed(&self.rows),
         };
         let plain_table = draw_rows(&rows);
         let table = if self.tones.is_empty() {
@@ -453,7 +454,7 @@ mod tests {
         let answer = || Answer::list(vec![pool(&name, "1")]);
         let mut entry = pool(&name, "1");
         entry.row.push(("age", "3d4h".into()));
-        let fitted = || Answer::list(vec![entry.clone()]).fitted();
+        let fitted = || Answer::list(vec![entry.clone()]).fitted(80);
         check(fitted(), "table", false, &answer().render(&Format::Table, false).unwrap());
         assert!(fitted().render(&Format::Wide, false).unwrap().contains("AGE"));
     }

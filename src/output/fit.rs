@@ -3,7 +3,7 @@
 
 use super::clean::clean_line;
 use super::columns::Row;
-use super::wrap::{WIDTH, shorten};
+use super::wrap::shorten;
 
 /// Spaces between two columns.
 const GAP: usize = 2;
@@ -63,12 +63,11 @@ const LEFT_OUT: [&str; 38] = [
     "hostname",
 ];
 
-/// The rows with the columns and the letters that fit a terminal. Rows without columns that may be
-/// shortened or left out stay as they are.
-pub fn fit_rows(rows: &[Row]) -> Vec<Row> {
-    let columns = measure_columns(rows);
-    let fitting_columns = leave_out_columns(columns);
-    let widths = share_width(&fitting_columns);
+/// The rows with the columns and the letters that fit so many columns of a terminal. Rows without
+/// columns that may be shortened or left out stay as they are.
+pub fn fit_rows(rows: &[Row], total_width: usize) -> Vec<Row> {
+    let fitting_columns = leave_out_columns(measure_columns(rows), total_width);
+    let widths = share_width(&fitting_columns, total_width);
     let mut fitting_rows = Vec::with_capacity(rows.len());
     for row in rows {
         let mut fitting_row = Row::new();
@@ -83,8 +82,9 @@ pub fn fit_rows(rows: &[Row]) -> Vec<Row> {
 }
 
 /// The names of the columns that are shown if rows are fitted into a terminal.
-pub fn fitting_columns(rows: &[Row]) -> Vec<&'static str> {
-    leave_out_columns(measure_columns(rows)).iter().map(|column| column.name).collect()
+pub fn fitting_columns(rows: &[Row], total_width: usize) -> Vec<&'static str> {
+    let columns = leave_out_columns(measure_columns(rows), total_width);
+    columns.iter().map(|column| column.name).collect()
 }
 
 /// A column of a table.
@@ -119,15 +119,15 @@ fn measure_columns(rows: &[Row]) -> Vec<Column> {
 
 /// The columns that fit. Columns without a value in any row are left out first; then others, until
 /// the rest fits when what may be shortened is as narrow as it can be.
-fn leave_out_columns(mut columns: Vec<Column>) -> Vec<Column> {
+fn leave_out_columns(mut columns: Vec<Column>, total_width: usize) -> Vec<Column> {
     for name in LEFT_OUT {
-        if width_of(&columns, |column| column.width) <= WIDTH {
+        if width_of(&columns, |column| column.width) <= total_width {
             return columns;
         }
         columns.retain(|column| column.index == 0 || column.name != name || !column.is_empty);
     }
     for name in LEFT_OUT {
-        if width_of(&columns, |column| column.least_width) <= WIDTH {
+        if width_of(&columns, |column| column.least_width) <= total_width {
             return columns;
         }
         columns.retain(|column| column.index == 0 || column.name != name);
@@ -143,8 +143,8 @@ fn width_of(columns: &[Column], column_width: fn(&Column) -> usize) -> usize {
 
 /// The width of each column. Those that may be shortened share what the others leave, the first
 /// ones first.
-fn share_width(columns: &[Column]) -> Vec<usize> {
-    let mut left = WIDTH.saturating_sub(width_of(columns, |column| column.least_width));
+fn share_width(columns: &[Column], total_width: usize) -> Vec<usize> {
+    let mut left = total_width.saturating_sub(width_of(columns, |column| column.least_width));
     let mut widths = Vec::with_capacity(columns.len());
     for column in columns {
         let added_width = (column.width - column.least_width).min(left);
@@ -162,7 +162,7 @@ mod tests {
         let rows: Vec<Row> =
             vec![row.iter().map(|(name, cell)| (*name, (*cell).to_owned())).collect()];
         let expected: Row = expected.iter().map(|(name, cell)| (*name, (*cell).into())).collect();
-        assert_eq!(fit_rows(&rows), [expected]);
+        assert_eq!(fit_rows(&rows, 80), [expected]);
     }
 
     #[test]

@@ -114,7 +114,7 @@ fn show_changes(
     let has_same_columns = last_columns == Some(columns);
     let mut answer = Answer::partial_list(entries, changed_indexes).streamed();
     if !get.asks_for_columns() {
-        answer = answer.fitted();
+        answer = answer.fitted(context.table_width());
     }
     answer = get::color_states(context, answer, objects);
     if get.no_headers || has_same_columns {
@@ -127,7 +127,7 @@ fn show_changes(
 fn columns_of(context: &Context, get: &Get, entries: &[Entry]) -> Vec<&'static str> {
     let rows: Vec<Row> = entries.iter().map(|entry| entry.row.clone()).collect();
     if !get.asks_for_columns() && !context.globals.output.is_wide() {
-        return output::fitting_columns(&rows);
+        return output::fitting_columns(&rows, context.table_width());
     }
     let first_row = rows.first().into_iter().flatten();
     first_row.map(|(column, _)| *column).collect()
