@@ -9,7 +9,7 @@ use super::wrap::shorten;
 const GAP: usize = 2;
 
 /// Columns whose cells may be shortened, each with the width that it keeps.
-const SHORTENED: [(&str, usize); 8] = [
+const SHORTENED: [(&str, usize); 10] = [
     ("message", 20),
     ("last-error", 20),
     ("error", 18),
@@ -18,6 +18,8 @@ const SHORTENED: [(&str, usize); 8] = [
     ("macs", 17),
     ("state", 20),
     ("id", 11),
+    ("reason", 19),
+    ("object", 22),
 ];
 
 /// Columns that may be left out, the least important first. The first column of a table is always
@@ -126,11 +128,21 @@ fn leave_out_columns(mut columns: Vec<Column>, total_width: usize) -> Vec<Column
         }
         columns.retain(|column| column.index == 0 || column.name != name || !column.is_empty);
     }
+    let mut left_out = Vec::new();
     for name in LEFT_OUT {
         if width_of(&columns, |column| column.least_width) <= total_width {
-            return columns;
+            break;
         }
-        columns.retain(|column| column.index == 0 || column.name != name);
+        let place = columns.iter().position(|column| column.index > 0 && column.name == name);
+        left_out.extend(place.map(|place| columns.remove(place)));
+    }
+    // Where a wide column went, a narrow one may have room again.
+    while let Some(column) = left_out.pop() {
+        let width = width_of(&columns, |column| column.least_width);
+        if width + GAP + column.least_width <= total_width {
+            let place = columns.partition_point(|shown| shown.index < column.index);
+            columns.insert(place, column);
+        }
     }
     columns
 }
