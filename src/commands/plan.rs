@@ -47,15 +47,17 @@ impl RunCommand for Plan {
         notes.extend(state.pools.rows().filter_map(note_shortage));
         notes.extend(state.ip_pools.rows().filter_map(|pool| note_waiting_claims(&state, pool)));
         let changes = output::difference_lines(&state);
+        let depth = if self.full { Depth::Full } else { Depth::Essential };
+        let layout: Layout =
+            if context.globals.output.is_wide() { keep_line } else { output::wrap_line };
         if state.is_unchanged() {
-            context.answer(plan_answer(NOTHING_TO_DO, changes, notes, Depth::Full))?;
+            context.answer(plan_answer(NOTHING_TO_DO, changes, notes, depth, layout))?;
             context.hint(NOTHING_TO_DO);
             return Ok(());
         }
         let summary = summary::summarize_changes(&state, &changes);
         let detail_count = changes.iter().filter(|change| change.is_detail).count();
-        let depth = if self.full { Depth::Full } else { Depth::Essential };
-        context.answer(plan_answer(&summary, changes, notes, depth))?;
+        context.answer(plan_answer(&summary, changes, notes, depth, layout))?;
         if detail_count > 0 && !self.full && context.is_for_people() {
             let lines = count_of(detail_count, "more line");
             context.hint(&format!("{lines}: poolctl plan --full"));
@@ -75,6 +77,14 @@ enum Depth {
     Full,
 }
 
+/// How a line is fitted into a terminal.
+type Layout = fn(&str) -> String;
+
+/// The layout of `-o wide`: a line stays one line.
+fn keep_line(line: &str) -> String {
+    line.to_owned()
+}
+
 /// What a pass would change for people: a summary, then lines, and notes below that. Programs get
 /// every line.
 fn plan_answer(
@@ -82,21 +92,22 @@ fn plan_answer(
     changes: Vec<DifferenceLine>,
     notes: Vec<DifferenceLine>,
     depth: Depth,
+    layout: Layout,
 ) -> Answer {
     let mut lines = Vec::new();
     if !changes.is_empty() {
-        lines.push(output::wrap_line(summary));
+        lines.push(layout(summary));
     }
     let mut names = Vec::new();
     let mut texts = Vec::new();
     for change in changes {
         if depth == Depth::Full || !change.is_detail {
-            lines.push(output::wrap_line(&change.text));
+            lines.push(layout(&change.text));
         }
         names.extend(change.name);
         texts.push(change.text);
     }
-    lines.extend(notes.iter().map(|note| output::wrap_line(&note.text)));
+    lines.extend(notes.iter().map(|note| layout(&note.text)));
     let notes: Vec<String> = notes.into_iter().map(|note| note.text).collect();
     let document = json!({"summary": summary, "changes": texts, "notes": notes});
     Answer::text(join_lines(&lines)).with_names(names).with_document(document)
