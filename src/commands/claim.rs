@@ -317,7 +317,7 @@ pub fn wait_for_running_cluster(
         };
         let claim = Object::ClusterClaim(Box::new(claim));
         progress.stage = find_stage_of_object(store, &claim, now)?;
-        progress.description = if progress.stage.sentence.is_empty() {
+        progress.description = if progress.stage.sentence().is_empty() {
             format!("{own_part}; {}", progress.description)
         } else {
             own_part

@@ -96,10 +96,12 @@ impl Waiting<'_> {
                 return Ok(WaitOutcome::Late);
             }
             let WaitProgress { done, total, description, stage } = progress_so_far;
+            let visible_stage =
+                if self.context.guest().is_some() { stage.without_names() } else { stage };
             let words = ProgressWords {
                 headline: description,
-                stage: stage.sentence,
-                detail: clean_line(&stage.detail).into_owned(),
+                stage: visible_stage.sentence(),
+                detail: clean_line(&visible_stage.detail).into_owned(),
                 time_left: describe_time_left(end.since(world.now())),
             };
             let told = progress.update(done, total, &words, world.now());

@@ -16,13 +16,31 @@ const MINUTE: Span = Span::minutes(1);
 /// From here on durations are told in minutes.
 const LONG_DURATION: Span = Span::minutes(2);
 
-/// How far a job is, in words. Both are empty if no job runs.
+/// How far a job is, in words. All are empty if no job runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stage {
-    /// `lab-x is installing, 18 of about 41 min`.
-    pub sentence: String,
+    /// The cluster that the job works on.
+    cluster: String,
+    /// `is installing, 18 of about 41 min`.
+    activity: String,
     /// The last line of the installer; empty if it has none.
     pub detail: String,
+}
+
+impl Stage {
+    /// `lab-x is installing, 18 of about 41 min`; empty if no job runs.
+    pub fn sentence(&self) -> String {
+        if self.activity.is_empty() {
+            return String::new();
+        }
+        format!("{} {}", self.cluster, self.activity)
+    }
+
+    /// The stage for guests, to whom the cluster may not belong.
+    #[must_use]
+    pub fn without_names(self) -> Self {
+        Self { cluster: "a cluster".to_owned(), activity: self.activity, detail: String::new() }
+    }
 }
 
 /// How far the work is that an object waits for: that of its cluster, or else that of its pool.
@@ -70,8 +88,11 @@ pub fn find_stage(
         _ => job.verb.name(),
     };
     let duration = describe_duration(now.since(job.started), usual);
-    let sentence = format!("{} {activity}, {duration}", job.object);
-    Ok(Stage { sentence, detail: read_detail(store, job)? })
+    Ok(Stage {
+        cluster: job.object.clone(),
+        activity: format!("{activity}, {duration}"),
+        detail: read_detail(store, job)?,
+    })
 }
 
 /// What the installer of a job said last; empty for other jobs.
