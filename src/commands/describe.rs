@@ -90,8 +90,8 @@ impl Describe {
     }
 }
 
-/// The answer about an object: its fields, conditions, related objects and latest events, and what to
-/// do next.
+/// The answer about an object: its fields, conditions, related objects and latest events, and what
+/// to do next.
 fn describe(context: &Context, store: &Store, object: &Object) -> Result<Answer, Refusal> {
     let key = object.key();
     let now = context.world.now().max(store.read_mark()?.now);

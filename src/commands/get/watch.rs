@@ -107,8 +107,8 @@ fn show_changes(
 ) -> anyhow::Result<()> {
     // Columns are as wide as those of the whole table, so that they stay where they are.
     let entries = get.object_entries(context, store, kind, objects)?;
-    // A deletion adds a column, and a long name leaves no room for one: then the headers are printed
-    // again.
+    // A deletion adds a column, and a long name leaves no room for one: then the headers are
+    // printed again.
     let columns = columns_of(context, get, &entries);
     let last_columns = shown.columns.insert(kind, columns.clone());
     let has_same_columns = last_columns == Some(columns);
