@@ -175,6 +175,7 @@ fn states_are_coloured_and_columns_stay_where_they_are() {
         .iter()
         .fold(colored, |text, code| text.replace(code, ""));
     assert_eq!(without_colors, plain);
+    assert!(sandbox.ok("get job --color always").contains("\u{1b}[32msucceeded\u{1b}[0m"));
     assert!(!sandbox.ok("get cluster --color always -o json").contains('\u{1b}'));
     assert!(!sandbox.ok("get cluster --color always -o name").contains('\u{1b}'));
 }

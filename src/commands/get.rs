@@ -6,6 +6,8 @@ pub mod watch;
 
 use clap::Args;
 
+use crate::model::event::Event;
+use crate::model::job::Job;
 use crate::model::kinds::Kind;
 use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
@@ -110,11 +112,16 @@ impl RunCommand for Get {
         let mut is_below_table = false;
         for (kind, names) in &wanted {
             if let Kind::Job | Kind::Event = kind {
-                let entries = self.record_entries(context, &store, *kind, names)?;
+                let (entries, tones) = self.list_records(context, &store, *kind, names)?;
                 if entries.is_empty() {
                     hint_none(context, *kind)?;
                 }
-                context.answer(self.list_answer(context, entries, is_single))?;
+                let list = self.list_answer(context, entries, is_single);
+                context.answer(if context.uses_colors() {
+                    list.with_tones(&tones)
+                } else {
+                    list
+                })?;
                 continue;
             }
             let objects = self
@@ -313,30 +320,34 @@ impl Get {
 
     /// Jobs or events. They are records of what happened to objects, and are listed by the names of
     /// those.
-    fn record_entries(
+    fn list_records(
         &self,
         context: &Context,
         store: &Store,
         kind: Kind,
         names: &[String],
-    ) -> Result<Vec<Entry>, Refusal> {
+    ) -> Result<(Vec<Entry>, Vec<CellTones>), Refusal> {
         if self.selector.is_some() || self.show_labels {
             return Err(Refusal::usage(format!("a {} has no labels", kind.word())));
         }
         if kind == Kind::Job {
-            self.job_entries(context, store, names)
+            let jobs = self.find_jobs(context, store, names)?;
+            let tones = jobs.iter().map(output::job_tones).collect();
+            Ok((job::entries(context, store, &jobs), tones))
         } else {
-            self.event_entries(context, store, names)
+            let events = self.find_events(context, store, names)?;
+            let tones = events.iter().map(output::event_tones).collect();
+            Ok((events::event_entries(context, &events), tones))
         }
     }
 
     /// The jobs of the named objects, or those with these ids; all jobs without names.
-    fn job_entries(
+    fn find_jobs(
         &self,
         context: &Context,
         store: &Store,
         names: &[String],
-    ) -> Result<Vec<Entry>, Refusal> {
+    ) -> Result<Vec<Job>, Refusal> {
         let now = context.world.now();
         let mut jobs = store.all_jobs()?;
         jobs.retain(|job| {
@@ -348,17 +359,17 @@ impl Get {
         if let Some(column) = &self.sort_by {
             sort::sort_by(&mut jobs, column, |job| output::job_row(job, now), job::document)?;
         }
-        Ok(job::entries(context, store, &jobs))
+        Ok(jobs)
     }
 
     /// The events of objects with these names, or of all objects without names; the oldest first,
     /// as kubectl has them. Only `-n` leaves out other namespaces.
-    fn event_entries(
+    fn find_events(
         &self,
         context: &Context,
         store: &Store,
         names: &[String],
-    ) -> Result<Vec<Entry>, Refusal> {
+    ) -> Result<Vec<Event>, Refusal> {
         let now = context.world.now();
         let globals = &context.globals;
         let namespace = if globals.all_namespaces { None } else { globals.namespace.as_ref() };
@@ -379,7 +390,7 @@ impl Get {
                 events::event_document,
             )?;
         }
-        Ok(events::event_entries(context, &events))
+        Ok(events)
     }
 
     /// Several objects are a List; one that was named is a document of its own. With

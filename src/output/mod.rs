@@ -25,7 +25,7 @@ pub use fit::fitting_columns;
 pub use jsonpath::{print_value, select_values};
 pub use list::{ListText, PORTION};
 pub use progress::{Progress, ProgressWords};
-pub use tone::{CellTones, Tone, state_tones};
+pub use tone::{CellTones, Tone, event_tones, job_tones, state_tones};
 pub use unified::unified_diff;
 pub use wrap::{WIDTH, break_text, shorten, wrap_line};
 

@@ -4,7 +4,9 @@
 use crate::model::agent::{Agent, HostState};
 use crate::model::claim::{Claim, ClusterRunning, Pending};
 use crate::model::cluster::{Cluster, Phase, Power};
+use crate::model::event::{Event, EventType};
 use crate::model::host::BareMetalHost;
+use crate::model::job::{FAILED, Job, SUCCEEDED};
 use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 
@@ -116,6 +118,24 @@ fn host_tones(host: &BareMetalHost) -> CellTones {
         return vec![("status", Tone::Broken), ("error", Tone::Broken)];
     }
     if host.hold_reason().is_some() { vec![("state", Tone::Waiting)] } else { CellTones::new() }
+}
+
+/// The tones of the cells of an event's row.
+pub fn event_tones(event: &Event) -> CellTones {
+    match event.event_type {
+        EventType::Normal => CellTones::new(),
+        EventType::Warning => vec![("type", Tone::Waiting)],
+    }
+}
+
+/// The tones of the cells of a job's row.
+pub fn job_tones(job: &Job) -> CellTones {
+    match job.outcome.as_deref() {
+        None => vec![("state", Tone::Waiting)],
+        Some(SUCCEEDED) => vec![("exit", Tone::Ready)],
+        Some(FAILED) => vec![("exit", Tone::Broken)],
+        Some(_) => vec![("exit", Tone::Waiting)],
+    }
 }
 
 /// The lines of a table with their cells coloured. The first line is the header, and each other one
