@@ -25,7 +25,7 @@ pub use evidence::Evidence;
 pub use infra_env::command_to_make_image;
 pub use ip_pool::find_ip_pool_trouble;
 pub use pool::{describe_installing, describe_shortage};
-pub use queue::{QueuePosition, UsualDurations, estimate_queue};
+pub use queue::{QueuePosition, UsualDurations, estimate_queue, usual_duration};
 pub use replacements::{RECENT_JOBS, RECENT_SPAN};
 pub use troubles::{
     explain_strongest_trouble, find_pool_troubles, may_be_in_trouble, name_strongest_trouble,

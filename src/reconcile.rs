@@ -280,11 +280,8 @@ impl Door<'_> {
     fn begin_pass(&self, judged: JudgedClocks) -> Result<PassStart, Refusal> {
         let revision = self.store.read_revision()?;
         let tick = self.world.tick(&judged, revision.unsigned_abs());
-        let mark = CommitMark {
-            now: judged.now,
-            clocks: judged.clocks,
-            begins_anew: judged.begins_anew,
-        };
+        let mark =
+            CommitMark { now: judged.now, clocks: judged.clocks, begins_anew: judged.begins_anew };
         Ok(PassStart { tick, mark, revision })
     }
 

@@ -103,7 +103,7 @@ impl<'a> Player<'a> {
             "claim" => self.claim(rest),
             "release" => drop(self.sandbox.ok(&format!("ip release {rest}"))),
             "count" => {
-                let row = self.sandbox.ok("get ippool p --no-headers");
+                let row = self.sandbox.ok("get ippool p --no-headers -o wide");
                 let columns: Vec<&str> = row.split_whitespace().rev().take(6).collect();
                 let counts = [columns[5], columns[4], columns[3], columns[1]].join(" ");
                 assert_eq!(counts, rest, "{}: {row}", self.scenario);

@@ -120,6 +120,7 @@ mod returning;
 mod rigs;
 mod running;
 mod sandbox;
+mod screens;
 mod served;
 mod sessions;
 mod sharing;

@@ -97,13 +97,18 @@ fn the_parameters_of_a_pool_reach_its_driver_and_unknown_ones_are_refused() {
 #[test]
 fn the_progress_of_a_driver_is_that_of_its_cluster() {
     let lab = lab_with_driver(&format!(
-        "case $1 in provision) echo 'disks are copied' >progress; sleep 2\n{MAKE_A_CLUSTER};; esac\n"
+        "case $1 in provision) echo 'disks are copied' >progress; sleep 6\n{MAKE_A_CLUSTER};; esac\n"
     ));
     apply_pool(&lab, "");
     lab.wait_until("shown", |lab| {
         lab.sandbox.ok("get cluster -o yaml").contains("disks are copied")
             || lab.sandbox.ok("why pool/lab").contains("disks are copied")
     });
+    // Who waits is told, too.
+    let ran = lab.sandbox.run("reconcile --wait=1m");
+    let words: Vec<&str> = ran.err.split_whitespace().collect();
+    assert!(words.join(" ").contains(" is installing, for "), "{}", ran.err);
+    assert!(words.join(" ").contains("left; disks are copied"), "{}", ran.err);
     lab.wait_until_installed();
 }
 

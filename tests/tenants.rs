@@ -131,7 +131,7 @@ fn play(history: &History) {
     ));
     for step in &history.steps {
         do_step(&sandbox, &mut model, step);
-        let row = sandbox.ok("get ippool p --no-headers");
+        let row = sandbox.ok("get ippool p --no-headers -o wide");
         let words: Vec<&str> = row.split_whitespace().rev().take(6).collect();
         assert_eq!([words[5], words[4], words[3], words[1]].join(" "), model.counts(), "{step:?}");
     }

@@ -132,3 +132,56 @@ fn every_transcript_is_true() {
         check_transcript(&path, bless);
     }
 }
+
+/// Columns of a terminal.
+const WIDTH: usize = 80;
+
+/// What asks for more columns than a terminal has.
+const WIDE_FORMATS: [&str; 6] =
+    ["-o wide", "-o json", "-o yaml", "-o custom-columns", "jsonpath=", "poolctl export"];
+
+/// Commands some of whose lines are wider, each with the reason.
+const WIDE_COMMANDS: [(&str, &str); 11] = [
+    ("agent check-in", "it answers a host, which reads a line of JSON"),
+    ("agent unbind", "what is done with a host is one line, which scripts search"),
+    ("events", "messages are whole, as with kubectl; `get event` fits"),
+    ("infraenv iso", "names of files are whole"),
+    ("infraenv token", "a token is used with a sentence about its end"),
+    ("ip who", "a list of leases has two instants in each line"),
+    ("ippool map", "the legend of the map is one line"),
+    ("job list", "an id is whole, because it names the job; `get job` fits"),
+    ("pool advise", "an advice is one sentence and one line"),
+    ("pool dns", "lines of hosts files and zones are not broken"),
+    ("why", "a cause is one sentence and one line, which scripts search"),
+];
+
+/// Commands that fit a terminal whatever they show.
+const SCREENS: [&str; 4] = ["get", "status", "describe", "plan"];
+
+/// A refusal or a warning has one line for each of its parts, so that scripts find them.
+const PARTS_OF_REFUSALS: [&str; 4] = ["error: ", "warning: ", "  cause: ", "  next: "];
+
+fn may_be_wide(command: &str) -> bool {
+    WIDE_FORMATS.iter().any(|format| command.contains(format))
+        || WIDE_COMMANDS.iter().any(|(name, _)| command.contains(&format!("poolctl {name}")))
+}
+
+#[test]
+fn every_line_of_a_transcript_fits_a_terminal() {
+    for (command, reason) in WIDE_COMMANDS {
+        assert!(!SCREENS.contains(&command), "{command} has to fit: {reason}");
+    }
+    let mut wide_lines = Vec::new();
+    for path in paths() {
+        let (steps, _) = parse_transcript(&std::fs::read_to_string(&path).unwrap());
+        for step in steps.iter().filter(|step| !may_be_wide(&step.command)) {
+            for line in step.printed.lines() {
+                let is_part = PARTS_OF_REFUSALS.iter().any(|part| line.starts_with(part));
+                if line.chars().count() > WIDTH && !is_part {
+                    wide_lines.push(format!("{}: {}\n{line}", path.display(), step.command));
+                }
+            }
+        }
+    }
+    assert!(wide_lines.is_empty(), "{}", wide_lines.join("\n"));
+}

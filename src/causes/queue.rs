@@ -97,7 +97,8 @@ impl UsualDurations {
     }
 }
 
-fn usual_duration(jobs: &[Job], verb: Verb) -> Option<Span> {
+/// The median of the jobs of a verb that succeeded.
+pub fn usual_duration(jobs: &[Job], verb: Verb) -> Option<Span> {
     let mut durations = Vec::new();
     for job in jobs {
         if job.verb == verb

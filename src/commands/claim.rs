@@ -25,6 +25,7 @@ use crate::rules;
 use crate::store::{Filter, NeededObject, Store};
 
 use crate::commands::selector::Selector;
+use crate::commands::waiting::stage::find_stage_of_object;
 use crate::commands::waiting::{self, Observation, WaitOutcome, Waiting};
 use crate::commands::{Audience, Context, RunCommand, delete, target};
 
@@ -308,13 +309,19 @@ pub fn wait_for_running_cluster(
             return Ok(Observation::Met(()));
         }
         let mut progress = waiting::count_clusters(store, Some(&pool_key))?;
+        let now = context.world.now();
         let own_part = if let Some(cluster) = &claim.cluster {
-            format!("cluster {cluster} is waking")
+            format!("cluster {cluster} is assigned")
         } else {
-            let place = queue_position(store, context.world.now(), &new_claim.key)?;
-            format!("{place} in the queue")
+            format!("{} in the queue", queue_position(store, now, &new_claim.key)?)
         };
-        progress.description = format!("{own_part}; {}", progress.description);
+        let claim = Object::ClusterClaim(Box::new(claim));
+        progress.stage = find_stage_of_object(store, &claim, now)?;
+        progress.description = if progress.stage.sentence().is_empty() {
+            format!("{own_part}; {}", progress.description)
+        } else {
+            own_part
+        };
         Ok(Observation::NotYet(progress))
     })?;
     let (exit, problem) = match ended {

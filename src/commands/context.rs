@@ -19,7 +19,7 @@ use crate::model::object::{Object, Resource};
 use crate::model::refusal::{Exit, Refusal, nearest_name};
 use crate::model::time::Span;
 use crate::output::{
-    Answer, Colors, Entry, Format, Letters, Name, Row, Style, USUAL_WIDTH, clean_line, clean_lines,
+    Answer, Colors, Entry, Format, Letters, Name, Row, Style, WIDTH, clean_line, clean_lines,
 };
 use crate::reconcile::{Door, PassOutcome};
 use crate::rules;
@@ -423,6 +423,17 @@ impl Context {
         std::io::stderr().is_terminal() && !is_dumb && self.world.variable("CI").is_none()
     }
 
+    /// The columns that a table may have: those of the terminal. Elsewhere, and on a smaller one,
+    /// they are 80.
+    #[expect(clippy::unused_self, reason = "commands speak through their context")]
+    pub fn table_width(&self) -> usize {
+        let stdout = std::io::stdout();
+        if !stdout.is_terminal() {
+            return WIDTH;
+        }
+        tcgetwinsize(&stdout).map_or(WIDTH, |size| usize::from(size.ws_col).max(WIDTH))
+    }
+
     /// Whether stdin is a terminal, so that somebody can be asked.
     #[expect(clippy::unused_self, reason = "commands speak through their context")]
     pub fn is_at_terminal(&self) -> bool {
@@ -481,7 +492,7 @@ impl Context {
     }
 
     /// Whether the answer is coloured; documents never are.
-    fn colors(&self) -> Colors {
+    pub fn colors(&self) -> Colors {
         let is_colored = match self.globals.color {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
@@ -508,10 +519,10 @@ impl Context {
     fn width(&self) -> usize {
         let stdout = std::io::stdout();
         if !stdout.is_terminal() {
-            return USUAL_WIDTH;
+            return WIDTH;
         }
         let columns = tcgetwinsize(&stdout).map_or(0, |size| usize::from(size.ws_col));
-        if columns == 0 { USUAL_WIDTH } else { columns.clamp(LEAST_WIDTH, LARGEST_WIDTH) }
+        if columns == 0 { WIDTH } else { columns.clamp(LEAST_WIDTH, LARGEST_WIDTH) }
     }
 
     /// Asks before something is lost. Without a terminal it is refused, with `command -y` as what

@@ -1,4 +1,7 @@
-//! `describe`: shows one object with its conditions, its latest events, and what to do next.
+//! `describe`: shows objects for people: their fields and conditions, the objects that belong to
+//! them, their latest events, and what to do next.
+
+mod related;
 
 use std::fmt::Write;
 
@@ -7,17 +10,20 @@ use serde_json::{Value, json};
 
 use crate::causes;
 use crate::model::agent::{Agent, HostState};
-use crate::model::condition::Condition;
 use crate::model::event::Event;
 use crate::model::kinds::Kind;
 use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
+use crate::model::time::Time;
 use crate::output::{self, Answer, Name, clean_line};
 use crate::plan;
 use crate::store::Store;
 
 use crate::commands::agent::fit;
+use crate::commands::describe::related::{
+    RelatedObject, draw_related_objects, find_related_objects,
+};
 use crate::commands::infraenv::iso as infraenv_iso;
 use crate::commands::selector::Selector;
 use crate::commands::why::evidence;
@@ -84,91 +90,129 @@ impl Describe {
     }
 }
 
-/// The answer about an object: its fields, conditions and latest events, and what to do next.
+/// The answer about an object: its fields, conditions, related objects and latest events, and what
+/// to do next.
 fn describe(context: &Context, store: &Store, object: &Object) -> Result<Answer, Refusal> {
     let key = object.key();
+    let now = context.world.now().max(store.read_mark()?.now);
     let mut recent_events = store.list_events(Some((object.kind(), &key)), RECENT_EVENTS)?;
     recent_events.retain(|event| event.time >= context.visible_since(object));
     recent_events.reverse();
+    let related = find_related_objects(context, store, object, now)?;
     let chain = causes::explain(&evidence::gather_evidence(context, store, object)?, object);
     let next = context.next_for_person(&chain.next);
     let document = json!({
         "object": object.to_wire(),
+        "related": related.iter().map(RelatedObject::document).collect::<Vec<_>>(),
         "events": recent_events.iter().map(events::event_document).collect::<Vec<_>>(),
         "causes": chain.causes,
         "next": next,
     });
-    let mut description = describe_object(context, store, object, &recent_events)?;
-    description += "\nwhy:\n";
-    for (depth, cause) in chain.causes.iter().enumerate() {
-        let _ = writeln!(description, "{}{}", "  ".repeat(depth.min(4) + 1), clean_line(cause));
+    let mut description = describe_object(context, store, object)?;
+    if !related.is_empty() {
+        description += "\nRelated:\n";
+        description += &draw_related_objects(&related);
     }
-    let _ = writeln!(description, "\nNext: {next}");
+    description += &draw_events(&recent_events, object, now);
+    description += "\nWhy:\n";
+    for (depth, cause) in chain.causes.iter().enumerate() {
+        let indent = "  ".repeat(depth.min(4) + 1);
+        description += &output::wrap_line(&format!("{indent}{}", clean_line(cause)));
+        description.push('\n');
+    }
+    description += "\nNext: ";
+    let next_lines = output::break_text(&next, output::WIDTH - "Next: ".len());
+    description += &next_lines.join("\n      ");
+    description.push('\n');
     let name = Name::of(object.kind(), &key);
     Ok(Answer::text(description).with_name(name).with_document(document))
 }
 
-/// An object for people: its fields, its conditions, what its kind has beside them, its events.
-fn describe_object(
-    context: &Context,
-    store: &Store,
-    object: &Object,
-    recent_events: &[Event],
-) -> Result<String, Refusal> {
-    let mut out = String::new();
+/// An object for people: its fields, its conditions, and what its kind has beside them.
+fn describe_object(context: &Context, store: &Store, object: &Object) -> Result<String, Refusal> {
     let mut document = object.to_wire();
-    if let Some(fields) = document.as_object_mut() {
-        fields.remove("apiVersion");
+    let conditions = conditions_of(&document);
+    if let Some(fields) = document.as_object_mut()
+        && let Some(status) = fields.get_mut("status").and_then(Value::as_object_mut)
+    {
         // These two are told below in fewer words.
-        if let Some(status) = fields.get_mut("status").and_then(Value::as_object_mut) {
-            status.remove("conditions");
-            status.remove("validationsInfo");
+        status.remove("conditions");
+        status.remove("validationsInfo");
+        if status.is_empty() {
+            fields.remove("status");
         }
     }
-    write_fields(&mut out, &document, 0);
+    let mut out = output::describe_document(object.kind(), &document);
     if let Object::Secret(secret) = object {
         let keys: Vec<&str> = secret.values.keys().map(String::as_str).collect();
-        let _ = writeln!(out, "keys: {} (values are never shown)", keys.join(", "));
+        let keys = format!("{} (values are never shown)", keys.join(", "));
+        out += &output::describe_value("Keys:", &keys);
     }
-    let conditions = conditions_of(object);
     if !conditions.is_empty() {
-        out += "\nconditions:\n";
-        out += &condition_table(&conditions);
+        out += "\nConditions:\n";
+        out += &output::draw_with_sentences(&["type", "status", "reason"], &conditions);
     }
     match object {
         Object::ClusterPool(pool) => describe_pool(&mut out, context, pool),
         Object::Agent(agent) => describe_agent(&mut out, agent),
         Object::InfraEnv(infra_env) if infraenv_iso::is_image_stale(store, infra_env)? => {
-            let _ = writeln!(out, "\nimage: older than its spec or its NMStateConfigs");
+            let staleness = "older than its spec or its NMStateConfigs";
+            push_part(&mut out, "Image:", staleness);
         }
         _ => {}
     }
-    if !recent_events.is_empty() {
-        let now = context.world.now().max(store.read_mark()?.now);
-        out += "\nevents:\n";
-        let rows: Vec<_> =
-            recent_events.iter().map(|event| events::event_table_row(event, now)).collect();
-        out += &output::draw_rows(&rows);
-    }
     Ok(out)
+}
+
+/// Adds a value below a gap.
+fn push_part(out: &mut String, label: &str, value: &str) {
+    out.push('\n');
+    out.push_str(&output::describe_value(label, value));
+}
+
+/// The last events. Those of other objects, such as the hosts of a cluster, name these.
+fn draw_events(recent_events: &[Event], object: &Object, now: Time) -> String {
+    if recent_events.is_empty() {
+        return "\nEvents:       <none>\n".to_owned();
+    }
+    let name = object.key().name;
+    let mut rows = Vec::new();
+    for event in recent_events {
+        let is_of_object = event.kind == object.kind().name() && event.object.name == name;
+        let sentence = if is_of_object {
+            event.message.clone()
+        } else {
+            let word = Kind::from_name(event.kind).map_or("object", Kind::word);
+            format!("{word}/{}: {}", event.object.name, event.message)
+        };
+        let cells = vec![
+            now.since(event.time).to_short_text(),
+            event.event_type.name().to_owned(),
+            event.reason.clone(),
+            event.actor.clone(),
+        ];
+        rows.push((cells, sentence));
+    }
+    let table = output::draw_with_sentences(&["age", "type", "reason", "actor"], &rows);
+    format!("\nEvents:\n{table}")
 }
 
 /// What of a pool is no field of it: a summary of its inventory, and when its schedule acts next.
 fn describe_pool(out: &mut String, context: &Context, pool: &ClusterPool) {
     if let Some(summary) = plan::inventory_summary(pool) {
-        let _ = writeln!(out, "\ninventory: {}", clean_line(&summary));
+        push_part(out, "Inventory:", &summary);
     }
     if let Some(schedule) = plan::schedule_of(pool)
         && let Some((time, line)) = schedule.next_tick(context.world.now())
     {
-        let _ = write!(out, "\nscheduled next: {time}");
+        let mut next_tick = time.to_string();
         if let Some(size) = line.size {
-            let _ = write!(out, " size {size}");
+            let _ = write!(next_tick, " size {size}");
         }
         if let Some(running_count) = line.running_count {
-            let _ = write!(out, " runningCount {running_count}");
+            let _ = write!(next_tick, " runningCount {running_count}");
         }
-        out.push('\n');
+        push_part(out, "Scheduled Next:", &next_tick);
     }
 }
 
@@ -182,110 +226,58 @@ fn describe_agent(out: &mut String, agent: &Agent) {
         }
     }
     if !counts.is_empty() {
-        let _ = writeln!(out, "\nvalidations: {}", counts.join(", "));
+        push_part(out, "Validations:", &counts.join(", "));
     }
     for (category, checks) in &agent.status.validations_info {
-        let mut lines = String::new();
+        let mut lines = Vec::new();
         for check in checks {
             if matches!(check.status.as_str(), "failure" | "error") {
-                let _ = writeln!(
-                    lines,
-                    "    {}: {}",
-                    clean_line(&check.id),
-                    clean_line(&check.message)
-                );
+                lines.push(format!("    {}: {}", check.id, check.message));
             }
         }
         if !lines.is_empty() {
-            let _ = write!(out, "  {}:\n{lines}", clean_line(category));
+            push_line(out, &format!("  {category}:"));
+        }
+        for line in lines {
+            push_line(out, &line);
         }
     }
     if agent.state().is_free()
         && let Some(left) = &agent.status.deprovision_info
     {
-        let _ = writeln!(out, "\nleft behind: {}", clean_line(&left.message));
+        push_part(out, "Left Behind:", &left.message);
     }
     if agent.state() == HostState::Error
         && let Some(join_again_at) = agent.status.join_again_at
     {
-        let _ = writeln!(out, "\nnext attempt: {join_again_at}");
+        push_part(out, "Next Attempt:", &join_again_at.to_string());
     }
     if agent.bound_cluster().is_none() {
         let lines = fit::role_fit_lines(agent);
         if !lines.is_empty() {
-            *out += "\nfit:\n";
+            *out += "\nFit:\n";
         }
         for line in lines {
-            let _ = writeln!(out, "  {}", clean_line(&line));
+            push_line(out, &format!("  {line}"));
         }
     }
 }
 
-/// The conditions of an object, made from facts where they are not stored. Empty for kinds without
-/// conditions.
-fn conditions_of(object: &Object) -> Vec<Condition> {
-    match object {
-        Object::ClusterPool(pool) => pool.status.conditions.clone(),
-        Object::ClusterClaim(claim) => claim.conditions(),
-        Object::ClusterDeployment(cluster) => cluster.conditions(),
-        Object::Customization(customization) => customization.status.conditions.clone(),
-        Object::BareMetalHost(host) => host.status.conditions.clone(),
-        Object::InfraEnv(infra_env) => infra_env.status.conditions.clone(),
-        Object::Agent(agent) => agent.status.conditions.clone(),
-        Object::IpPool(ip_pool) => ip_pool.status.conditions.clone(),
-        Object::IpClaim(claim) => claim.status.conditions.clone(),
-        _ => Vec::new(),
-    }
+/// Adds a line, which goes on in further lines if it is long.
+fn push_line(out: &mut String, line: &str) {
+    out.push_str(&output::wrap_line(&clean_line(line)));
+    out.push('\n');
 }
 
-fn condition_table(conditions: &[Condition]) -> String {
+/// The conditions of an object's document, each as its type, status and reason, with its message.
+/// Empty for kinds without conditions.
+fn conditions_of(document: &Value) -> Vec<(Vec<String>, String)> {
     let mut rows = Vec::new();
-    for Condition { kind, status, reason, message, .. } in conditions {
-        rows.push(vec![kind.clone(), status.clone(), reason.clone(), message.clone()]);
+    let conditions = document.pointer("/status/conditions").and_then(Value::as_array);
+    for condition in conditions.into_iter().flatten() {
+        let [kind, status, reason, message] = ["type", "status", "reason", "message"]
+            .map(|field| condition[field].as_str().unwrap_or_default().to_owned());
+        rows.push((vec![kind, status, reason], message));
     }
-    output::draw_table(&["type", "status", "reason", "message"], &rows)
-}
-
-/// Writes the fields of a mapping, indented, in the order of the document.
-fn write_fields(out: &mut String, mapping: &Value, depth: usize) {
-    let indent = "  ".repeat(depth);
-    let Value::Object(fields) = mapping else { return };
-    for (name, value) in fields {
-        match value {
-            Value::Object(_) => {
-                let _ = writeln!(out, "{indent}{}:", clean_line(name));
-                write_fields(out, value, depth + 1);
-            }
-            Value::Array(items) => {
-                let _ = writeln!(out, "{indent}{}:", clean_line(name));
-                for item in items {
-                    let _ = writeln!(out, "{indent}  - {}", clean_line(&value_in_a_line(item)));
-                }
-            }
-            scalar => {
-                let _ = writeln!(
-                    out,
-                    "{indent}{}: {}",
-                    clean_line(name),
-                    clean_line(&value_in_a_line(scalar))
-                );
-            }
-        }
-    }
-}
-
-/// A value of a field on one line: strings without quotes, mappings as `name: value` pairs, lists
-/// as JSON.
-fn value_in_a_line(value: &Value) -> String {
-    match value {
-        Value::String(string) => string.clone(),
-        Value::Object(fields) => {
-            let mut pairs = Vec::new();
-            for (name, value) in fields {
-                pairs.push(format!("{name}: {}", value_in_a_line(value)));
-            }
-            pairs.join(", ")
-        }
-        scalar_or_array => scalar_or_array.to_string(),
-    }
+    rows
 }

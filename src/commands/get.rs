@@ -6,11 +6,13 @@ pub mod watch;
 
 use clap::Args;
 
+use crate::model::event::Event;
+use crate::model::job::Job;
 use crate::model::kinds::Kind;
 use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
-use crate::output::{self, Answer, Entry, Name, Row, RowContext};
+use crate::output::{self, Answer, CellTones, Colors, Entry, Name, Row, RowContext};
 use crate::store::{Filter, Store};
 
 use crate::commands::agent::fit;
@@ -110,11 +112,16 @@ impl RunCommand for Get {
         let mut is_below_table = false;
         for (kind, names) in &wanted {
             if let Kind::Job | Kind::Event = kind {
-                let entries = self.record_entries(context, &store, *kind, names)?;
+                let (entries, tones) = self.list_records(context, &store, *kind, names)?;
                 if entries.is_empty() {
                     hint_none(context, *kind)?;
                 }
-                context.answer(self.list_answer(entries, is_single))?;
+                let list = self.list_answer(context, entries, is_single);
+                context.answer(if context.colors() == Colors::Ansi {
+                    list.with_tones(&tones)
+                } else {
+                    list
+                })?;
                 continue;
             }
             let objects = self
@@ -124,7 +131,8 @@ impl RunCommand for Get {
                 hint_none(context, *kind)?;
             }
             let entries = self.object_entries(context, &store, *kind, &objects)?;
-            let mut answer = self.list_answer(entries, is_single);
+            let mut answer =
+                color_states(context, self.list_answer(context, entries, is_single), &objects);
             if is_below_table && !objects.is_empty() {
                 answer = answer.after_gap();
             }
@@ -172,7 +180,8 @@ impl Get {
                 continue;
             }
             let entries = self.object_entries(context, &store, *kind, &objects_of_kind)?;
-            let mut answer = self.list_answer(entries, objects.len() == 1);
+            let list = self.list_answer(context, entries, objects.len() == 1);
+            let mut answer = color_states(context, list, &objects_of_kind);
             if is_below_table {
                 answer = answer.after_gap();
             }
@@ -311,30 +320,34 @@ impl Get {
 
     /// Jobs or events. They are records of what happened to objects, and are listed by the names of
     /// those.
-    fn record_entries(
+    fn list_records(
         &self,
         context: &Context,
         store: &Store,
         kind: Kind,
         names: &[String],
-    ) -> Result<Vec<Entry>, Refusal> {
+    ) -> Result<(Vec<Entry>, Vec<CellTones>), Refusal> {
         if self.selector.is_some() || self.show_labels {
             return Err(Refusal::usage(format!("a {} has no labels", kind.word())));
         }
         if kind == Kind::Job {
-            self.job_entries(context, store, names)
+            let jobs = self.find_jobs(context, store, names)?;
+            let tones = jobs.iter().map(output::job_tones).collect();
+            Ok((job::entries(context, store, &jobs), tones))
         } else {
-            self.event_entries(context, store, names)
+            let events = self.find_events(context, store, names)?;
+            let tones = events.iter().map(output::event_tones).collect();
+            Ok((events::event_entries(context, &events), tones))
         }
     }
 
     /// The jobs of the named objects, or those with these ids; all jobs without names.
-    fn job_entries(
+    fn find_jobs(
         &self,
         context: &Context,
         store: &Store,
         names: &[String],
-    ) -> Result<Vec<Entry>, Refusal> {
+    ) -> Result<Vec<Job>, Refusal> {
         let now = context.world.now();
         let mut jobs = store.all_jobs()?;
         jobs.retain(|job| {
@@ -346,17 +359,17 @@ impl Get {
         if let Some(column) = &self.sort_by {
             sort::sort_by(&mut jobs, column, |job| output::job_row(job, now), job::document)?;
         }
-        Ok(job::entries(context, store, &jobs))
+        Ok(jobs)
     }
 
     /// The events of objects with these names, or of all objects without names; the oldest first,
     /// as kubectl has them. Only `-n` leaves out other namespaces.
-    fn event_entries(
+    fn find_events(
         &self,
         context: &Context,
         store: &Store,
         names: &[String],
-    ) -> Result<Vec<Entry>, Refusal> {
+    ) -> Result<Vec<Event>, Refusal> {
         let now = context.world.now();
         let globals = &context.globals;
         let namespace = if globals.all_namespaces { None } else { globals.namespace.as_ref() };
@@ -377,18 +390,26 @@ impl Get {
                 events::event_document,
             )?;
         }
-        Ok(events::event_entries(context, &events))
+        Ok(events)
     }
 
     /// Several objects are a List; one that was named is a document of its own. With
     /// `--ignore-not-found` one that is missing is an empty answer, as with kubectl.
-    fn list_answer(&self, entries: Vec<Entry>, is_single: bool) -> Answer {
+    fn list_answer(&self, context: &Context, entries: Vec<Entry>, is_single: bool) -> Answer {
         let is_own_document = is_single && (self.ignore_not_found || !entries.is_empty());
         let mut answer = Answer::list(entries);
         if self.no_headers {
             answer = answer.without_headers();
         }
+        if !self.asks_for_columns() {
+            answer = answer.fitted(context.table_width());
+        }
         if is_own_document { answer.single() } else { answer }
+    }
+
+    /// Whether columns are asked for, which are shown however wide the table becomes.
+    pub fn asks_for_columns(&self) -> bool {
+        self.show_labels || self.show_kind || !self.label_columns.is_empty()
     }
 
     /// The entries of objects of a kind, with the columns that the arguments ask for.
@@ -436,6 +457,15 @@ impl Get {
         }
         row
     }
+}
+
+/// Colours the states of objects in their table, where colours are wanted.
+pub fn color_states(context: &Context, answer: Answer, objects: &[Object]) -> Answer {
+    if context.colors() == Colors::Plain {
+        return answer;
+    }
+    let tones: Vec<CellTones> = objects.iter().map(output::state_tones).collect();
+    answer.with_tones(&tones)
 }
 
 /// Prints the documents of all events, the oldest first. Only `-n` leaves out other namespaces.

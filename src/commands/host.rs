@@ -203,6 +203,7 @@ impl Power {
                     done: met as u64,
                     total: total as u64,
                     description: format!("{met} of {total} hosts"),
+                    ..WaitProgress::default()
                 }))
             })?
         } else {

@@ -1,6 +1,8 @@
 //! `plan`: shows what a pass would change, and why pools are not as they should be. It changes
 //! nothing.
 
+mod summary;
+
 use anyhow::bail;
 use clap::Args;
 use serde_json::json;
@@ -23,6 +25,9 @@ pub struct Plan {
     /// Plan only this pool
     #[arg(long, value_name = "POOL")]
     pool: Option<String>,
+    /// Also show what follows from the rest, such as counters and conditions
+    #[arg(long)]
+    full: bool,
 }
 
 impl RunCommand for Plan {
@@ -41,13 +46,71 @@ impl RunCommand for Plan {
             state.pools.rows().filter_map(|pool| note_stale_clusters(&state, pool)).collect();
         notes.extend(state.pools.rows().filter_map(|pool| note_shortage(&state, pool)));
         notes.extend(state.ip_pools.rows().filter_map(|pool| note_waiting_claims(&state, pool)));
-        context.answer(changes_answer(output::difference_lines(&state), notes))?;
+        let changes = output::difference_lines(&state);
+        let depth = if self.full { Depth::Full } else { Depth::Essential };
+        let layout: Layout =
+            if context.globals.output.is_wide() { keep_line } else { output::wrap_line };
         if state.is_unchanged() {
-            context.hint("nothing to do");
+            context.answer(plan_answer(NOTHING_TO_DO, changes, notes, depth, layout))?;
+            context.hint(NOTHING_TO_DO);
             return Ok(());
+        }
+        let summary = summary::summarize_changes(&state, &changes);
+        let detail_count = changes.iter().filter(|change| change.is_detail).count();
+        context.answer(plan_answer(&summary, changes, notes, depth, layout))?;
+        if detail_count > 0 && !self.full && context.is_for_people() {
+            let lines = count_of(detail_count, "more line");
+            context.hint(&format!("{lines}: poolctl plan --full"));
         }
         bail!(Quit(Exit::Changes as u8))
     }
+}
+
+/// What is said instead of a plan that changes nothing.
+const NOTHING_TO_DO: &str = "nothing to do";
+
+/// How much of a plan people see.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    /// Without the lines that follow from others.
+    Essential,
+    Full,
+}
+
+/// How a line is fitted into a terminal.
+type Layout = fn(&str) -> String;
+
+/// The layout of `-o wide`: a line stays one line.
+fn keep_line(line: &str) -> String {
+    line.to_owned()
+}
+
+/// What a pass would change for people: a summary, then lines, and notes below that. Programs get
+/// every line.
+fn plan_answer(
+    summary: &str,
+    changes: Vec<DifferenceLine>,
+    notes: Vec<DifferenceLine>,
+    depth: Depth,
+    layout: Layout,
+) -> Answer {
+    let mut lines = Vec::new();
+    if !changes.is_empty() {
+        lines.push(layout(summary));
+    }
+    let mut names = Vec::new();
+    let mut texts = Vec::new();
+    for change in changes {
+        if depth == Depth::Full || !change.is_detail {
+            lines.push(layout(&change.text));
+        }
+        names.extend(change.name);
+        texts.push(change.text);
+    }
+    lines.extend(notes.iter().map(|note| layout(&note.text)));
+    let notes: Vec<String> = notes.into_iter().map(|note| note.text).collect();
+    let document = json!({"summary": summary, "changes": texts, "notes": notes});
+    Answer::text(join_lines(&lines)).with_names(names).with_document(document)
 }
 
 /// What a pass would change, line by line, and notes below that. The notes change nothing, so they
@@ -71,8 +134,8 @@ fn note_shortage(state: &State, pool: &ClusterPool) -> Option<DifferenceLine> {
     let wanted_count = pool.spec.size.saturating_add(pool.status.pending);
     let count = pool.status.size;
     let name = Name::of(Kind::ClusterPool, &pool.key());
-    let line =
-        format!("{name}: {count} of {wanted_count} clusters: {}", output::clean_line(&shortage));
+    let wanted = count_of(usize::try_from(wanted_count).unwrap_or(usize::MAX), "cluster");
+    let line = format!("{name}: {count} of {wanted}: {}", output::clean_line(&shortage));
     Some(DifferenceLine::new(name, line))
 }
 
@@ -109,12 +172,12 @@ fn note_stale_clusters(state: &State, pool: &ClusterPool) -> Option<DifferenceLi
     } else if pool.metadata.annotation(REFRESH) == Some("none") {
         format!("left as they are: {REFRESH} is none")
     } else {
+        let waiting_count = usize::try_from(status.pending).unwrap_or(usize::MAX);
         format!(
-            "the next is replaced when the pool is steady ({}, {} deprovisioning, \
-             waiting claims: {})",
+            "the next is replaced when the pool is steady ({}, {} deprovisioning, {})",
             describe_installing(status.installing.into(), status.retrying.into()),
             status.deleting,
-            status.pending
+            count_of(waiting_count, "waiting claim")
         )
     };
     let name = Name::of(Kind::ClusterPool, &key);

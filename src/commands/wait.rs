@@ -14,6 +14,7 @@ use crate::output;
 use crate::store::{Filter, Store};
 
 use crate::commands::selector::Selector;
+use crate::commands::waiting::stage::{Stage, find_stage_of_object};
 use crate::commands::waiting::{Observation, WaitOutcome, WaitProgress, Waiting};
 use crate::commands::{Context, RunCommand, target};
 
@@ -219,7 +220,12 @@ impl Wait {
             };
             let met_count = total - waiting_objects.len() as u64;
             let description = format!("{}/{}: {}", kind.word(), key.name, self.description());
-            Ok(Observation::NotYet(WaitProgress { done: met_count, total, description }))
+            let filter = Filter::named(key);
+            let stage = match store.list_objects(*kind, &filter)?.first() {
+                Some(object) => find_stage_of_object(store, object, context.world.now())?,
+                None => Stage::default(),
+            };
+            Ok(Observation::NotYet(WaitProgress { done: met_count, total, description, stage }))
         })?;
         printed?;
         let Some((kind, key)) = waiting_objects.first() else { return Ok(()) };

@@ -1,20 +1,25 @@
 //! Waiting: repeats passes until what a command waits for is there, its time is over, or a signal
 //! comes. Meanwhile it shows progress.
 
+pub mod stage;
+
 use crate::causes::describe_installing;
 use crate::model::meta::Key;
 use crate::model::pool::{ClusterPool, PoolStatus};
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::Scope;
 use crate::model::time::{Span, Time};
-use crate::output::Progress;
+use crate::output::{Progress, ProgressWords, clean_line};
 use crate::reconcile::Door;
 use crate::store::{Store, try_pass_lock};
 
+use crate::commands::waiting::stage::{Stage, find_stage};
 use crate::commands::{Context, count_of};
 
 /// How often a waiting command looks while nobody knows when something will have changed.
 const LOOK_INTERVAL: Span = Span::seconds(1);
+/// A wait with a longer limit counts as one without end: what is left of it is not told.
+const LONGEST_LIMIT: Span = Span::hours(24 * 7);
 /// How long a frame of a moving progress bar is shown: a tenth of a second.
 const BAR_FRAME: Span = Span(100_000);
 
@@ -26,12 +31,15 @@ pub enum Observation<T> {
 }
 
 /// How far what is waited for has come, for the progress bar.
+#[derive(Default)]
 pub struct WaitProgress {
     /// How many of `total` are done.
     pub done: u64,
     pub total: u64,
     /// The same in words.
     pub description: String,
+    /// How far the job is that brings it there, if there is one.
+    pub stage: Stage,
 }
 
 /// How the waiting ended.
@@ -76,7 +84,7 @@ impl Waiting<'_> {
         let end = world.now().plus(self.limit);
         loop {
             let TriedPass { has_passed, due } = self.try_pass()?;
-            let WaitProgress { done, total, description } = match look(has_passed)? {
+            let progress_so_far = match look(has_passed)? {
                 Observation::Met(value) => {
                     progress.finish();
                     return Ok(WaitOutcome::Met(value));
@@ -91,8 +99,18 @@ impl Waiting<'_> {
                 progress.finish();
                 return Ok(WaitOutcome::Late);
             }
-            if let Some(line) = progress.update(done, total, &description, world.now()) {
-                self.context.hint(&line);
+            let WaitProgress { done, total, description, stage } = progress_so_far;
+            let visible_stage =
+                if self.context.guest().is_some() { stage.without_names() } else { stage };
+            let words = ProgressWords {
+                headline: description,
+                stage: visible_stage.sentence(),
+                detail: clean_line(&visible_stage.detail).into_owned(),
+                time_left: describe_time_left(end.since(world.now())),
+            };
+            let told = progress.update(done, total, &words, world.now());
+            for line in told.iter().flat_map(|told| told.lines()) {
+                self.context.hint(line);
             }
             // While the clock stands, nothing happens before something is due.
             let next_look = due.unwrap_or_else(|| {
@@ -158,6 +176,8 @@ impl Waiting<'_> {
             let mut progress = count_clusters(self.door.store, self.pool)?;
             let jobs = count_of(job_count, "job");
             progress.description = format!("{}; {jobs}", progress.description);
+            progress.stage =
+                find_stage(self.door.store, &in_flight.jobs, None, self.context.world.now())?;
             Ok(Observation::NotYet(progress))
         })?;
         match ended {
@@ -178,6 +198,11 @@ impl Waiting<'_> {
     }
 }
 
+/// `27m left`; empty for a limit that is so far away that it is none.
+fn describe_time_left(left: Span) -> String {
+    if left > LONGEST_LIMIT { String::new() } else { format!("{} left", left.to_short_text()) }
+}
+
 /// Counts the unclaimed clusters of a pool, or of all pools: those that are installed of those that
 /// the pools are to keep.
 pub fn count_clusters(store: &Store, pool: Option<&Key>) -> Result<WaitProgress, Refusal> {
@@ -189,13 +214,23 @@ pub fn count_clusters(store: &Store, pool: Option<&Key>) -> Result<WaitProgress,
     let standby = sum_of(&pools, |status| status.standby);
     let deleting = sum_of(&pools, |status| status.deleting);
     let size = pools.iter().map(|pool| u64::from(pool.spec.size)).sum();
-    let installing = describe_installing(
-        sum_of(&pools, |status| status.installing),
-        sum_of(&pools, |status| status.retrying),
-    );
+    let installing = sum_of(&pools, |status| status.installing);
+    let retrying = sum_of(&pools, |status| status.retrying);
+    let mut counts = Vec::new();
+    for (count, word) in [(ready, "ready"), (standby, "standby")] {
+        if count > 0 {
+            counts.push(format!("{count} {word}"));
+        }
+    }
+    if installing + retrying > 0 {
+        counts.push(describe_installing(installing, retrying));
+    }
+    if deleting > 0 {
+        counts.push(format!("{deleting} deprovisioning"));
+    }
     let description =
-        format!("{ready} ready, {standby} standby, {installing}, {deleting} deprovisioning");
-    Ok(WaitProgress { done: ready + standby, total: size, description })
+        if counts.is_empty() { "no clusters yet".to_owned() } else { counts.join(", ") };
+    Ok(WaitProgress { done: ready + standby, total: size, description, stage: Stage::default() })
 }
 
 fn sum_of(pools: &[ClusterPool], count: fn(&PoolStatus) -> u32) -> u64 {

@@ -49,6 +49,7 @@ pub mod pool_versions;
 pub mod power;
 pub mod pull_secret;
 pub mod range_set;
+pub mod refers;
 pub mod refusal;
 pub mod release;
 pub mod schedule;

@@ -1,6 +1,7 @@
 //! What a command answers, as values: rows, lines, names and documents become text here, in the
 //! format that was asked for. It never prints, and never reads the state.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
@@ -15,7 +16,9 @@ use crate::yaml;
 use super::clean::clean_line;
 use super::columns::Row;
 use super::custom_columns::{draw_custom_columns, items_of};
-use super::table::{draw_rows, draw_rows_without_header};
+use super::fit::fit_rows;
+use super::table::draw_rows;
+use super::tone::{CellTones, paint_lines};
 use super::{Format, jsonpath};
 
 /// The name of what an answer is about: `clusterpool/lab`, or `lab` where names alone are wanted.
@@ -67,9 +70,21 @@ pub struct Entry {
 enum Part {
     /// Lines with their ends, nothing hostile in them.
     Text(String),
-    /// The rows at the indexes `shown`, below their headers. Columns are as wide as all rows ask
-    /// for, also those that are not shown.
-    Table { rows: Vec<Row>, shown: Vec<usize>, has_headers: bool },
+    Table(TablePart),
+}
+
+/// The rows at the indexes `shown`, below their headers. Columns are as wide as all rows ask for,
+/// also those that are not shown.
+#[derive(Debug, Default)]
+struct TablePart {
+    rows: Vec<Row>,
+    shown: Vec<usize>,
+    has_headers: bool,
+    /// The columns of the terminal that it fits, unless wide tables are asked for; none if it is
+    /// as wide as its cells.
+    fitted_width: Option<usize>,
+    /// How the states in each row are, if they are coloured.
+    tones: Vec<CellTones>,
 }
 
 /// How the documents of an answer are put together. When answers are joined, the shape that comes
@@ -145,8 +160,15 @@ impl Answer {
                 documents.push(entry.document);
             }
         }
-        let table = Part::Table { rows, shown: shown.to_vec(), has_headers: true };
-        Self { parts: vec![table], names, documents, shape: Shape::List, ..Self::default() }
+        let table =
+            TablePart { rows, shown: shown.to_vec(), has_headers: true, ..TablePart::default() };
+        Self {
+            parts: vec![Part::Table(table)],
+            names,
+            documents,
+            shape: Shape::List,
+            ..Self::default()
+        }
     }
 
     /// Adds text for people.
@@ -220,12 +242,34 @@ impl Answer {
 
     /// Leaves out the headers of its tables.
     pub fn without_headers(mut self) -> Self {
-        for part in &mut self.parts {
-            if let Part::Table { has_headers, .. } = part {
-                *has_headers = false;
-            }
+        for table in self.tables_mut() {
+            table.has_headers = false;
         }
         self
+    }
+
+    /// Its tables fit a terminal with so many columns, unless wide ones are asked for: what matters
+    /// least is left out.
+    pub fn fitted(mut self, width: usize) -> Self {
+        for table in self.tables_mut() {
+            table.fitted_width = Some(width);
+        }
+        self
+    }
+
+    /// Colours the states in its table, whose rows have these tones.
+    pub fn with_tones(mut self, tones: &[CellTones]) -> Self {
+        for table in self.tables_mut() {
+            table.tones = tones.to_vec();
+        }
+        self
+    }
+
+    fn tables_mut(&mut self) -> impl Iterator<Item = &mut TablePart> {
+        self.parts.iter_mut().filter_map(|part| match part {
+            Part::Table(table) => Some(table),
+            Part::Text(_) => None,
+        })
     }
 
     /// Puts an empty line before it, for people.
@@ -265,13 +309,19 @@ impl Answer {
             }
             Format::Json | Format::Yaml | Format::JsonPath(_) => self.document_text(format),
             Format::Name => Ok(self.name_lines(Name::to_string)),
-            Format::Table | Format::Wide => Ok(self.parts.iter().map(Part::text).collect()),
+            Format::Table | Format::Wide => {
+                let is_wide = format.is_wide();
+                Ok(self.parts.iter().map(|part| part.text(is_wide)).collect())
+            }
         }
     }
 
     /// Whether none of its tables leaves out its headers.
     fn has_headers(&self) -> bool {
-        !self.parts.iter().any(|part| matches!(part, Part::Table { has_headers: false, .. }))
+        !self
+            .parts
+            .iter()
+            .any(|part| matches!(part, Part::Table(TablePart { has_headers: false, .. })))
     }
 
     fn document_text(mut self, format: &Format) -> Result<String, Refusal> {
@@ -298,26 +348,34 @@ impl Answer {
 }
 
 impl Part {
-    fn text(&self) -> String {
+    fn text(&self, is_wide: bool) -> String {
         match self {
             Self::Text(lines) => lines.clone(),
-            Self::Table { rows, shown, has_headers } if shown.len() == rows.len() => {
-                if *has_headers { draw_rows(rows) } else { draw_rows_without_header(rows) }
-            }
-            Self::Table { rows, shown, has_headers } => select_lines(rows, shown, *has_headers),
+            Self::Table(table) => table.text(is_wide),
         }
     }
 }
 
-/// Draws all rows, because that is how wide columns are, and keeps the lines of those that are
-/// shown.
-fn select_lines(rows: &[Row], shown: &[usize], has_headers: bool) -> String {
-    let table = draw_rows(rows);
-    let lines: Vec<&str> = table.split_inclusive('\n').collect();
-    let header = if has_headers && !shown.is_empty() { lines.first() } else { None };
-    // The first line is the header, and the row of an index is the line after it.
-    let row_lines = shown.iter().filter_map(|index| lines.get(index + 1));
-    header.into_iter().chain(row_lines).copied().collect()
+impl TablePart {
+    /// Draws all rows, because that is how wide columns are, and keeps the lines of those that are
+    /// shown.
+    fn text(&self, is_wide: bool) -> String {
+        let rows: Cow<'_, [Row]> = match self.fitted_width {
+            Some(width) if !is_wide => Cow::Owned(fit_rows(&self.rows, width)),
+            _ => Cow::Borrowed(&self.rows),
+        };
+        let plain_table = draw_rows(&rows);
+        let table = if self.tones.is_empty() {
+            plain_table
+        } else {
+            paint_lines(&plain_table, &rows, &self.tones)
+        };
+        let lines: Vec<&str> = table.split_inclusive('\n').collect();
+        let header = if self.has_headers && !self.shown.is_empty() { lines.first() } else { None };
+        // The first line is the header, and the row of an index is the line after it.
+        let row_lines = self.shown.iter().filter_map(|index| lines.get(index + 1));
+        header.into_iter().chain(row_lines).copied().collect()
+    }
 }
 
 /// A single document in a format of whole documents; in the formats of rows or names it is YAML.
@@ -388,6 +446,17 @@ mod tests {
         check(first(), "table", false, "NAME    SIZE\nlab     1\n");
         check(first().without_headers(), "table", false, "lab     1\n");
         check(first().streamed(), "jsonpath={.name}", false, "lab");
+    }
+
+    #[test]
+    fn a_fitted_table_is_whole_if_a_wide_one_is_asked_for() {
+        let name = "n".repeat(79);
+        let answer = || Answer::list(vec![pool(&name, "1")]);
+        let mut entry = pool(&name, "1");
+        entry.row.push(("age", "3d4h".into()));
+        let fitted = || Answer::list(vec![entry.clone()]).fitted(80);
+        check(fitted(), "table", false, &answer().render(&Format::Table, false).unwrap());
+        assert!(fitted().render(&Format::Wide, false).unwrap().contains("AGE"));
     }
 
     #[test]

@@ -82,6 +82,21 @@ pub fn object_row(object: &Object, view: &RowContext) -> Row {
     row
 }
 
+/// The columns that say in a word how an object is.
+const WORD_COLUMNS: [&str; 3] = ["state", "phase", "power"];
+
+/// How an object is, in a word or two, as its row says: `Installed, Running`. Empty for kinds
+/// without states.
+pub fn state_words(object: &Object, view: &RowContext) -> String {
+    let mut columns = kind_columns(object, view);
+    columns.retain(|(column, cell)| WORD_COLUMNS.contains(column) && !cell.is_empty());
+    if columns.is_empty() && object.deletion_time().is_some() {
+        return state_or_deleting(object.deletion_time(), String::new());
+    }
+    let words: Vec<String> = columns.into_iter().map(|(_, cell)| cell).collect();
+    words.join(", ")
+}
+
 /// The columns of a kind that every table shows, between the name and the age.
 fn kind_columns(object: &Object, view: &RowContext) -> Row {
     match object {
@@ -192,15 +207,23 @@ fn gigabytes(bytes: u64) -> String {
     format!("{}G", bytes / 1_000_000_000)
 }
 
-/// Ranges of a pool that a table names, unless it is wide; the others are counted.
-const MAX_RANGES: usize = 3;
+/// Letters of the ranges that a table names, unless it is wide; the others are counted.
+const RANGES_WIDTH: usize = 28;
 
 fn ip_pool_columns(ip_pool: &IpPool, view: &RowContext) -> Row {
     let counts = ip_pool.status.ip_addresses.as_ref();
     let mut ranges: Vec<String> = ip_pool.ranges().map(|(_, range)| range.to_string()).collect();
-    if !view.is_wide && ranges.len() > MAX_RANGES {
-        let left_out = ranges.split_off(MAX_RANGES - 1).len();
-        ranges.push(format!("{left_out} more"));
+    if !view.is_wide {
+        let mut width = 0;
+        let fitting_ranges = ranges.iter().take_while(|range| {
+            width += range.len() + 2;
+            width <= RANGES_WIDTH
+        });
+        let shown_count = fitting_ranges.count().max(1).min(ranges.len());
+        let left_out = ranges.split_off(shown_count).len();
+        if left_out > 0 {
+            ranges.push(format!("{left_out} more"));
+        }
     }
     vec![
         ("ranges", ranges.join(", ")),

@@ -24,6 +24,10 @@ use super::clean::clean_line;
 /// pool. What a Secret, a host or an Agent hides is said by `told_fields`.
 const UNTOLD_FIELDS: [&str; 3] = ["status.createdTime", "status.ordinal", "status.provisions"];
 const CONDITIONS: &str = "status.conditions";
+/// What fields begin with that follow from other changes, such as counters and conditions.
+const STATUS: &str = "status.";
+/// Fields of a status that people decide by.
+const ESSENTIAL_STATUS_FIELDS: [&str; 1] = ["status.powerState"];
 /// Fields of a condition that are not told of: its times move with what is told.
 const TIMES_OF_CONDITION: [&str; 2] = ["lastProbeTime", "lastTransitionTime"];
 
@@ -33,17 +37,32 @@ pub struct DifferenceLine {
     /// The object that changes, on the first of its lines.
     pub name: Option<Name>,
     pub text: String,
+    /// Whether it follows from other lines, so that a summary leaves it out.
+    pub is_detail: bool,
 }
 
 impl DifferenceLine {
     /// The first line about an object.
     pub fn new(name: Name, line: String) -> Self {
-        Self { name: Some(name), text: line }
+        Self { name: Some(name), text: line, is_detail: false }
     }
 
     /// A line about no object, or one more about the object above.
     fn unnamed(line: String) -> Self {
-        Self { name: None, text: line }
+        Self { name: None, text: line, is_detail: false }
+    }
+}
+
+/// A field that changes, and how a line tells of it.
+struct ChangedField {
+    path: String,
+    text: String,
+}
+
+impl ChangedField {
+    /// Whether the field follows from what else changes.
+    fn is_detail(&self) -> bool {
+        self.path.starts_with(STATUS) && !ESSENTIAL_STATUS_FIELDS.contains(&self.path.as_str())
     }
 }
 
@@ -97,10 +116,13 @@ fn add_object_lines(changed: &ChangedObject, lines: &mut Vec<DifferenceLine>) {
             add_changed_fields("", &told_fields(before), &told_fields(after), &mut fields);
             if !fields.is_empty() {
                 let line = format!("~ {name}");
-                lines.push(DifferenceLine::new(name, line));
+                let is_detail = fields.iter().all(ChangedField::is_detail);
+                lines.push(DifferenceLine { is_detail, ..DifferenceLine::new(name, line) });
             }
             for field in fields {
-                lines.push(DifferenceLine::unnamed(format!("    {field}")));
+                let is_detail = field.is_detail();
+                let line = DifferenceLine::unnamed(format!("    {}", field.text));
+                lines.push(DifferenceLine { is_detail, ..line });
             }
         }
         (None, _) => {
@@ -228,7 +250,7 @@ fn job_line(change: &Change<'_, Job>) -> Option<DifferenceLine> {
 }
 
 /// Adds a line `path: before -> after` for every field at or below a path that changes.
-fn add_changed_fields(path: &str, before: &Value, after: &Value, fields: &mut Vec<String>) {
+fn add_changed_fields(path: &str, before: &Value, after: &Value, fields: &mut Vec<ChangedField>) {
     if before == after || UNTOLD_FIELDS.contains(&path) {
         return;
     }
@@ -252,7 +274,10 @@ fn add_changed_fields(path: &str, before: &Value, after: &Value, fields: &mut Ve
                 add_changed_fields(&path, &condition_before, &without_times(condition), fields);
             }
         }
-        _ => fields.push(format!("{path}: {} -> {}", format_value(before), format_value(after))),
+        _ => fields.push(ChangedField {
+            path: path.to_owned(),
+            text: format!("{path}: {} -> {}", format_value(before), format_value(after)),
+        }),
     }
 }
 

@@ -5,24 +5,32 @@ mod answer;
 mod clean;
 mod columns;
 mod custom_columns;
+mod description;
 mod difference;
+mod fit;
 mod jsonpath;
 mod list;
 mod progress;
 mod style;
 mod table;
+mod tone;
 mod unified;
+mod wrap;
 
 pub use answer::{Answer, Entry, Name, document_text};
 pub use clean::{clean_line, clean_lines};
-pub use columns::{Row, RowContext, event_row, job_row, object_row};
+pub use columns::{Row, RowContext, event_row, job_row, object_row, state_words};
+pub use description::{describe_document, describe_value, draw_with_sentences};
 pub use difference::{DifferenceLine, difference_lines};
+pub use fit::fitting_columns;
 pub use jsonpath::{print_value, select_values};
 pub use list::{ListText, PORTION};
-pub use progress::Progress;
-pub use style::{Colors, Letters, Style, Tone, USUAL_WIDTH, wrap_text};
+pub use progress::{Progress, ProgressWords};
+pub use style::{Colors, Letters, Style, Tone};
 pub use table::{draw_rows, draw_table};
+pub use tone::{CellTones, event_tones, job_tones, state_tones};
 pub use unified::unified_diff;
+pub use wrap::{WIDTH, break_text, shorten, wrap_line};
 
 /// Declares the formats of `-o`: those that are asked for by a word alone, and those that a template
 /// follows. In braces are the traits of each.

@@ -1,29 +1,66 @@
-//! Shows that a command waits: a bar on a terminal; elsewhere a line for each change of state, and
-//! one a minute. It draws the bar itself, but never prints a line.
+//! Shows that a command waits: a line on a terminal that is drawn again and again; elsewhere a line
+//! for each change of what is waited for, and every few minutes. It draws the line of a terminal
+//! itself, but never prints one.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::wrap::{WIDTH, shorten, wrap_line};
 use crate::model::time::{Span, Time};
 
 use super::style::Letters;
 
 /// Without a bar, a line that says nothing new is printed again after this long.
-const REPEAT_AFTER: Span = Span::minutes(1);
+const REPEAT_AFTER: Span = Span::minutes(5);
+/// An installer may say something every second: its lines are printed no more often than this.
+const DETAIL_AFTER: Span = Span::minutes(1);
+/// Letters that are printed at once: those of about two lines.
+const LOG_WIDTH: usize = 2 * WIDTH - 20;
 
 /// What is shown while a command waits.
 pub struct Progress {
     bar: Option<ProgressBar>,
-    /// The line that was printed last, and when.
-    last_line: String,
+    /// What was printed last, and when.
+    last_words: ProgressWords,
     last_printed: Time,
     is_silent: bool,
+}
+
+/// How far a wait is, in words. Each part may be empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProgressWords {
+    /// What is waited for. A change of it is told at once.
+    pub headline: String,
+    /// How far the job is that brings it; it moves with the clock.
+    pub stage: String,
+    /// What the program of that job said last.
+    pub detail: String,
+    /// How much of the wait is left.
+    pub time_left: String,
+}
+
+impl ProgressWords {
+    /// A line of a log, first what changes least. A long one is broken, and cut after two lines.
+    fn to_log_line(&self) -> String {
+        let line = join_parts([&self.headline, &self.stage, &self.time_left, &self.detail]);
+        wrap_line(&shorten(&line, LOG_WIDTH))
+    }
+
+    /// The line of a terminal, which may be cut at its end: first what changes most.
+    fn to_terminal_line(&self) -> String {
+        join_parts([&self.stage, &self.time_left, &self.detail, &self.headline])
+    }
+}
+
+fn join_parts(parts: [&String; 4]) -> String {
+    let told_parts = parts.into_iter().filter(|part| !part.is_empty()).map(String::as_str);
+    told_parts.collect::<Vec<_>>().join("; ")
 }
 
 impl Progress {
     /// `is_terminal`: whether stderr is a terminal that can redraw a line.
     pub fn new(is_terminal: bool, is_silent: bool, letters: Letters) -> Self {
         let bar = if is_terminal && !is_silent { Some(new_bar(letters)) } else { None };
-        Self { bar, last_line: String::new(), last_printed: Time::default(), is_silent }
+        Self { bar, last_words: ProgressWords::default(), last_printed: Time::default(), is_silent }
     }
 
     /// Shows how far the wait is: so many steps of so many, and in words. Where there is no bar, it
@@ -32,23 +69,26 @@ impl Progress {
         &mut self,
         position: u64,
         length: u64,
-        message: &str,
+        words: &ProgressWords,
         now: Time,
     ) -> Option<String> {
         if let Some(bar) = &self.bar {
             bar.set_length(length);
             bar.set_position(position);
-            bar.set_message(message.to_owned());
+            bar.set_message(words.to_terminal_line());
             bar.tick();
             return None;
         }
-        let is_due = self.last_line != message || now.since(self.last_printed) >= REPEAT_AFTER;
+        let silence = now.since(self.last_printed);
+        let has_new_detail = self.last_words.detail != words.detail && silence >= DETAIL_AFTER;
+        let is_due =
+            self.last_words.headline != words.headline || has_new_detail || silence >= REPEAT_AFTER;
         if self.is_silent || !is_due {
             return None;
         }
-        message.clone_into(&mut self.last_line);
+        self.last_words.clone_from(words);
         self.last_printed = now;
-        Some(message.to_owned())
+        Some(words.to_log_line())
     }
 
     /// Turns the spinner of the bar, so that it is seen to live.
@@ -68,7 +108,7 @@ impl Progress {
 
 fn new_bar(letters: Letters) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    let template = "{spinner} {elapsed} {wide_bar} {pos}/{len} {msg}";
+    let template = "{spinner} {elapsed} {bar:8} {pos}/{len} {wide_msg}";
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(match letters {
             Letters::Unicode => style,
@@ -76,4 +116,40 @@ fn new_bar(letters: Letters) -> ProgressBar {
         });
     }
     bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(headline: &str, detail: &str, time_left: &str) -> ProgressWords {
+        ProgressWords {
+            headline: headline.to_owned(),
+            stage: "lab-x is installing".to_owned(),
+            detail: detail.to_owned(),
+            time_left: time_left.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_log_gets_a_line_at_useful_moments() {
+        let mut progress = Progress::new(false, false, Letters::Ascii);
+        let start = Time(0).plus(Span::hours(1));
+        for (seconds, words, is_told) in [
+            (0, words("#1", "a", "45m left"), true),
+            (1, words("#1", "b", "44m left"), false),
+            (60, words("#1", "b", "44m left"), true),
+            (61, words("#2", "b", "43m left"), true),
+            (200, words("#2", "b", "41m left"), false),
+            (361, words("#2", "b", "39m left"), true),
+        ] {
+            let line = progress.update(0, 1, &words, start.plus(Span::seconds(seconds)));
+            assert_eq!(line.is_some(), is_told, "{seconds}: {line:?}");
+        }
+        let line = words("#1 in the queue", "", "45m left").to_log_line();
+        assert_eq!(line, "#1 in the queue; lab-x is installing; 45m left");
+        let line = words("#1 in the queue", &"word ".repeat(40), "45m left").to_log_line();
+        assert_eq!(line.lines().count(), 2, "{line}");
+        assert!(line.lines().all(|line| line.chars().count() <= WIDTH), "{line}");
+    }
 }

@@ -1,8 +1,7 @@
 //! How text for people looks on their terminal: whether it has colours, which letters it may use and
 //! how wide it is. Nothing depends on a colour: words or letters say the same.
 
-/// Width of text where there is no terminal, or none that tells its own.
-pub const USUAL_WIDTH: usize = 80;
+use super::wrap::WIDTH;
 
 /// The letters that a terminal can show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,7 +47,7 @@ pub struct Style {
 
 impl Default for Style {
     fn default() -> Self {
-        Self { colors: Colors::Plain, letters: Letters::Ascii, width: USUAL_WIDTH }
+        Self { colors: Colors::Plain, letters: Letters::Ascii, width: WIDTH }
     }
 }
 
@@ -78,28 +77,6 @@ impl Style {
     }
 }
 
-/// Breaks a text at its spaces into lines of at most so many letters. A word that is longer has a
-/// line of its own, because names and commands are copied whole.
-pub fn wrap_text(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    let mut letters_in_line = 0;
-    for word in text.split(' ').filter(|word| !word.is_empty()) {
-        let letters = word.chars().count();
-        match lines.last_mut() {
-            Some(line) if letters_in_line + 1 + letters <= width => {
-                line.push(' ');
-                line.push_str(word);
-                letters_in_line += 1 + letters;
-            }
-            _ => {
-                lines.push(word.to_owned());
-                letters_in_line = letters;
-            }
-        }
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,15 +88,5 @@ mod tests {
         let colored = Style { colors: Colors::Ansi, ..plain };
         assert_eq!(colored.paint(Tone::Bad, "no"), "\u{1b}[31mno\u{1b}[0m");
         assert_eq!(colored.paint(Tone::Bad, ""), "");
-    }
-
-    #[test]
-    fn lines_end_at_spaces_and_no_word_is_broken() {
-        assert_eq!(wrap_text("one two three", 7), ["one two", "three"]);
-        assert_eq!(
-            wrap_text("a  http://192.0.2.1/image.iso b", 8),
-            ["a", "http://192.0.2.1/image.iso", "b"]
-        );
-        assert!(wrap_text("", 8).is_empty());
     }
 }

@@ -38,9 +38,3 @@ pub fn draw_rows(rows: &[Row]) -> String {
     }
     draw_table(&header, &cells)
 }
-
-/// Draws rows without their header. Columns are as wide as with it, so that pages of one list stand
-/// below each other.
-pub fn draw_rows_without_header(rows: &[Row]) -> String {
-    draw_rows(rows).split_once('\n').map_or_else(String::new, |(_, body)| body.to_owned())
-}

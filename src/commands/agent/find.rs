@@ -169,6 +169,7 @@ impl Discover {
                 done: met as u64,
                 total: total as u64,
                 description: format!("{met} of {total} hosts"),
+                ..WaitProgress::default()
             }))
         })?;
         match ended {

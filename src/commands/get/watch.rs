@@ -9,7 +9,7 @@ use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
-use crate::output::Answer;
+use crate::output::{self, Answer, Entry, Row};
 use crate::store::Store;
 
 use crate::commands::Context;
@@ -22,9 +22,8 @@ const POLL_INTERVAL: Span = Span(200_000);
 #[derive(Default)]
 struct Shown {
     documents: HashMap<(Kind, Key), Value>,
-    /// Kinds whose line of headers was printed, and whether it was that of a table which shows
-    /// deletions.
-    kinds_with_headers: HashMap<Kind, bool>,
+    /// The columns of each kind whose line of headers was printed.
+    columns: HashMap<Kind, Vec<&'static str>>,
 }
 
 /// Shows the objects of the wanted kinds and names whenever they change. It never returns by
@@ -108,13 +107,28 @@ fn show_changes(
 ) -> anyhow::Result<()> {
     // Columns are as wide as those of the whole table, so that they stay where they are.
     let entries = get.object_entries(context, store, kind, objects)?;
-    // A deletion adds a column, so the headers are printed again.
-    let shows_deletion = get::shows_deletion(objects);
-    let last_header = shown.kinds_with_headers.insert(kind, shows_deletion);
-    let has_same_columns = last_header == Some(shows_deletion);
+    // A deletion adds a column, and a long name leaves no room for one: then the headers are
+    // printed again.
+    let columns = columns_of(context, get, &entries);
+    let last_columns = shown.columns.insert(kind, columns.clone());
+    let has_same_columns = last_columns == Some(columns);
     let mut answer = Answer::partial_list(entries, changed_indexes).streamed();
+    if !get.asks_for_columns() {
+        answer = answer.fitted(context.table_width());
+    }
+    answer = get::color_states(context, answer, objects);
     if get.no_headers || has_same_columns {
         answer = answer.without_headers();
     }
     context.answer(answer)
+}
+
+/// The columns that the table of these entries has.
+fn columns_of(context: &Context, get: &Get, entries: &[Entry]) -> Vec<&'static str> {
+    let rows: Vec<Row> = entries.iter().map(|entry| entry.row.clone()).collect();
+    if !get.asks_for_columns() && !context.globals.output.is_wide() {
+        return output::fitting_columns(&rows, context.table_width());
+    }
+    let first_row = rows.first().into_iter().flatten();
+    first_row.map(|(column, _)| *column).collect()
 }

@@ -240,7 +240,9 @@ fn look_for_addresses(
     }
     let description = format!("{} of {} addresses", leases.len(), claim_keys.len());
     let done = leases.len() as u64;
-    Ok(Observation::NotYet(WaitProgress { done, total: claim_keys.len() as u64, description }))
+    let total = claim_keys.len() as u64;
+    let progress = WaitProgress { done, total, description, ..WaitProgress::default() };
+    Ok(Observation::NotYet(progress))
 }
 
 fn pool_key_of(claim: &IpClaim) -> Key {

@@ -7,7 +7,7 @@ use crate::model::ip_pool::IpPool;
 use crate::model::ip_supply::SupplyLevel;
 use crate::model::pool::{ClusterPool, PoolStatus};
 use crate::model::time::Time;
-use crate::output::{Style, Tone, clean_line, join_lines, wrap_text};
+use crate::output::{Style, Tone, break_text, clean_line, join_lines};
 
 use crate::commands::status::bar::{bar_length, draw_bar};
 use crate::commands::status::overview::{Overview, QueuedClaim, Upkeep, in_units};
@@ -50,7 +50,7 @@ pub fn draw_overview(context: &Context, overview: &Overview) -> String {
     draw_ip_pools(context, overview, style, &mut lines);
     if let Some(upkeep) = &overview.upkeep {
         let description = describe_upkeep(upkeep, overview.now);
-        for line in wrap_text(&description, style.width) {
+        for line in break_text(&description, style.width) {
             lines.push(style.paint(Tone::Faint, &line));
         }
     }
@@ -144,7 +144,7 @@ fn push_wrapped(
     lines: &mut Vec<String>,
 ) {
     let room = style.width.saturating_sub(label_length).max(LEAST_COLUMN);
-    for (index, line) in wrap_text(&clean_line(text), room).into_iter().enumerate() {
+    for (index, line) in break_text(&clean_line(text), room).into_iter().enumerate() {
         let indent = " ".repeat(label_length);
         lines.push(if index == 0 { format!("{label}{line}") } else { format!("{indent}{line}") });
     }
