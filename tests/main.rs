@@ -99,6 +99,7 @@ mod network;
 mod newest_schema;
 mod nobodys_machines;
 mod once;
+mod other_tools;
 mod outage;
 mod output;
 mod own_drivers;
