@@ -37,6 +37,7 @@ pub mod dice;
 pub mod game;
 mod generator;
 mod healing;
+mod hive_trip;
 pub mod history;
 pub mod law;
 mod people;
