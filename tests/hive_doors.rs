@@ -466,6 +466,23 @@ fn machines_keep_their_indexes_of_templates_on_the_way_to_metal3_and_back() {
     assert_eq!(back, json!({"0": "node-1", "2": "node-2"}));
 }
 
+#[test]
+fn the_chapter_about_hive_has_the_tables_of_what_moves() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("pool create lab --fake --size 0");
+    let chapter = std::fs::read_to_string("docs/hive.md").unwrap();
+    for program in ["hive", "metal3", "assisted"] {
+        let folder = sandbox.path().join(program);
+        sandbox.ok(&format!("export {} --for {program}", folder.display()));
+        let readme = std::fs::read_to_string(folder.join("README.md")).unwrap();
+        let rows: Vec<&str> = readme.lines().filter(|line| line.starts_with("| ")).collect();
+        assert!(rows.len() > 5, "{program}: {readme}");
+        for row in rows {
+            assert!(chapter.contains(row), "{program}: {row}");
+        }
+    }
+}
+
 /// An InfraEnv, the network of a host, and an installed cluster that is made of Agents.
 const SITE: &str = "apiVersion: agent-install.openshift.io/v1beta1
 kind: InfraEnv
