@@ -128,6 +128,7 @@ mod shortage;
 mod sim;
 mod site;
 mod skips;
+mod slips;
 mod spread;
 mod templates;
 mod tenants;
