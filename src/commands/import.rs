@@ -27,6 +27,7 @@ use crate::model::meta::Key;
 use crate::model::object::{Object, Resource};
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
+use crate::model::text::quote_word;
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 use crate::output::Answer;
@@ -177,7 +178,7 @@ impl Import {
                     );
                 }
                 let Some(pool) = &self.pool else {
-                    let file = self.file.display();
+                    let file = quote_word(&self.file.display().to_string());
                     return Err(Refusal::usage("slots belong to a pool")
                         .next(format!("poolctl import {file} --from csv --pool POOL --check"))
                         .into());
