@@ -269,6 +269,32 @@ fn hive_has_nothing_to_do_with_what_is_exported_for_it() {
 }
 
 #[test]
+fn hashes_are_those_of_the_release_that_takes_over() {
+    const OLDER: &str = "3533907469253ac5";
+    let sandbox = Sandbox::new();
+    let hub = sandbox.write_file("hub.yaml", HUB);
+    let older_hub = sandbox.write_file("older.yaml", &HUB.replace(VERSION, OLDER));
+    sandbox.ok(&format!("import {hub}"));
+    for (folder, options, version) in [
+        ("newest", String::new(), VERSION),
+        ("like", format!("--like {hub}"), VERSION),
+        ("older", format!("--like {older_hub}"), OLDER),
+    ] {
+        let path = sandbox.path().join(folder);
+        sandbox.ok(&format!("export {} --for hive {options}", path.display()));
+        let files = exported_files(&sandbox, folder);
+        let clusters = objects_of(&files, "ClusterDeployment");
+        let mut hashes = clusters.iter().map(|cluster| {
+            &cluster["metadata"]["annotations"]["hive.openshift.io/cluster-pool-spec-hash"]
+        });
+        assert!(hashes.all(|hash| *hash == version), "{folder}: {clusters:?}");
+    }
+    let strange = sandbox.write_file("strange.yaml", &HUB.replace(VERSION, "1234567890abcdef"));
+    let export = format!("export {}/x --for hive --like {strange}", sandbox.path().display());
+    sandbox.refused(1, &export, "shows no release of Hive that poolctl knows");
+}
+
+#[test]
 fn a_stale_cluster_is_stale_for_hive_and_an_unfinished_one_stays() {
     let sandbox = Sandbox::new();
     sandbox.create_ready_pool("lab", 1);

@@ -15,7 +15,7 @@ use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::pool::{ClusterPool, RECONCILE_PAUSE};
 
-use super::hive_version::hive_version;
+use super::hive_version::HiveRelease;
 
 /// Hive's label by which a cluster is accepted that belongs to a claim from the beginning.
 pub const RESTORED_LABEL: &str = "hive.openshift.io/disable-creation-webhook-for-dr";
@@ -50,6 +50,8 @@ pub struct HiveRendering<'a> {
     pub clusters: &'a HashSet<String>,
     /// poolctl's own version of a pool.
     pub own_version: fn(&ClusterPool) -> String,
+    /// The release that takes over.
+    pub release: HiveRelease,
     pub pool_start: PoolStart,
 }
 
@@ -102,7 +104,7 @@ impl HiveRendering<'_> {
         if let (Some(pool), Some(version)) = (pool, cluster.version.as_deref())
             && (self.own_version)(pool) == version
         {
-            document["metadata"]["annotations"][SPEC_HASH] = hive_version(pool).into();
+            document["metadata"]["annotations"][SPEC_HASH] = self.release.version(pool).into();
         }
         if cluster.claim.is_some() {
             document["metadata"]["labels"][RESTORED_LABEL] = "true".into();

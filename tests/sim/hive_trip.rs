@@ -18,7 +18,7 @@ use poolctl::model::state::State;
 use poolctl::model::tick::Tick;
 use poolctl::plan;
 use poolctl::render::hive_objects::{HiveRendering, PoolStart, reason_to_keep};
-use poolctl::render::hive_version::is_hive_version;
+use poolctl::render::hive_version::{HiveRelease, is_hive_version};
 use poolctl::rules::{check_invariants, check_single_holders};
 use serde_json::{Value, json};
 
@@ -101,6 +101,7 @@ impl HiveExport {
             pools: &pools,
             clusters: &clusters,
             own_version: plan::pool_version,
+            release: HiveRelease::NEWEST,
             pool_start: PoolStart::AtOnce,
         };
         let mut documents = Vec::new();

@@ -15,9 +15,11 @@ use crate::model::refusal::Refusal;
 use crate::output::join_lines;
 use crate::plan;
 use crate::render::hive_objects::{HiveRendering, PoolStart, RESTORED_LABEL, reason_to_keep};
+use crate::render::hive_version::HiveRelease;
 use crate::store::Store;
 
 use crate::commands::{Context, count_of};
+use crate::manifest::{self, ReadOptions};
 
 use super::folder::{
     ExportedFile, add_section, answer_with_files, prepare_folder, write_documents, write_file,
@@ -66,23 +68,58 @@ struct Collected {
     other_objects: BTreeMap<&'static str, usize>,
 }
 
+/// How a Hive takes over.
+#[derive(Clone, Copy)]
+pub struct Takeover {
+    pub pool_start: PoolStart,
+    /// The release that it is of.
+    pub release: HiveRelease,
+}
+
+/// The release of the Hive that a dump comes from. It is recognised by a cluster that its pool would
+/// make just so: such a cluster has the version of its pool.
+pub fn recognise_release(context: &Context, dump: &Path) -> Result<HiveRelease, Refusal> {
+    let namespace = context.namespace()?;
+    let reading = ReadOptions { namespace: &namespace, is_lenient: true, moves_state: true };
+    let objects = manifest::read(&[dump.to_owned()], &reading)?.objects;
+    let mut pools: HashMap<Key, &ClusterPool> = HashMap::new();
+    for object in &objects {
+        if let Object::ClusterPool(pool) = object {
+            pools.insert(pool.key(), pool);
+        }
+    }
+    for object in &objects {
+        if let Object::ClusterDeployment(cluster) = object
+            && let Some(pool) = cluster.pool.as_deref().and_then(|key| pools.get(key))
+            && let Some(release) =
+                cluster.version.as_deref().and_then(|version| HiveRelease::find(pool, version))
+        {
+            return Ok(release);
+        }
+    }
+    let dump = dump.display();
+    Err(Refusal::invalid(format!("`{dump}` shows no release of Hive that poolctl knows"))
+        .because("it needs a ClusterPool with a ClusterDeployment that is current")
+        .advise("oc get clusterpool,clusterdeployment -A -o yaml, on the Hive that takes over"))
+}
+
 /// Writes the folder, which must be new or empty.
 pub fn export_for_hive(
     context: &Context,
     store: &Store,
     folder: &Path,
     secrets: Secrets,
-    pool_start: PoolStart,
+    takeover: Takeover,
 ) -> anyhow::Result<()> {
     prepare_folder(folder)?;
-    let collected = collect_documents(store, secrets, pool_start)?;
+    let collected = collect_documents(store, secrets, takeover)?;
     store.rollback();
     // Pools come last: what they own must be there before they count it.
     let mut kinds: Vec<Kind> = collected.documents.keys().copied().collect();
     kinds.sort_by_key(|kind| (*kind == Kind::ClusterPool, *kind));
     let files = write_documents(folder, &kinds, &collected.documents)?;
     write_file(folder, "apply.sh", &apply_script(&files, &collected.missing_secrets))?;
-    write_file(folder, "README.md", &describe_export(&files, &collected, pool_start))?;
+    write_file(folder, "README.md", &describe_export(&files, &collected, takeover.pool_start))?;
     for (cluster, why) in &collected.kept_clusters {
         context.warn(&format!("cluster {cluster} is left out: {why}"));
     }
@@ -96,7 +133,7 @@ pub fn export_for_hive(
 fn collect_documents(
     store: &Store,
     secrets: Secrets,
-    pool_start: PoolStart,
+    takeover: Takeover,
 ) -> Result<Collected, Refusal> {
     let mut collected = Collected::default();
     let mut pools: HashMap<Key, ClusterPool> = HashMap::new();
@@ -121,7 +158,8 @@ fn collect_documents(
         pools: &pools,
         clusters: &clusters,
         own_version: plan::pool_version,
-        pool_start,
+        release: takeover.release,
+        pool_start: takeover.pool_start,
     };
     for kind in Kind::OBJECTS {
         store.visit_objects(*kind, None, &mut |object| {
