@@ -107,7 +107,7 @@ fn a_package_is_installed_used_upgraded_and_removed_and_the_state_is_kept() {
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/state-5.db");
     machine.ok(&format!(
         "cd {}; rm -rf ./state.db* jobs clusters; cp {} state.db; chmod 600 state.db
-        chown --reference=. state.db",
+        install -m 600 /dev/null state.db.lock; chown --reference=. state.db state.db.lock",
         state.parent().unwrap().display(),
         fixture.display()
     ));
@@ -187,7 +187,8 @@ fn an_rpm_is_installed_upgraded_and_removed_and_what_is_not_its_own_is_kept() {
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/state-5.db");
     machine.ok(&format!(
         "echo '# ours' >>{}; mkdir -p {root}/var/lib/poolctl; cp {} {root}/var/lib/poolctl/state.db
-        chmod 600 {root}/var/lib/poolctl/state.db",
+        chmod 600 {root}/var/lib/poolctl/state.db
+        install -m 600 /dev/null {root}/var/lib/poolctl/state.db.lock",
         sudoers.display(),
         fixture.display(),
         root = root.display()
