@@ -12,8 +12,8 @@ pub fn is_hostile(letter: char) -> bool {
 /// A word as a shell reads it: in quotes if it has letters that mean something else without.
 pub fn quote_word(word: &str) -> String {
     let mut letters = word.chars();
-    let is_plain = letters.all(|letter| letter.is_alphanumeric() || "/._-+:@=,%".contains(letter));
-    if is_plain && !word.is_empty() {
+    let is_safe = letters.all(|letter| letter.is_alphanumeric() || "/._-+:@=,%".contains(letter));
+    if is_safe && !word.is_empty() {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', "'\\''"))
