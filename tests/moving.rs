@@ -358,3 +358,24 @@ fn a_job_whose_status_was_dropped_was_interrupted() {
     let jobs = sandbox.ok(&format!("--state {state} get job -o yaml"));
     assert!(jobs.contains("outcome: interrupted"), "{jobs}");
 }
+
+#[test]
+fn addresses_and_hosts_that_went_to_metal3_come_back() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("apply -f examples/addresses -q");
+    sandbox.ok("host import examples/hosts/hosts.csv -q --no-reconcile");
+    sandbox.ok("ip claim pool-1 x -q");
+    let folder = sandbox.path().join("metal3").display().to_string();
+    sandbox.ok(&format!("export {folder} --for metal3"));
+    let state = sandbox.path().join("back.db").display().to_string();
+    sandbox.ok(&format!("--state {state} import {folder}"));
+    let get = "get ipaddress,host,datatemplate -A -o 'jsonpath={range .items[*]}{.kind} \
+               {.metadata.name} {.spec.address} {.spec.bootMACAddress}{\"\\n\"}{end}'";
+    let before = sandbox.ok(get);
+    assert!(before.lines().count() > 6, "{before}");
+    assert_eq!(sandbox.ok(&format!("--state {state} {get}")), before);
+    // Whoever has an address keeps it, under a name that Kubernetes accepts.
+    let claims = "get ipclaim -A -o 'jsonpath={.items[*].metadata.name}'";
+    let claims_before = sandbox.ok(claims).to_lowercase();
+    assert_eq!(sandbox.ok(&format!("--state {state} {claims}")), claims_before);
+}
