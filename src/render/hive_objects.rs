@@ -68,6 +68,11 @@ pub fn reason_to_keep(cluster: &Cluster) -> Option<&'static str> {
     }
 }
 
+/// Whether a Hive accepts the pool only if all its clusters run.
+pub fn runs_all_clusters(pool: &ClusterPool) -> bool {
+    PLATFORMS_ALWAYS_RUNNING.contains(&pool.spec.platform.name())
+}
+
 impl HiveRendering<'_> {
     /// The document of an object; none if a Hive has no use for it.
     pub fn render(&self, object: &Object) -> Option<Value> {
@@ -134,7 +139,7 @@ impl HiveRendering<'_> {
         remove_own_names(&mut document["spec"]["annotations"]);
         remove_if_empty(&mut document["spec"], "annotations");
         require_references(&mut document["spec"]["platform"]);
-        if PLATFORMS_ALWAYS_RUNNING.contains(&pool.spec.platform.name()) {
+        if runs_all_clusters(pool) {
             document["spec"]["runningCount"] = pool.spec.size.into();
         }
     }

@@ -15,6 +15,7 @@ use crate::model::refusal::Refusal;
 use crate::output::join_lines;
 use crate::plan;
 use crate::render::hive_objects::{HiveRendering, PoolStart, RESTORED_LABEL, reason_to_keep};
+use crate::render::hive_schedules::render_schedules;
 use crate::render::hive_version::HiveRelease;
 use crate::store::Store;
 
@@ -22,7 +23,8 @@ use crate::commands::{Context, count_of};
 use crate::manifest::{self, ReadOptions};
 
 use super::folder::{
-    ExportedFile, add_section, answer_with_files, prepare_folder, write_documents, write_file,
+    ExportedFile, add_section, answer_with_files, list_of, prepare_folder, write_documents,
+    write_file,
 };
 use super::{Secrets, add_secret_values};
 
@@ -44,7 +46,7 @@ const FIELDS: &str = "\
 | ClusterPool | spec | carried | |
 | ClusterPool | spec.runningCount on openstack, vsphere | changed to spec.size | Hive accepts no other |
 | ClusterPool | status | left out | Hive counts again |
-| ClusterPool | schedule | left out | Hive has none; use a CronJob |
+| ClusterPool | schedule | CronJobs in schedules/ | Hive has none; apply.sh leaves them to you |
 | ClusterDeployment | spec, clusterMetadata | carried | |
 | ClusterDeployment | version of the pool | changed to Hive's | what is current stays current |
 | ClusterDeployment | status | carried as far as Hive has it | |
@@ -64,6 +66,8 @@ struct Collected {
     missing_secrets: Vec<Key>,
     /// Clusters that stay, and why.
     kept_clusters: BTreeMap<String, &'static str>,
+    /// CronJobs that follow the schedules of pools, with what they need.
+    schedules: Vec<Value>,
     /// How many objects there are of kinds that a Hive does not have.
     other_objects: BTreeMap<&'static str, usize>,
 }
@@ -118,6 +122,7 @@ pub fn export_for_hive(
     let mut kinds: Vec<Kind> = collected.documents.keys().copied().collect();
     kinds.sort_by_key(|kind| (*kind == Kind::ClusterPool, *kind));
     let files = write_documents(folder, &kinds, &collected.documents)?;
+    write_schedules(folder, &collected.schedules)?;
     write_file(folder, "apply.sh", &apply_script(&files, &collected.missing_secrets))?;
     write_file(folder, "README.md", &describe_export(&files, &collected, takeover.pool_start))?;
     for (cluster, why) in &collected.kept_clusters {
@@ -161,6 +166,10 @@ fn collect_documents(
         release: takeover.release,
         pool_start: takeover.pool_start,
     };
+    let mut live_pools: Vec<&ClusterPool> = pools.values().collect();
+    live_pools.retain(|pool| pool.metadata.deletion_timestamp.is_none());
+    live_pools.sort_by_key(|pool| pool.key());
+    collected.schedules = render_schedules(live_pools.into_iter());
     for kind in Kind::OBJECTS {
         store.visit_objects(*kind, None, &mut |object| {
             collect_object(store, &object, &rendering, secrets, &mut collected)
@@ -195,6 +204,17 @@ fn collect_object(
     }
     collected.documents.entry(object.kind()).or_default().push(document);
     Ok(())
+}
+
+/// Writes the CronJobs into a folder of their own: whoever applies the files may not want them.
+fn write_schedules(folder: &Path, schedules: &[Value]) -> Result<(), Refusal> {
+    if schedules.is_empty() {
+        return Ok(());
+    }
+    let schedule_folder = folder.join("schedules");
+    std::fs::create_dir(&schedule_folder)
+        .map_err(|error| Refusal::unwritable(&schedule_folder, &error))?;
+    write_file(&schedule_folder, "cronjobs.yaml", &list_of(schedules)?)
 }
 
 /// The script that applies the files.
@@ -263,6 +283,12 @@ fn describe_export(files: &[ExportedFile], collected: &Collected, pool_start: Po
          here, or export again when they are installed:",
         kept_clusters.map(|(cluster, why)| format!("- {cluster}: {why}")).collect(),
     );
+    if !collected.schedules.is_empty() {
+        let apply = "    oc apply -f schedules/cronjobs.yaml".to_owned();
+        let sentence = "Hive has no schedules. CronJobs scale the pools instead, in an image that \
+                        has `oc`. Apply them when the pools work:";
+        add_section(&mut lines, sentence, vec![apply]);
+    }
     let other_objects = collected.other_objects.iter();
     add_section(
         &mut lines,
