@@ -220,6 +220,26 @@ fn addresses_of_slots_are_leased_to_nobody_else() {
 }
 
 #[test]
+fn tables_are_read_as_spreadsheets_write_them() {
+    let sandbox = sandbox_with_pool();
+    for (name, table) in [
+        ("one", "\u{feff}Name,API VIP,Ingress_VIP\r\none,10.9.0.1,10.9.0.2\r\n"),
+        ("two", "name;apiVIP;hosts\ntwo;10.9.0.3;\"a\nb\"\n"),
+        ("three", "\"name\",\"ingressVIP\"\n\"three\",\"10.9.0.4 2001:db8::4\"\n"),
+    ] {
+        let file = sandbox.write_file("slots.csv", table);
+        let ran = sandbox.run(&format!("import {file} --from csv --pool vsphere --check"));
+        if name == "two" {
+            // Its hosts are not there, which is how one sees that both were read.
+            assert!(ran.err.contains("`a`") && ran.err.contains("`b`"), "{}", ran.err);
+        } else {
+            assert_eq!(ran.code, 0, "{name}: {}", ran.err);
+            assert!(ran.out.contains(&format!("/{name} created (check)")), "{}", ran.out);
+        }
+    }
+}
+
+#[test]
 fn every_problem_of_a_table_is_told_at_once() {
     let sandbox = sandbox_with_pool();
     let before = sandbox.all_objects();

@@ -57,8 +57,11 @@ pub fn refuse_problems(file: &Path, problems: Vec<String>) -> Result<(), Refusal
     Err(refusal)
 }
 
-fn read_table(table: &str, problems: &mut Vec<String>) -> Vec<Slot> {
+fn read_table(text: &str, problems: &mut Vec<String>) -> Vec<Slot> {
+    // Some spreadsheets mark their text as Unicode.
+    let table = text.trim_start_matches('\u{feff}');
     let mut reader = csv::ReaderBuilder::new()
+        .delimiter(delimiter_of(table))
         .trim(csv::Trim::All)
         .comment(Some(b'#'))
         .flexible(true)
@@ -70,7 +73,7 @@ fn read_table(table: &str, problems: &mut Vec<String>) -> Vec<Slot> {
             return Vec::new();
         }
     };
-    check_header(&header, problems);
+    let columns = read_header(&header, problems);
     if !problems.is_empty() {
         return Vec::new();
     }
@@ -84,12 +87,12 @@ fn read_table(table: &str, problems: &mut Vec<String>) -> Vec<Slot> {
             }
         };
         let line = record.position().map_or(0, csv::Position::line);
-        if record.len() > header.len() {
+        if record.len() > columns.len() {
             let count = record.len();
-            problems.push(format!("line {line}: it has {count} fields, for {}", header.len()));
+            problems.push(format!("line {line}: it has {count} fields, for {}", columns.len()));
             continue;
         }
-        let cells = header.iter().zip(&record).filter(|(_, value)| !value.is_empty());
+        let cells = columns.iter().copied().zip(&record).filter(|(_, value)| !value.is_empty());
         let row: BTreeMap<&str, &str> = cells.collect();
         slots.push(read_row(line, &row, problems));
     }
@@ -100,20 +103,38 @@ fn read_table(table: &str, problems: &mut Vec<String>) -> Vec<Slot> {
     slots
 }
 
-/// Notes columns that do not exist, and the required one if it is missing.
-fn check_header(header: &csv::StringRecord, problems: &mut Vec<String>) {
+/// What separates the fields: a semicolon where spreadsheets have the comma in numbers.
+fn delimiter_of(table: &str) -> u8 {
+    let header = table.lines().find(|line| !line.starts_with('#')).unwrap_or_default();
+    if header.contains(';') && !header.contains(',') { b';' } else { b',' }
+}
+
+/// The columns in their order. Notes those that do not exist, and the required one if it is missing.
+fn read_header(header: &csv::StringRecord, problems: &mut Vec<String>) -> Vec<&'static str> {
+    let mut columns = Vec::new();
     for name in header {
-        if !COLUMNS.contains(&name) {
-            let hint = match nearest_name(name, COLUMNS) {
-                Some(column) => format!("did you mean `{column}`?"),
-                None => format!("the columns are {}", COLUMNS.join(", ")),
-            };
-            problems.push(format!("line 1: no column `{name}`; {hint}"));
+        let plain_name = plain_letters(name);
+        let column = COLUMNS.into_iter().find(|column| plain_letters(column) == plain_name);
+        if let Some(column) = column {
+            columns.push(column);
+            continue;
         }
+        let hint = match nearest_name(name, COLUMNS) {
+            Some(column) => format!("did you mean `{column}`?"),
+            None => format!("the columns are {}", COLUMNS.join(", ")),
+        };
+        problems.push(format!("line 1: no column `{name}`; {hint}"));
     }
-    if !header.iter().any(|name| name == COLUMNS[0]) {
+    if !columns.contains(&COLUMNS[0]) {
         problems.push(format!("line 1: column `{}` is missing", COLUMNS[0]));
     }
+    columns
+}
+
+/// A name without capitals, spaces and underscores: `API VIP` is `apiVIP`.
+fn plain_letters(name: &str) -> String {
+    let letters = name.chars().filter(char::is_ascii_alphanumeric);
+    letters.map(|letter| letter.to_ascii_lowercase()).collect()
 }
 
 /// The slot of a row, which maps columns to values that are not empty.
@@ -126,7 +147,7 @@ fn read_row(line: u64, row: &BTreeMap<&str, &str>, problems: &mut Vec<String>) -
     let labels = read_labels(value_of(row, "labels"), &mut row_problems);
     let secret = value_of(row, "secret");
     let mut hosts = Vec::new();
-    for entry in value_of(row, "hosts").split(';') {
+    for entry in value_of(row, "hosts").split([';', '\n']) {
         let words: Vec<&str> = entry.split_whitespace().collect();
         let [name, mac, controller] = match words[..] {
             [] => continue,
