@@ -189,8 +189,8 @@ fn check_absence(
 ) -> Result<(), Refusal> {
     let name = &cluster.name;
     if state.find_cluster(name).is_some() {
-        let what = format!("there is another cluster `{name}` already");
-        return Err(Refusal::conflict(what).next(format!("poolctl describe cluster {name}")));
+        let sentence = format!("there is another cluster `{name}` already");
+        return Err(Refusal::conflict(sentence).next(format!("poolctl describe cluster {name}")));
     }
     let mut clusters = state.clusters.rows();
     let namesake = clusters.find(|existing| {
@@ -198,22 +198,22 @@ fn check_absence(
     });
     if let Some(namesake) = namesake {
         let dns_name = format!("{name}.{}", cluster.base_domain);
-        let what = format!("{dns_name} is already the name of cluster `{}`", namesake.name);
-        return Err(Refusal::conflict(what));
+        let sentence = format!("{dns_name} is already the name of cluster `{}`", namesake.name);
+        return Err(Refusal::conflict(sentence));
     }
     for secret in cluster.secret_keys() {
         if state.secrets.find(&secret).is_some() {
-            let what = format!("there is a secret `{secret}` already");
+            let sentence = format!("there is a secret `{secret}` already");
             let namespace = &secret.namespace;
             let next = format!("poolctl delete secret {} -n {namespace}", secret.name);
-            return Err(Refusal::conflict(what).advise(next));
+            return Err(Refusal::conflict(sentence).advise(next));
         }
     }
     if let Placement::Claimed(pool) = placement
         && state.claims.find(&Key::new(&*pool.namespace, &**name)).is_some()
     {
-        let what = format!("there is a claim `{name}` already, of another cluster");
-        return Err(Refusal::conflict(what).next(format!("poolctl describe claim {name}")));
+        let sentence = format!("there is a claim `{name}` already, of another cluster");
+        return Err(Refusal::conflict(sentence).next(format!("poolctl describe claim {name}")));
     }
     Ok(())
 }
@@ -247,8 +247,8 @@ fn check_room(state: &State, pool: &ClusterPool, adopted_count: usize) -> Result
     }
     let name = &pool.metadata.name;
     let idle_clusters = count_of(idle_count, "idle cluster");
-    let what = format!("pool `{name}` would have {idle_clusters}, and keeps {}", pool.size());
-    Err(Refusal::conflict(what)
+    let sentence = format!("pool `{name}` would have {idle_clusters}, and keeps {}", pool.size());
+    Err(Refusal::conflict(sentence)
         .because("it would delete the others at the next pass")
         .next(format!("poolctl pool scale {name} --size {idle_count}")))
 }

@@ -107,15 +107,15 @@ fn make_customization(pool: &ClusterPool, slot: &Slot) -> Result<Object, Refusal
 /// ingress.
 fn platform_of_addresses(pool: &ClusterPool) -> Result<&'static str, Refusal> {
     if !pool.vip_pools().is_empty() {
-        let what = "the pool leases the addresses of API and ingress itself; leave them out";
-        return Err(Refusal::invalid(what));
+        let sentence = "the pool leases the addresses of API and ingress itself; leave them out";
+        return Err(Refusal::invalid(sentence));
     }
     let name = if pool.picks_hosts() { PLATFORM_OF_AGENTS } else { pool.spec.platform.name() };
     match traits_of(name) {
         Some(platform) if platform.vips == VipOrigin::Given => Ok(platform.name),
         _ => {
-            let what = format!("platform {name} takes no apiVIP and no ingressVIP");
-            Err(Refusal::invalid(what))
+            let sentence = format!("platform {name} takes no apiVIP and no ingressVIP");
+            Err(Refusal::invalid(sentence))
         }
     }
 }

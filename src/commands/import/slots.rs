@@ -51,8 +51,8 @@ pub fn refuse_problems(file: &Path, problems: Vec<String>) -> Result<(), Refusal
         return Ok(());
     }
     let shown = clean_line(&file.display().to_string()).into_owned();
-    let what = format!("{shown}: nothing is imported, problems: {}", problems.len());
-    let mut refusal = Refusal::invalid(what);
+    let sentence = format!("{shown}: nothing is imported, problems: {}", problems.len());
+    let mut refusal = Refusal::invalid(sentence);
     refusal.causes = problems;
     Err(refusal)
 }
