@@ -69,8 +69,8 @@ fn import(documents: &[Value], tick: &Tick) -> Result<State, Refusal> {
     for object in objects {
         import_object(&mut state, object, tick)?;
     }
-    check_invariants(&state)?;
     plan::repair_links(&mut state, tick);
+    check_invariants(&state)?;
     Ok(state)
 }
 
