@@ -84,7 +84,7 @@ fn inventory_of(host: &str, description: &str) -> Value {
     };
     let digits: String = host.chars().filter(char::is_ascii_digit).collect();
     let number: u8 = digits.parse().unwrap_or_default();
-    let mut inventory = parse_json(include_str!("../examples/agents/inventory.json"));
+    let mut inventory = parse_json(include_str!("../examples/agents/reports/node-1.json"));
     inventory["hostname"] = format!("node-{number}").into();
     inventory["interfaces"][0]["mac_address"] = format!("02:00:00:00:00:{number:02}").into();
     inventory["interfaces"][0]["ipv4_addresses"] = json!([format!("1.2.3.{number}/24")]);

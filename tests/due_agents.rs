@@ -72,7 +72,7 @@ fn a_host_that_was_silent_or_reports_is_looked_at_alone() {
     assert_eq!(due_now(&sandbox, 240), ["node-b"]);
     sandbox.ok("reconcile -q");
     assert_eq!(state_of(&sandbox, "node-b"), "discovering-unbound");
-    sandbox.ok("agent report node-b --inventory examples/agents/inventory.json -q");
+    sandbox.ok("agent report node-b --inventory examples/agents/reports/node-1.json -q");
     sandbox.ok("agent register --infraenv rack --id node-c -q");
     assert_eq!(due_now(&sandbox, 240), ["node-b", "node-c"]);
     sandbox.ok("reconcile -q");

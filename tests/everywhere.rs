@@ -53,7 +53,7 @@ fn prepared() -> Sandbox {
         for node in node-1 node-2 node-3; do
             poolctl agent register --infraenv rack --id $node -q
             sed \"s/rack-7-node-1/$node/; s/02:00:00:00:00:01/02:00:00:00:00:0${node#node-}/; s/1.2.3.4/1.2.3.${node#node-}/\" \
-                examples/agents/inventory.json | poolctl agent report $node --inventory - -q
+                examples/agents/reports/node-1.json | poolctl agent report $node --inventory - -q
         done
         poolctl agent approve node-1 node-2 node-3 -q
         poolctl agent bind node-3 --cluster edge -q";

@@ -39,19 +39,21 @@ fn all_folders_fit_into_one_state() {
     let sandbox = Sandbox::new();
     let secret = "echo '{}' | poolctl secret create cloud-creds --from-file=clouds.yaml=- -q";
     assert_eq!(sandbox.shell(secret).code, 0);
-    for folder in ["pool", "scaling", "credentials", "addresses", "inventory"] {
+    let folders =
+        ["pool", "scaling", "credentials", "addresses", "inventory", "agents", "baremetal"];
+    for folder in folders {
         let applied = sandbox.ok(&format!("apply --no-reconcile -f examples/{folder}"));
         assert!(!applied.contains("configured"), "{folder}: {applied}");
     }
     sandbox.ok("reconcile --wait -q");
     let path = "{.items[*].status.conditions[?(@.type==\"MissingDependencies\")].status}";
-    assert_eq!(jsonpath(&sandbox, "pool", path), "False False False False");
+    assert_eq!(jsonpath(&sandbox, "pool", path), "False False False False False");
 }
 
 /// Without root, from a folder that has nothing of ours, by absolute paths.
 #[test]
 fn manifests_are_applied_from_any_folder() {
-    for folder in ["pool", "scaling", "inventory"] {
+    for folder in ["pool", "scaling", "inventory", "agents"] {
         let sandbox = Sandbox::new();
         let path = root().join("examples").join(folder);
         let ran = sandbox.shell(&format!("cd / && poolctl apply -f '{}'", path.display()));

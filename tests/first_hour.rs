@@ -71,7 +71,7 @@ fn init_says_what_it_would_do_and_does_nothing_unasked() {
     let shown = sandbox.ok(&format!("{options} --dry-run"));
     assert!(shown.contains("to be made"), "{shown}");
     // Without a terminal nobody can agree, so it says what to type.
-    let refused = sandbox.refused(2, options, "next: poolctl init --layout 'user'");
+    let refused = sandbox.refused(2, options, "next: poolctl init --layout user");
     assert!(refused.contains(" -y"), "{refused}");
     assert!(!sandbox.path().join("state").exists());
 }
@@ -156,6 +156,43 @@ fn init_adds_its_line_to_a_crontab_once() {
     let line = "sh -c \"env -i $(tail -1 $HOME/crontab | cut -d' ' -f6-)\"";
     let ran = sandbox.shell(line);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+}
+
+#[test]
+fn init_quotes_paths_and_answers_wherever_it_writes_them() {
+    let mut sandbox = Sandbox::new();
+    let state = sandbox.path().join("my state/100%/state.db").display().to_string();
+    sandbox.set_variable("POOLCTL_STATE", &state);
+    std::fs::create_dir(sandbox.path().join("bin")).unwrap();
+    sandbox.write_script(
+        "bin/crontab",
+        "#!/bin/sh\ncase $1 in\n-l) cat \"$HOME/crontab\" ;;\n-) cat >\"$HOME/new\" && mv \"$HOME/new\" \"$HOME/crontab\" ;;\nesac\n",
+    );
+    sandbox.write_file("crontab", "");
+    let answers = VSPHERE
+        .replace("datacenter: lab\n", "datacenter: 'O''Brien''s \"lab\" #1'\n")
+        .replace("network: machines\n", "network: 'VM Network ${pool}'\n")
+        .replace("schedule: none\n", "schedule: cron\n");
+    sandbox.write_file("answers.yaml", &answers);
+    let init = "PATH=$HOME/bin:$PATH; poolctl init --from $HOME/answers.yaml";
+    // What is to be typed again can be typed.
+    let refused = sandbox.shell(&format!("{init} --set \"datastore=a 'b'\""));
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    assert!(refused.err.contains(r"--set 'datastore=a '\''b'\'''"), "{}", refused.err);
+    let ran = sandbox.shell(&format!("{init} -y"));
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    // cron takes a percent sign for the end of the line unless a backslash stands before it.
+    let line = r"cut -d' ' -f6- $HOME/crontab | sed 's/\\%/%/g' >$HOME/line; env -i sh $HOME/line";
+    let passed = sandbox.shell(line);
+    assert_eq!((passed.code, passed.err.as_str()), (0, ""), "{}", passed.out);
+    let advice = ran.err.lines().find_map(|line| line.strip_prefix("next: poolctl apply -f "));
+    let advice = advice.unwrap_or_else(|| panic!("{}", ran.err));
+    assert!(advice.starts_with('\''), "{advice}");
+    let applied = sandbox.shell(&format!("poolctl apply --no-reconcile -f {advice}"));
+    assert_eq!(applied.code, 0, "{}", applied.err);
+    let path = "{.spec.platform.vsphere.datacenter}|{.spec.platform.vsphere.network}";
+    let written = crate::sandbox::jsonpath(&sandbox, "pool/lab-418", path);
+    assert_eq!(written, "O'Brien's \"lab\" #1|VM Network ${pool}");
 }
 
 #[test]

@@ -269,6 +269,32 @@ fn hive_has_nothing_to_do_with_what_is_exported_for_it() {
 }
 
 #[test]
+fn hashes_are_those_of_the_release_that_takes_over() {
+    const OLDER: &str = "3533907469253ac5";
+    let sandbox = Sandbox::new();
+    let hub = sandbox.write_file("hub.yaml", HUB);
+    let older_hub = sandbox.write_file("older.yaml", &HUB.replace(VERSION, OLDER));
+    sandbox.ok(&format!("import {hub}"));
+    for (folder, options, version) in [
+        ("newest", String::new(), VERSION),
+        ("like", format!("--like {hub}"), VERSION),
+        ("older", format!("--like {older_hub}"), OLDER),
+    ] {
+        let path = sandbox.path().join(folder);
+        sandbox.ok(&format!("export {} --for hive {options}", path.display()));
+        let files = exported_files(&sandbox, folder);
+        let clusters = objects_of(&files, "ClusterDeployment");
+        let mut hashes = clusters.iter().map(|cluster| {
+            &cluster["metadata"]["annotations"]["hive.openshift.io/cluster-pool-spec-hash"]
+        });
+        assert!(hashes.all(|hash| *hash == version), "{folder}: {clusters:?}");
+    }
+    let strange = sandbox.write_file("strange.yaml", &HUB.replace(VERSION, "1234567890abcdef"));
+    let export = format!("export {}/x --for hive --like {strange}", sandbox.path().display());
+    sandbox.refused(1, &export, "shows no release of Hive that poolctl knows");
+}
+
+#[test]
 fn a_stale_cluster_is_stale_for_hive_and_an_unfinished_one_stays() {
     let sandbox = Sandbox::new();
     sandbox.create_ready_pool("lab", 1);
@@ -404,6 +430,83 @@ fn addresses_and_hosts_for_metal3_have_names_and_fields_that_it_accepts() {
     assert!(position("-ipclaim.yaml") < position("-ipaddress.yaml"));
     assert!(position("-ipaddress.yaml") < position("-ippool.yaml"));
     assert!(script.contains("own default machines-192-0-2-12 machines rendereddata-9"), "{script}");
+}
+
+/// Two templates of which one machine has an index each, and another machine has one.
+const TEMPLATES: &str = "apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: Metal3DataTemplate
+metadata: {name: nodes, namespace: default}
+spec: {clusterName: lab}
+status: {indexes: {'0': node-1, '2': node-2}}
+---
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: Metal3DataTemplate
+metadata: {name: storage, namespace: default}
+spec: {clusterName: lab}
+status: {indexes: {'5': node-1}}
+";
+
+#[test]
+fn machines_keep_their_indexes_of_templates_on_the_way_to_metal3_and_back() {
+    let mut sandbox = Sandbox::new();
+    sandbox.ok(&format!("import {}", sandbox.write_file("templates.yaml", TEMPLATES)));
+    let folder = sandbox.path().join("metal3").display().to_string();
+    sandbox.ok(&format!("export {folder} --for metal3"));
+    let files = exported_files(&sandbox, "metal3");
+    let mut indexes = Vec::new();
+    for data in objects_of(&files, "Metal3Data") {
+        let spec = &data["spec"];
+        indexes.push((
+            data["metadata"]["name"].as_str().unwrap(),
+            spec["index"].as_i64().unwrap(),
+            spec["template"]["name"].as_str().unwrap(),
+            spec["claim"]["name"].as_str().unwrap(),
+        ));
+    }
+    indexes.sort_unstable();
+    assert_eq!(
+        indexes,
+        [
+            ("nodes-0", 0, "nodes", "node-1"),
+            ("nodes-2", 2, "nodes", "node-2"),
+            ("storage-5", 5, "storage", "node-1-storage"),
+        ]
+    );
+    for claim in objects_of(&files, "Metal3DataClaim") {
+        let name = claim["metadata"]["name"].as_str().unwrap();
+        let (data, _, template, _) =
+            indexes.iter().find(|(_, _, _, claim)| *claim == name).unwrap();
+        assert_eq!(claim["spec"]["template"]["name"], *template);
+        assert_eq!(claim["status"]["renderedData"]["name"], *data);
+    }
+    let script = std::fs::read_to_string(sandbox.path().join("metal3/apply.sh")).unwrap();
+    let position = |part: &str| script.find(part).unwrap_or_else(|| panic!("{part}: {script}"));
+    // Nobody gets an index twice: a template comes after everything that was leased of it.
+    assert!(position("-metal3data.yaml") < position("-metal3dataclaim.yaml"));
+    assert!(position("-metal3dataclaim.yaml") < position("-metal3datatemplate.yaml"));
+    let state = sandbox.path().join("back.db").display().to_string();
+    sandbox.set_variable("POOLCTL_STATE", &state);
+    sandbox.ok(&format!("import {folder}"));
+    let get = "get datatemplate nodes -o 'jsonpath={.status.indexes}'";
+    let back: Value = serde_json::from_str(&sandbox.ok(get)).unwrap();
+    assert_eq!(back, json!({"0": "node-1", "2": "node-2"}));
+}
+
+#[test]
+fn the_chapter_about_hive_has_the_tables_of_what_moves() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("pool create lab --fake --size 0");
+    let chapter = std::fs::read_to_string("docs/hive.md").unwrap();
+    for program in ["hive", "metal3", "assisted"] {
+        let folder = sandbox.path().join(program);
+        sandbox.ok(&format!("export {} --for {program}", folder.display()));
+        let readme = std::fs::read_to_string(folder.join("README.md")).unwrap();
+        let rows: Vec<&str> = readme.lines().filter(|line| line.starts_with("| ")).collect();
+        assert!(rows.len() > 5, "{program}: {readme}");
+        for row in rows {
+            assert!(chapter.contains(row), "{program}: {row}");
+        }
+    }
 }
 
 /// An InfraEnv, the network of a host, and an installed cluster that is made of Agents.

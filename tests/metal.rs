@@ -6,7 +6,7 @@ use crate::once::assert_clusters_are_whole;
 use crate::sandbox::{Sandbox, apply};
 
 const OBJECTS: &str = include_str!("cases/metal.yaml");
-const INVENTORY: &str = include_str!("../examples/agents/inventory.json");
+const INVENTORY: &str = include_str!("../examples/agents/reports/node-1.json");
 
 /// The rack and its pool `metal` of one cluster. No host has reported itself yet.
 pub fn sandbox_with_rack() -> Sandbox {

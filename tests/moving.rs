@@ -358,3 +358,62 @@ fn a_job_whose_status_was_dropped_was_interrupted() {
     let jobs = sandbox.ok(&format!("--state {state} get job -o yaml"));
     assert!(jobs.contains("outcome: interrupted"), "{jobs}");
 }
+
+#[test]
+fn addresses_and_hosts_that_went_to_metal3_come_back() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("apply -f examples/addresses -q");
+    sandbox.ok("host import examples/hosts/hosts.csv -q --no-reconcile");
+    sandbox.ok("ip claim pool-1 x -q");
+    let folder = sandbox.path().join("metal3").display().to_string();
+    sandbox.ok(&format!("export {folder} --for metal3"));
+    let state = sandbox.path().join("back.db").display().to_string();
+    sandbox.ok(&format!("--state {state} import {folder}"));
+    let get = "get ipaddress,host,datatemplate -A -o 'jsonpath={range .items[*]}{.kind} \
+               {.metadata.name} {.spec.address} {.spec.bootMACAddress}{\"\\n\"}{end}'";
+    let before = sandbox.ok(get);
+    assert!(before.lines().count() > 6, "{before}");
+    assert_eq!(sandbox.ok(&format!("--state {state} {get}")), before);
+    // Whoever has an address keeps it, under a name that Kubernetes accepts.
+    let claims = "get ipclaim -A -o 'jsonpath={.items[*].metadata.name}'";
+    let claims_before = sandbox.ok(claims).to_lowercase();
+    assert_eq!(sandbox.ok(&format!("--state {state} {claims}")), claims_before);
+}
+
+#[test]
+fn schedules_go_to_a_hive_as_cron_jobs() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("pool create lab --fake --size 0");
+    sandbox.ok("pool create other --fake --size 0");
+    sandbox.ok(
+        "patch pool lab -p '{metadata: {annotations: {poolctl.dev/schedule: \"TZ=Europe/Berlin; \
+         0 6 * * mon-fri size=5; 0 20 * * * size=0 runningCount=0\"}}}'",
+    );
+    let folder = sandbox.path().join("hive");
+    sandbox.ok(&format!("export {} --for hive", folder.display()));
+    let file = std::fs::read_to_string(folder.join("schedules/cronjobs.yaml")).unwrap();
+    let list = poolctl::yaml::parse_value(&file).unwrap();
+    let objects = list["items"].as_array().unwrap();
+    let kinds: Vec<&str> = objects.iter().map(|object| object["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["ServiceAccount", "Role", "RoleBinding", "CronJob", "CronJob"]);
+    for (job, name, schedule, patch) in [
+        (&objects[3], "lab-1", "0 6 * * mon-fri", r#"{"spec":{"size":5}}"#),
+        (&objects[4], "lab-2", "0 20 * * *", r#"{"spec":{"runningCount":0,"size":0}}"#),
+    ] {
+        assert_eq!(job["metadata"]["name"], name);
+        assert_eq!(job["spec"]["schedule"], schedule);
+        assert_eq!(job["spec"]["timeZone"], "Europe/Berlin");
+        let pod = &job["spec"]["jobTemplate"]["spec"]["template"]["spec"];
+        let words = pod["containers"][0]["command"].as_array().unwrap();
+        assert_eq!(words[3], "lab");
+        let written: Value = serde_json::from_str(words[6].as_str().unwrap()).unwrap();
+        assert_eq!(written, serde_json::from_str::<Value>(patch).unwrap());
+    }
+    let readme = std::fs::read_to_string(folder.join("README.md")).unwrap();
+    assert!(readme.contains("oc apply -f schedules/cronjobs.yaml"), "{readme}");
+    let script = std::fs::read_to_string(folder.join("apply.sh")).unwrap();
+    assert!(!script.contains("cronjobs"), "{script}");
+    // The way back reads the files of apply.sh alone.
+    let state = sandbox.path().join("back.db").display().to_string();
+    sandbox.ok(&format!("--state {state} import {}", folder.display()));
+}

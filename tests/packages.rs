@@ -159,3 +159,61 @@ fn the_service_is_sandboxed() {
     ));
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
 }
+
+#[test]
+fn an_rpm_is_installed_upgraded_and_removed_and_what_is_not_its_own_is_kept() {
+    if !["rpm", "rpmbuild"].into_iter().all(has_program) {
+        return;
+    }
+    let Some(machine) = Machine::new() else { return };
+    machine.build("0.1.9");
+    machine.build("0.2.0");
+    let root = machine.root();
+    let rpm = format!("rpm --root {} --noscripts --nodeps", root.display());
+    machine.ok(&format!("rpm --root {} --initdb", root.display()));
+    machine.ok(&format!("{rpm} -i $HOME/0.1.9/poolctl-0.1.9-1.x86_64.rpm"));
+    for file in [
+        "usr/bin/poolctl",
+        "usr/lib/systemd/system/poolctl.timer",
+        "usr/lib/sysusers.d/poolctl.conf",
+        "usr/share/man/man1/poolctl-claim.1.gz",
+        "usr/share/zsh/site-functions/_poolctl",
+    ] {
+        assert!(root.join(file).is_file(), "{file}");
+    }
+    let sudoers = root.join("etc/sudoers.d/poolctl");
+    let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&sudoers).unwrap());
+    assert_eq!(mode & 0o7777, 0o440);
+    // What an administrator has written, and a state of an older schema.
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/state-5.db");
+    machine.ok(&format!(
+        "echo '# ours' >>{}; mkdir -p {root}/var/lib/poolctl; cp {} {root}/var/lib/poolctl/state.db
+        chmod 600 {root}/var/lib/poolctl/state.db
+        install -m 600 /dev/null {root}/var/lib/poolctl/state.db.lock",
+        sudoers.display(),
+        fixture.display(),
+        root = root.display()
+    ));
+    machine.ok(&format!("{rpm} -U $HOME/0.2.0/poolctl-0.2.0-1.x86_64.rpm"));
+    assert!(std::fs::read_to_string(&sudoers).unwrap().ends_with("# ours\n"));
+    let state = root.join("var/lib/poolctl/state.db");
+    let poolctl = format!(
+        "env -i HOME=$HOME PATH=/usr/bin:/bin POOLCTL_NOW={THEN} POOLCTL_STATE={} \
+         {}/usr/bin/poolctl",
+        state.display(),
+        root.display()
+    );
+    let pools = machine.ok(&format!("{poolctl} get pool -A -o name")).out;
+    assert!(pools.contains("clusterpool/"), "{pools}");
+    machine.ok(&format!("{poolctl} label imgset ocp upgraded=yes -q --no-reconcile"));
+    assert!(state.with_file_name("state.db.schema-5").is_file());
+    // The account and its folders are made by what systemd reads in the package.
+    let scripts =
+        machine.ok("rpm -qp --scripts $HOME/0.2.0/poolctl-0.2.0-1.x86_64.rpm 2>/dev/null").out;
+    for line in ["systemd-sysusers poolctl.conf", "systemd-tmpfiles --create poolctl.conf"] {
+        assert!(scripts.contains(line), "{line}: {scripts}");
+    }
+    machine.ok(&format!("rpm --root {} --noscripts -e poolctl", root.display()));
+    assert!(!root.join("usr/bin/poolctl").exists());
+    assert!(state.is_file());
+}

@@ -3,10 +3,13 @@
 
 use crate::sandbox::Sandbox;
 
-/// Stands in for cargo: what it builds lies where CARGO_TARGET_DIR says, and only there.
+/// Stands in for cargo: what it builds lies only where CARGO_TARGET_DIR says, or else the configuration
+/// of the checkout, or else the workspace that it is in.
 const CARGO: &str = r#"#!/bin/sh
 printf '%s\n' "$*" >>"$HOME/cargo.log"
-built=${CARGO_TARGET_DIR:-target}/release
+built=${CARGO_TARGET_DIR:-$(sed -n 's/^target-dir = "\(.*\)"$/\1/p' .cargo/config.toml 2>/dev/null)}
+if [ -z "$built" ] && [ -e ../Cargo.toml ]; then built=../target; fi
+built=${built:-target}/release
 case " $* " in
 " build --release --locked ") mkdir -p "$built" && ln -sf "$HOME/built/poolctl" "$built/" ;;
 " run --quiet --release --locked -- "*) shift 5 && exec "$built/poolctl" "$@" ;;
@@ -28,15 +31,21 @@ fn the_quickstart_runs_what_it_has_built() {
     );
     let ran = sandbox.shell(&prepare);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    for environment in [
-        "PATH=$HOME/bin:/usr/bin:/bin",
-        "PATH=$HOME/bin:/usr/bin:/bin CARGO_TARGET_DIR=$HOME/elsewhere",
-        "PATH=$HOME/older:$HOME/bin:/usr/bin:/bin",
-        "PATH=$HOME/older:$HOME/bin:/usr/bin:/bin CARGO_TARGET_DIR=$HOME/elsewhere",
+    let elsewhere = "printf '[build]\\ntarget-dir = \"%s\"\\n' $HOME/elsewhere";
+    let configured =
+        format!("mkdir $HOME/checkout/.cargo; {elsewhere} >$HOME/checkout/.cargo/config.toml");
+    let in_workspace = "printf '[workspace]\\nmembers = [\"checkout\"]\\n' >$HOME/Cargo.toml";
+    for (prepare, environment) in [
+        ("true", "PATH=$HOME/bin:/usr/bin:/bin"),
+        ("true", "PATH=$HOME/bin:/usr/bin:/bin CARGO_TARGET_DIR=$HOME/elsewhere"),
+        ("true", "PATH=$HOME/older:$HOME/bin:/usr/bin:/bin"),
+        ("true", "PATH=$HOME/older:$HOME/bin:/usr/bin:/bin CARGO_TARGET_DIR=$HOME/elsewhere"),
+        (configured.as_str(), "PATH=$HOME/bin:/usr/bin:/bin"),
+        (in_workspace, "PATH=$HOME/older:$HOME/bin:/usr/bin:/bin"),
     ] {
-        let clean = "rm -rf $HOME/cargo.log $HOME/elsewhere $HOME/checkout/target";
+        let clean = "cd $HOME; rm -rf cargo.log elsewhere target Cargo.toml checkout/target checkout/.cargo";
         let script = "sh $HOME/checkout/examples/quickstart/run.sh";
-        let ran = sandbox.shell(&format!("{clean}; env {environment} {script}"));
+        let ran = sandbox.shell(&format!("{clean}; {prepare}; env {environment} {script}"));
         assert_eq!(ran.code, 0, "{environment}: {}{}", ran.out, ran.err);
         for part in ["/kubeconfig\n", "my-cluster  demo  Running", "claim/my-cluster released"] {
             assert!(ran.out.contains(part), "{environment}: {part}: {}", ran.out);

@@ -14,7 +14,7 @@ poolctl apply -f rack.yaml
 
 # The machines. Their controllers report the hardware, and machines that meet the requirements become free.
 poolctl host import hosts.csv
-poolctl agent discover --all --infraenv rack
+poolctl agent discover --all --infraenv metal
 poolctl wait agent --all --for=jsonpath='{.status.debugInfo.state}'=known-unbound --timeout=30m
 poolctl get host,agent
 poolctl agent match --role master --count 6 -l rack=7

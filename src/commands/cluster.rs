@@ -19,6 +19,7 @@ use crate::model::cluster::{Cluster, Power};
 use crate::model::event_reason::EventReason;
 use crate::model::job::{Job, Verb};
 use crate::model::kinds::Kind;
+use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
@@ -26,6 +27,7 @@ use crate::model::time::Time;
 use crate::output::{Answer, clean_line};
 use crate::plan::{self, PauseEnd};
 use crate::rules::access::AccessAction;
+use crate::store::Store;
 
 use crate::commands::cluster::credentials::find_cluster;
 use crate::commands::scope::EditedObject;
@@ -165,8 +167,8 @@ fn retry_cluster(state: &mut State, cluster: &Cluster, tick: &Tick) -> RetryOutc
 
 #[derive(Args)]
 pub struct Logs {
-    /// Name of the cluster; it may have been deleted already
-    #[arg(value_name = "CLUSTER")]
+    /// Claim or cluster; the cluster may have been deleted already
+    #[arg(value_name = "CLAIM|CLUSTER")]
     name: String,
     /// Show only this attempt; the first is 1
     #[arg(long, value_name = "N")]
@@ -184,10 +186,10 @@ impl RunCommand for Logs {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
+        let name = name_of_cluster(context, &store, &self.name)?;
         if context.guest().is_some() {
-            context.find_object(&store, Kind::ClusterDeployment, &self.name)?;
+            context.find_object(&store, Kind::ClusterDeployment, &name)?;
         }
-        let name = target::without_kind(Kind::ClusterDeployment, &self.name);
         let mut jobs = store.jobs_of_object(&name)?;
         jobs.retain(|job| job.verb == Verb::Provision);
         jobs.retain(|job| self.attempt.is_none_or(|attempt| job.attempt == attempt));
@@ -213,6 +215,26 @@ impl RunCommand for Logs {
             }
         }
         Ok(())
+    }
+}
+
+/// The name of the cluster that is meant: that of a claim, or a name of a cluster, which may have been
+/// deleted already.
+fn name_of_cluster(context: &Context, store: &Store, typed_name: &str) -> Result<String, Refusal> {
+    let kind = typed_name.split_once('/').and_then(|(word, _)| Kind::from_word(word));
+    let name = target::without_kind(Kind::ClusterDeployment, typed_name);
+    if kind == Some(Kind::ClusterDeployment) || !store.jobs_of_object(&name)?.is_empty() {
+        return Ok(name);
+    }
+    let claim_name = target::without_kind(Kind::ClusterClaim, typed_name);
+    match context.find_object(store, Kind::ClusterClaim, &claim_name) {
+        Ok(Object::ClusterClaim(claim)) => claim.cluster.clone().ok_or_else(|| {
+            Refusal::conflict(format!("claim `{claim_name}` has no cluster yet"))
+                .next(format!("poolctl why claim/{claim_name}"))
+        }),
+        Err(refusal) if kind.is_some() => Err(refusal),
+        // The cluster of this name is looked for, and what is said of it if there is none.
+        _ => Ok(name),
     }
 }
 

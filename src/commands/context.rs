@@ -2,6 +2,7 @@
 //! and to ask. It decides nothing about the objects that it reads and shows.
 
 use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, IsTerminal, Stdin, Write};
 use std::path::PathBuf;
 
@@ -113,6 +114,8 @@ pub struct Context {
     pub(super) guest: OnceCell<Option<Person>>,
     /// What was answered as documents so far. They are printed as one when the command is done.
     answered: RefCell<Answer>,
+    /// The warnings of passes so far: a command that waits runs many passes, and says each once.
+    pass_warnings: RefCell<BTreeSet<String>>,
 }
 
 impl Context {
@@ -125,6 +128,7 @@ impl Context {
             default_namespace,
             guest: OnceCell::new(),
             answered: RefCell::default(),
+            pass_warnings: RefCell::default(),
         })
     }
 
@@ -377,10 +381,12 @@ impl Context {
         }
     }
 
-    /// Warns of what a pass could not do. It is refused if the changes of a pool were undone.
+    /// Warns of what a pass could not do, once for each. It is refused if the changes of a pool were undone.
     pub fn report_pass(&self, passed: &PassOutcome) -> Result<(), Refusal> {
         for warning in &passed.warnings {
-            self.warn(warning);
+            if self.pass_warnings.borrow_mut().insert(warning.clone()) {
+                self.warn(warning);
+            }
         }
         passed.check_refused_pools()
     }

@@ -24,6 +24,7 @@ use crate::model::refusal::Refusal;
 use crate::model::time::Time;
 use crate::output::{Format, ListText, PORTION};
 use crate::render::hive_objects::PoolStart;
+use crate::render::hive_version::HiveRelease;
 use crate::store::Store;
 use crate::store::copies;
 
@@ -40,6 +41,10 @@ pub struct Export {
     /// Write files for another program into a new folder, with a script that applies them
     #[arg(long = "for", value_enum, value_name = "PROGRAM", requires = "file")]
     program: Option<Program>,
+    /// With --for hive: manifests of a ClusterPool and one of its ClusterDeployments, from the Hive
+    /// that takes over; hashes of pools are computed as its release does, by default as the newest
+    #[arg(long, value_name = "FILE", requires = "program")]
+    like: Option<PathBuf>,
     /// Pause the pools of the files: nothing is made or destroyed before they are resumed
     #[arg(long, requires = "program")]
     paused: bool,
@@ -80,7 +85,12 @@ impl RunCommand for Export {
             let pool_start = if self.paused { PoolStart::Paused } else { PoolStart::AtOnce };
             return match program {
                 Program::Hive => {
-                    hive::export_for_hive(context, &store, folder, secrets, pool_start)
+                    let release = match &self.like {
+                        Some(dump) => hive::recognise_release(context, dump)?,
+                        None => HiveRelease::NEWEST,
+                    };
+                    let takeover = hive::Takeover { pool_start, release };
+                    hive::export_for_hive(context, &store, folder, secrets, takeover)
                 }
                 Program::Assisted => assisted::export_for_assisted(context, &store, folder),
                 Program::Metal3 => {

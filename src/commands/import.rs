@@ -1,9 +1,15 @@
 //! `import`: fills an empty state with all objects, jobs and events of a file, and completes links
-//! of which only one end was written. It never changes a state that is not empty, and runs no pass.
+//! of which only one end was written. It never changes a state that is not empty, unless it adds what
+//! another tool keeps (`--from`). It runs no pass.
 
+mod adopt;
 mod check;
 mod currency;
+mod inventory;
+mod kcli;
 mod leases;
+mod slots;
+mod sources;
 mod warnings;
 
 use std::collections::{HashMap, HashSet};
@@ -21,6 +27,7 @@ use crate::model::meta::Key;
 use crate::model::object::{Object, Resource};
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
+use crate::model::text::quote_word;
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 use crate::output::Answer;
@@ -32,14 +39,31 @@ use crate::commands::export::{clusters_being_installed, mark_interrupted};
 use crate::commands::{Context, RunCommand, count_of};
 use crate::manifest::{self, Manifests, ReadOptions};
 
+use adopt::{Placement, adopt_from_kcli};
 use currency::UnknownCurrency;
+use inventory::add_slots;
+use sources::{Intent, Source};
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch on the command line")]
 #[derive(Args)]
 pub struct Import {
-    /// File written by export, kubectl or oc; - for stdin
+    /// File written by export, kubectl or oc; - for stdin. With --from, its file or folder
     #[arg(value_name = "FILE")]
     file: PathBuf,
+    /// Add the clusters of kcli or the cluster slots of a CSV file, also to a state with objects
+    #[arg(
+        long,
+        value_enum,
+        value_name = "SOURCE",
+        conflicts_with_all = ["lenient", "settings", "skip", "current", "stale"]
+    )]
+    from: Option<Source>,
+    /// With --from: the pool of the clusters, each of which gets a claim of its name; or of the slots
+    #[arg(long, value_name = "POOL", requires = "from")]
+    pool: Option<String>,
+    /// With --from kcli --pool: nobody uses the clusters; the next claims of the pool get them
+    #[arg(long, requires = "pool")]
+    idle: bool,
     /// Warn about unknown fields instead of refusing them
     #[arg(long)]
     lenient: bool,
@@ -76,6 +100,9 @@ impl RunCommand for Import {
 
     /// No pass follows: people look at what was imported before anything is decided about it.
     fn run(self, context: &Context) -> anyhow::Result<()> {
+        if let Some(source) = self.from {
+            return self.add_from(source, context);
+        }
         let namespace = context.namespace()?;
         let reading =
             ReadOptions { namespace: &namespace, is_lenient: self.lenient, moves_state: true };
@@ -125,6 +152,38 @@ impl RunCommand for Import {
                 context.answer(result_answer(object_count, "imported"))?;
                 context.hint("next: poolctl plan, then poolctl reconcile");
                 Ok(())
+            }
+        }
+    }
+}
+
+impl Import {
+    /// Adds what another tool keeps, or what a table lists.
+    fn add_from(&self, source: Source, context: &Context) -> anyhow::Result<()> {
+        let intent = if self.check { Intent::Check } else { Intent::Add };
+        match source {
+            Source::Kcli => {
+                let pool = self.pool.as_deref().map(|name| context.key(Kind::ClusterPool, name));
+                let placement = match pool.transpose()? {
+                    None => Placement::WithoutPool,
+                    Some(pool) if self.idle => Placement::Idle(pool),
+                    Some(pool) => Placement::Claimed(pool),
+                };
+                adopt_from_kcli(context, &self.file, &placement, intent)
+            }
+            Source::Csv => {
+                if self.idle {
+                    return Err(
+                        Refusal::usage("--idle is about clusters, and a table has slots").into()
+                    );
+                }
+                let Some(pool) = &self.pool else {
+                    let file = quote_word(&self.file.display().to_string());
+                    return Err(Refusal::usage("slots belong to a pool")
+                        .next(format!("poolctl import {file} --from csv --pool POOL --check"))
+                        .into());
+                };
+                add_slots(context, &self.file, pool, intent)
             }
         }
     }

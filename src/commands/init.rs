@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::drivers::probe::Finding;
 use crate::model::refusal::{Exit, Refusal};
+use crate::model::text::quote_word;
 use crate::output::{Answer, Entry, Name};
 
 use crate::commands::driver::pool_check;
@@ -113,13 +114,13 @@ impl Init {
     fn command_line(&self) -> String {
         let mut line = String::from("poolctl init");
         if let Some(path) = &self.from {
-            let _ = write!(line, " --from '{}'", path.display());
+            let _ = write!(line, " --from {}", quote_word(&path.display().to_string()));
         }
         for (key, value) in self.chosen_options() {
-            let _ = write!(line, " --{key} '{value}'");
+            let _ = write!(line, " --{key} {}", quote_word(&value));
         }
         for pair in &self.settings {
-            let _ = write!(line, " --set '{pair}'");
+            let _ = write!(line, " --set {}", quote_word(pair));
         }
         line
     }
@@ -192,7 +193,8 @@ fn suggest_next_commands(context: &Context, place: &Place, answers: &Answers) {
     {
         let secrets = pool_manifest::secret_commands(answers.target());
         commands.extend(secrets.iter().map(|command| (*command).to_owned()));
-        commands.push(format!("poolctl apply -f {}", folder.display()));
+        let folder = quote_word(&folder.display().to_string());
+        commands.push(format!("poolctl apply -f {folder}"));
         commands.push(format!("poolctl driver check --pool {}", answers.pool()));
         commands.push(format!("poolctl claim {} --wait", answers.pool()));
     }

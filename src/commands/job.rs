@@ -10,7 +10,7 @@ use crate::drivers::{evidence, log};
 use crate::model::job::Job;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
-use crate::model::object::document_with_kind;
+use crate::model::object::{Object, document_with_kind};
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
 use crate::output::{Answer, Entry, Name, job_row};
@@ -111,6 +111,13 @@ pub fn find_jobs(context: &Context, store: &Store, typed_name: &str) -> Result<V
     if jobs.is_empty() {
         jobs.extend(store.find_job(name)?);
     }
+    if jobs.is_empty()
+        && let Ok(Object::ClusterClaim(claim)) =
+            context.find_object(store, Kind::ClusterClaim, name)
+        && let Some(cluster) = &claim.cluster
+    {
+        jobs = store.jobs_of_object(cluster)?;
+    }
     if jobs.is_empty() {
         let what = format!("there is no job `{name}`, nor a cluster or host that had one");
         return Err(Refusal::not_found(what).next("poolctl job list --all"));
@@ -120,7 +127,7 @@ pub fn find_jobs(context: &Context, store: &Store, typed_name: &str) -> Result<V
 
 #[derive(Args)]
 pub struct Logs {
-    /// Id of a job; or name of a cluster or host, to print the log of its last job
+    /// Id of a job; or name of a cluster, claim or host, to print the log of its last job
     #[arg(value_name = "JOB|CLUSTER|HOST")]
     name: String,
     /// Keep printing until the job ends

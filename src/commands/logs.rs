@@ -8,7 +8,7 @@ use crate::commands::{Context, RunCommand, job};
 
 #[derive(Args)]
 pub struct Logs {
-    /// Cluster, host or job, such as cluster/lab-x7k2
+    /// Cluster, claim, host or job, such as cluster/lab-x7k2
     #[arg(value_name = "JOB|CLUSTER|HOST")]
     name: String,
     /// Keep printing until the job ends

@@ -169,8 +169,32 @@ impl RunCommand for Wait {
         if objects.is_empty() {
             bail!(Refusal::not_found("there is nothing to wait for").next(Self::EXAMPLE));
         }
+        if self.goals.iter().any(|goal| matches!(goal, Goal::Deleted)) {
+            for (kind, key) in &objects {
+                warn_if_never_seen(context, &store, *kind, key)?;
+            }
+        }
         self.wait_for(context, &store, objects)
     }
+}
+
+/// Warns of an object that is waited to be deleted, and of which nothing shows that it ever was
+/// there: its name is probably wrong. That it is deleted is true all the same.
+fn warn_if_never_seen(
+    context: &Context,
+    store: &Store,
+    kind: Kind,
+    key: &Key,
+) -> Result<(), Refusal> {
+    let Err(absent) = context.find_object(store, kind, &key.name) else { return Ok(()) };
+    if absent.exit == Exit::NotFound && store.list_events(Some((kind, key)), 1)?.is_empty() {
+        let mut warning = format!("{}, nor an event of it", absent.what);
+        for cause in &absent.causes {
+            warning = format!("{warning}; {cause}");
+        }
+        context.warn(&warning);
+    }
+    Ok(())
 }
 
 /// Waits until none of these objects exists any more, as `delete --wait` does.

@@ -44,6 +44,25 @@ pub struct ScheduleLine {
 /// The two differ when the clock skips that time: the second one keeps the order of the lines.
 type LineTick = (Time, DateTime);
 
+impl Schedule {
+    pub fn lines(&self) -> &[ScheduleLine] {
+        &self.lines
+    }
+
+    /// The name of its time zone, such as Europe/Berlin.
+    pub fn zone_name(&self) -> Option<&str> {
+        self.zone.iana_name()
+    }
+}
+
+impl ScheduleLine {
+    /// When it is due, as cron writes it: five fields.
+    pub fn cron_fields(&self) -> String {
+        let words: Vec<&str> = self.text.split_whitespace().take(5).collect();
+        words.join(" ")
+    }
+}
+
 impl FromStr for Schedule {
     type Err = String;
 

@@ -9,6 +9,16 @@ pub fn is_hostile(letter: char) -> bool {
     letter.is_control() || is_bidirectional
 }
 
+/// A word as a shell reads it: in quotes if it has letters that mean something else without.
+pub fn quote_word(word: &str) -> String {
+    let mut letters = word.chars();
+    let is_safe = letters.all(|letter| letter.is_alphanumeric() || "/._-+:@=,%".contains(letter));
+    if is_safe && !word.is_empty() {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
 /// A part of a name by which names are sorted: numbers by their value, and before letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NamePart<'a> {

@@ -15,7 +15,7 @@ use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::pool::{ClusterPool, RECONCILE_PAUSE};
 
-use super::hive_version::hive_version;
+use super::hive_version::HiveRelease;
 
 /// Hive's label by which a cluster is accepted that belongs to a claim from the beginning.
 pub const RESTORED_LABEL: &str = "hive.openshift.io/disable-creation-webhook-for-dr";
@@ -50,6 +50,8 @@ pub struct HiveRendering<'a> {
     pub clusters: &'a HashSet<String>,
     /// poolctl's own version of a pool.
     pub own_version: fn(&ClusterPool) -> String,
+    /// The release that takes over.
+    pub release: HiveRelease,
     pub pool_start: PoolStart,
 }
 
@@ -64,6 +66,11 @@ pub fn reason_to_keep(cluster: &Cluster) -> Option<&'static str> {
     } else {
         None
     }
+}
+
+/// Whether a Hive accepts the pool only if all its clusters run.
+pub fn runs_all_clusters(pool: &ClusterPool) -> bool {
+    PLATFORMS_ALWAYS_RUNNING.contains(&pool.spec.platform.name())
 }
 
 impl HiveRendering<'_> {
@@ -102,7 +109,7 @@ impl HiveRendering<'_> {
         if let (Some(pool), Some(version)) = (pool, cluster.version.as_deref())
             && (self.own_version)(pool) == version
         {
-            document["metadata"]["annotations"][SPEC_HASH] = hive_version(pool).into();
+            document["metadata"]["annotations"][SPEC_HASH] = self.release.version(pool).into();
         }
         if cluster.claim.is_some() {
             document["metadata"]["labels"][RESTORED_LABEL] = "true".into();
@@ -132,7 +139,7 @@ impl HiveRendering<'_> {
         remove_own_names(&mut document["spec"]["annotations"]);
         remove_if_empty(&mut document["spec"], "annotations");
         require_references(&mut document["spec"]["platform"]);
-        if PLATFORMS_ALWAYS_RUNNING.contains(&pool.spec.platform.name()) {
+        if runs_all_clusters(pool) {
             document["spec"]["runningCount"] = pool.spec.size.into();
         }
     }

@@ -358,23 +358,55 @@ const PRESENT: Layout = Layout {
     has_customization: true,
 };
 
+/// How a release of Hive computes the version of a pool.
+#[derive(Clone, Copy)]
+pub struct HiveRelease {
+    layout: Layout,
+    /// Whether it fills `infrastructure` of a vSphere platform before.
+    converts_vsphere: bool,
+}
+
+impl HiveRelease {
+    pub const NEWEST: Self = Self { layout: PRESENT, converts_vsphere: true };
+
+    /// The newest release that computes this version for a pool; none if no known one does. Releases
+    /// that differ in other platforms only are not told apart.
+    pub fn find(pool: &ClusterPool, version: &str) -> Option<Self> {
+        if hive_version(pool) == version {
+            return Some(Self::NEWEST);
+        }
+        let platform = platform_of(pool);
+        let mut converted_platform = platform.clone();
+        convert_vsphere(&mut converted_platform);
+        layouts().find_map(|layout| {
+            if version_in(pool, &converted_platform, layout) == version {
+                return Some(Self { layout, converts_vsphere: true });
+            }
+            let is_computed = version_in(pool, &platform, layout) == version;
+            is_computed.then_some(Self { layout, converts_vsphere: false })
+        })
+    }
+
+    /// The version of a pool that this release computes: 16 hexadecimal digits.
+    pub fn version(self, pool: &ClusterPool) -> String {
+        let mut platform = platform_of(pool);
+        if self.converts_vsphere {
+            convert_vsphere(&mut platform);
+        }
+        // A platform that was removed later is hashed by every release that can have such a pool.
+        let has_ovirt = self.layout.has_ovirt || pool.spec.platform.name() == OVIRT_NAME;
+        version_in(pool, &platform, Layout { has_ovirt, ..self.layout })
+    }
+}
+
 /// The version of a pool that the newest release of Hive computes: 16 hexadecimal digits.
 pub fn hive_version(pool: &ClusterPool) -> String {
-    let has_removed_platform = pool.spec.platform.name() == OVIRT_NAME;
-    let mut platform = platform_of(pool);
-    convert_vsphere(&mut platform);
-    version_in(pool, &platform, Layout { has_ovirt: has_removed_platform, ..PRESENT })
+    HiveRelease::NEWEST.version(pool)
 }
 
 /// Whether a version is what any release of Hive computes for a pool.
 pub fn is_hive_version(pool: &ClusterPool, version: &str) -> bool {
-    let platform = platform_of(pool);
-    let mut converted_platform = platform.clone();
-    convert_vsphere(&mut converted_platform);
-    layouts().any(|layout| {
-        version_in(pool, &platform, layout) == version
-            || version_in(pool, &converted_platform, layout) == version
-    })
+    HiveRelease::find(pool, version).is_some()
 }
 
 fn platform_of(pool: &ClusterPool) -> Value {

@@ -6,11 +6,16 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
+use crate::model::data_template::Metal3DataTemplate;
 use crate::model::host::BareMetalHost;
-use crate::model::ip_lease::IpAddress;
+use crate::model::ip_lease::{IpAddress, Reference};
 use crate::model::ip_pool::{AllocationStrategy, IpPool};
-use crate::model::meta::Key;
-use crate::model::object::Object;
+use crate::model::kinds::Kind;
+use crate::model::meta::{Key, Meta};
+use crate::model::metal3_data::{
+    Metal3Data, Metal3DataClaim, Metal3DataClaimSpec, Metal3DataClaimStatus, Metal3DataStatus,
+};
+use crate::model::object::{Object, document_with_kind};
 
 use super::hive_objects::{PoolStart, keep_fields, remove_field, trim_metadata};
 
@@ -101,6 +106,47 @@ impl Metal3Rendering<'_> {
     }
 }
 
+/// The objects by which metal3 knows that a machine has an index of a template.
+pub struct RenderedIndex {
+    pub data: Value,
+    pub claim: Value,
+}
+
+/// Renders the index of a machine. `claim` is the key of its Metal3DataClaim.
+pub fn render_index(template: &Metal3DataTemplate, index: u64, claim: &Key) -> RenderedIndex {
+    let namespace = &template.metadata.namespace;
+    let template_name = kubernetes_name(&template.metadata.name);
+    let template_key = Key::new(namespace.as_str(), template_name.as_str());
+    let mut data = Metal3Data::of_host(&template_key, index, &claim.name);
+    // metal3 finds what it refers to only by a namespace, and says itself whether it is ready.
+    data.spec.template.namespace.clone_from(namespace);
+    data.spec.claim.namespace.clone_from(namespace);
+    data.status = Metal3DataStatus::default();
+    let template_reference =
+        Reference { name: template_name, namespace: namespace.clone(), ..Reference::default() };
+    let data_reference = Reference {
+        name: data.metadata.name.clone(),
+        namespace: namespace.clone(),
+        ..Reference::default()
+    };
+    let data_claim = Metal3DataClaim {
+        metadata: Meta {
+            name: claim.name.clone(),
+            namespace: claim.namespace.clone(),
+            ..Meta::default()
+        },
+        spec: Metal3DataClaimSpec {
+            template: template_reference,
+            ..Metal3DataClaimSpec::default()
+        },
+        status: Metal3DataClaimStatus { rendered_data: Some(data_reference) },
+    };
+    RenderedIndex {
+        data: document_with_kind(Kind::Metal3Data, &data),
+        claim: document_with_kind(Kind::Metal3DataClaim, &data_claim),
+    }
+}
+
 /// metal3 leases another address to a claim that does not name its own.
 fn complete_claim(document: &mut Value) {
     keep_fields(&mut document["status"], &["address"]);
@@ -114,6 +160,9 @@ fn complete_claim(document: &mut Value) {
 /// Adds what metal3 requires of a template: a cluster, and the kind of each pool of addresses.
 fn complete_template(document: &mut Value) {
     remove_field(document, "status");
+    if let Some(name) = document["metadata"]["name"].as_str().map(kubernetes_name) {
+        document["metadata"]["name"] = name.into();
+    }
     let spec = &mut document["spec"];
     if spec["clusterName"].as_str().unwrap_or_default().is_empty() {
         spec["clusterName"] = NO_CLUSTER.into();

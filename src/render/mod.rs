@@ -6,6 +6,7 @@ pub mod assisted_objects;
 pub mod cluster_dns;
 pub mod discovery;
 pub mod hive_objects;
+pub mod hive_schedules;
 pub mod hive_version;
 pub mod host_data;
 pub mod install_config;

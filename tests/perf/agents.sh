@@ -16,7 +16,7 @@ export POOLCTL_SEED=1 POOLCTL_NOW=2026-03-02T12:00:00Z
 sqlite3 sc.db 'PRAGMA journal_mode = WAL; CREATE TABLE t (x)' > /dev/null
 
 inventory() { # NUMBER: what is in its host
-  sed "s/rack-7-node-1/h-mold-$1/; s/02:00:00:00:00:01/02:00:00:aa:bb:0$1/; s/1\.2\.3\.4/1.2.254.1$1/" "$examples/inventory.json"
+  sed "s/rack-7-node-1/h-mold-$1/; s/02:00:00:00:00:01/02:00:00:aa:bb:0$1/; s/1\.2\.3\.4/1.2.254.1$1/" "$examples/reports/node-1.json"
 }
 
 cluster() { # NAME MASTERS WORKERS

@@ -294,7 +294,7 @@ def deployment(name, masters, workers):
 
 def host_inventory(number):
     """What the host number 0 to 9 of a mold says is in it."""
-    text = (EXAMPLES / "inventory.json").read_text()
+    text = (EXAMPLES / "reports" / "node-1.json").read_text()
     text = text.replace("rack-7-node-1", f"h-mold-{number}")
     text = text.replace("02:00:00:00:00:01", f"02:00:00:aa:bb:0{number}")
     return text.replace("1.2.3.4", f"1.2.254.1{number}")

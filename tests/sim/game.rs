@@ -76,6 +76,7 @@ fn play_step(
     if checks_slow_laws {
         referee.check_pools_quiet(world)?;
         referee.check_round_trip(world)?;
+        referee.check_hive_trip(world)?;
     }
     Ok(())
 }
@@ -103,6 +104,7 @@ fn end_history(world: &mut SimWorld, referee: &mut Referee) -> Result<(), Violat
     referee.check_pools_quiet(world)?;
     referee.check_round_trip(world)?;
     referee.check_import(world)?;
+    referee.check_hive_trip(world)?;
     let mistakes = accepted(world.store().check_constraints())?;
     match mistakes.first() {
         Some(mistake) => Err(Violation::new(Law::Accepted, mistake.clone())),

@@ -27,7 +27,7 @@ words! {
         Quiet = "quiet",
         /// No pass is refused, and no edit comes to a state that must never be.
         Accepted = "accepted",
-        /// What is exported is what an import makes of it.
+        /// What is exported is what an import makes of it, also by way of a Hive.
         RoundTrip = "round-trip",
         /// At rest no claim waits beside a cluster that could serve it, and each is served once
         /// people have mended what they were told to.

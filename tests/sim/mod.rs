@@ -38,6 +38,7 @@ pub mod game;
 mod generator;
 mod healing;
 pub mod history;
+mod hive_trip;
 pub mod law;
 mod people;
 mod pools;

@@ -6,6 +6,7 @@ use poolctl::model::refusal::{Exit, Refusal};
 use poolctl::model::state::{Scope, State};
 
 use super::canary::Canary;
+use super::hive_trip::check_hive_trip;
 use super::law::{self, Law, Observed, Violation};
 use super::round_trip::{check_import, check_round_trip};
 use super::world::SimWorld;
@@ -116,6 +117,10 @@ impl Referee {
 
     pub fn check_round_trip(&self, world: &SimWorld) -> Result<(), Violation> {
         self.enforce(Law::RoundTrip, || check_round_trip(world))
+    }
+
+    pub fn check_hive_trip(&self, world: &SimWorld) -> Result<(), Violation> {
+        self.enforce(Law::RoundTrip, || check_hive_trip(world))
     }
 
     pub fn check_import(&self, world: &SimWorld) -> Result<(), Violation> {

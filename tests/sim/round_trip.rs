@@ -42,7 +42,7 @@ fn as_check(outcome: Result<Problem, Refusal>) -> Result<(), String> {
 }
 
 /// All objects of a state with their documents.
-fn export(store: &Store) -> Result<Vec<Object>, Refusal> {
+pub fn export(store: &Store) -> Result<Vec<Object>, Refusal> {
     let mut objects: Vec<Object> = Vec::new();
     for kind in Kind::OBJECTS {
         objects.extend(store.list_objects(*kind, &Filter { whole: true, ..Filter::default() })?);

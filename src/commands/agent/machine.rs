@@ -91,7 +91,7 @@ impl RunCommand for Report {
     const NAME: &'static str = "report";
     const ABOUT: &'static str = "Record what a host reports about itself";
     const EXAMPLE: &'static str =
-        "poolctl agent report node-1 --inventory examples/agents/inventory.json";
+        "poolctl agent report node-1 --inventory examples/agents/reports/node-1.json";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;

@@ -18,6 +18,7 @@ use crate::render::assisted_objects::{
     HostCounts, refer_to_cluster_install, render_cluster_install, render_for_assisted,
 };
 use crate::render::hive_objects::{HiveRendering, PoolStart, reason_to_keep};
+use crate::render::hive_version::HiveRelease;
 use crate::store::Store;
 
 use crate::commands::{Context, count_of};
@@ -119,6 +120,7 @@ fn collect_clusters(
             pools: &pools,
             clusters: &clusters,
             own_version: plan::pool_version,
+            release: HiveRelease::NEWEST,
             pool_start: PoolStart::AtOnce,
         };
         let Some(mut deployment) = rendering.render(&object) else { return Ok(()) };

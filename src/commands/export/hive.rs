@@ -15,13 +15,16 @@ use crate::model::refusal::Refusal;
 use crate::output::join_lines;
 use crate::plan;
 use crate::render::hive_objects::{HiveRendering, PoolStart, RESTORED_LABEL, reason_to_keep};
+use crate::render::hive_schedules::render_schedules;
+use crate::render::hive_version::HiveRelease;
 use crate::store::{Filter, Store};
 
 use crate::commands::{Context, count_of};
+use crate::manifest::{self, ReadOptions};
 
 use super::folder::{
-    ExportedFile, add_namespaces, add_section, answer_with_files, prepare_folder, write_documents,
-    write_file,
+    ExportedFile, add_namespaces, add_section, answer_with_files, list_of, prepare_folder,
+    write_documents, write_file,
 };
 use super::{Secrets, add_secret_values};
 
@@ -43,7 +46,7 @@ const FIELDS: &str = "\
 | ClusterPool | spec | carried | |
 | ClusterPool | spec.runningCount on openstack, vsphere | changed to spec.size | Hive accepts no other |
 | ClusterPool | status | left out | Hive counts again |
-| ClusterPool | schedule | left out | Hive has none; use a CronJob |
+| ClusterPool | schedule | CronJobs in schedules/ | Hive has none; apply.sh leaves them to you |
 | ClusterDeployment | spec, clusterMetadata | carried | |
 | ClusterDeployment | version of the pool | changed to Hive's | what is current stays current |
 | ClusterDeployment | status | carried as far as Hive has it | |
@@ -63,8 +66,45 @@ struct Collected {
     missing_secrets: Vec<Key>,
     /// Clusters that stay, and why.
     kept_clusters: BTreeMap<String, &'static str>,
+    /// CronJobs that follow the schedules of pools, with what they need.
+    schedules: Vec<Value>,
     /// How many objects there are of kinds that a Hive does not have.
     other_objects: BTreeMap<&'static str, usize>,
+}
+
+/// How a Hive takes over.
+#[derive(Clone, Copy)]
+pub struct Takeover {
+    pub pool_start: PoolStart,
+    /// The release that it is of.
+    pub release: HiveRelease,
+}
+
+/// The release of the Hive that a dump comes from. It is recognised by a cluster that its pool would
+/// make just so: such a cluster has the version of its pool.
+pub fn recognise_release(context: &Context, dump: &Path) -> Result<HiveRelease, Refusal> {
+    let namespace = context.namespace()?;
+    let reading = ReadOptions { namespace: &namespace, is_lenient: true, moves_state: true };
+    let objects = manifest::read(&[dump.to_owned()], &reading)?.objects;
+    let mut pools: HashMap<Key, &ClusterPool> = HashMap::new();
+    for object in &objects {
+        if let Object::ClusterPool(pool) = object {
+            pools.insert(pool.key(), pool);
+        }
+    }
+    for object in &objects {
+        if let Object::ClusterDeployment(cluster) = object
+            && let Some(pool) = cluster.pool.as_deref().and_then(|key| pools.get(key))
+            && let Some(release) =
+                cluster.version.as_deref().and_then(|version| HiveRelease::find(pool, version))
+        {
+            return Ok(release);
+        }
+    }
+    let dump = dump.display();
+    Err(Refusal::invalid(format!("`{dump}` shows no release of Hive that poolctl knows"))
+        .because("it needs a ClusterPool with a ClusterDeployment that is current")
+        .advise("oc get clusterpool,clusterdeployment -A -o yaml, on the Hive that takes over"))
 }
 
 /// Writes the folder, which must be new or empty.
@@ -73,17 +113,18 @@ pub fn export_for_hive(
     store: &Store,
     folder: &Path,
     secrets: Secrets,
-    pool_start: PoolStart,
+    takeover: Takeover,
 ) -> anyhow::Result<()> {
     prepare_folder(folder)?;
-    let collected = collect_documents(store, secrets, pool_start)?;
+    let collected = collect_documents(store, secrets, takeover)?;
     store.rollback();
     // Namespaces come first, and pools last: what they own must be there before they count it.
     let mut kinds: Vec<Kind> = collected.documents.keys().copied().collect();
     kinds.sort_by_key(|kind| (*kind == Kind::ClusterPool, *kind != Kind::Namespace, *kind));
     let files = write_documents(folder, &kinds, &collected.documents)?;
+    write_schedules(folder, &collected.schedules)?;
     write_file(folder, "apply.sh", &apply_script(&files, &collected.missing_secrets))?;
-    write_file(folder, "README.md", &describe_export(&files, &collected, pool_start))?;
+    write_file(folder, "README.md", &describe_export(&files, &collected, takeover.pool_start))?;
     for (cluster, why) in &collected.kept_clusters {
         context.warn(&format!("cluster {cluster} is left out: {why}"));
     }
@@ -97,7 +138,7 @@ pub fn export_for_hive(
 fn collect_documents(
     store: &Store,
     secrets: Secrets,
-    pool_start: PoolStart,
+    takeover: Takeover,
 ) -> Result<Collected, Refusal> {
     let mut collected = Collected::default();
     let mut pools: HashMap<Key, ClusterPool> = HashMap::new();
@@ -122,8 +163,13 @@ fn collect_documents(
         pools: &pools,
         clusters: &clusters,
         own_version: plan::pool_version,
-        pool_start,
+        release: takeover.release,
+        pool_start: takeover.pool_start,
     };
+    let mut live_pools: Vec<&ClusterPool> = pools.values().collect();
+    live_pools.retain(|pool| pool.metadata.deletion_timestamp.is_none());
+    live_pools.sort_by_key(|pool| pool.key());
+    collected.schedules = render_schedules(live_pools.into_iter());
     let whole = Filter { whole: true, ..Filter::default() };
     // Namespaces of clusters are in no table.
     for namespace in store.list_objects(Kind::Namespace, &whole)? {
@@ -164,6 +210,17 @@ fn collect_object(
     }
     collected.documents.entry(object.kind()).or_default().push(document);
     Ok(())
+}
+
+/// Writes the CronJobs into a folder of their own: whoever applies the files may not want them.
+fn write_schedules(folder: &Path, schedules: &[Value]) -> Result<(), Refusal> {
+    if schedules.is_empty() {
+        return Ok(());
+    }
+    let schedule_folder = folder.join("schedules");
+    std::fs::create_dir(&schedule_folder)
+        .map_err(|error| Refusal::unwritable(&schedule_folder, &error))?;
+    write_file(&schedule_folder, "cronjobs.yaml", &list_of(schedules)?)
 }
 
 /// The script that applies the files.
@@ -232,6 +289,12 @@ fn describe_export(files: &[ExportedFile], collected: &Collected, pool_start: Po
          here, or export again when they are installed:",
         kept_clusters.map(|(cluster, why)| format!("- {cluster}: {why}")).collect(),
     );
+    if !collected.schedules.is_empty() {
+        let apply = "    oc apply -f schedules/cronjobs.yaml".to_owned();
+        let sentence = "Hive has no schedules. CronJobs scale the pools instead, in an image that \
+                        has `oc`. Apply them when the pools work:";
+        add_section(&mut lines, sentence, vec![apply]);
+    }
     let other_objects = collected.other_objects.iter();
     add_section(
         &mut lines,

@@ -7,13 +7,14 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::model::data_template::Metal3DataTemplate;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::output::join_lines;
 use crate::render::hive_objects::{PoolStart, trim_metadata};
-use crate::render::metal3_objects::{HOST_PAUSED, Metal3Rendering, kubernetes_name};
+use crate::render::metal3_objects::{HOST_PAUSED, Metal3Rendering, kubernetes_name, render_index};
 use crate::store::Store;
 
 use crate::commands::{Context, count_of};
@@ -24,16 +25,22 @@ use super::folder::{
 };
 use super::{Secrets, add_secret_values};
 
-/// The order of the files. A claim whose pool is not there waits, so pools come after all leases.
-const ORDER: [Kind; 7] = [
+/// The order of the files. A claim whose pool is not there waits, so pools come after all leases, and
+/// templates after all indexes that machines have of them.
+const ORDER: [Kind; 9] = [
     Kind::Namespace,
     Kind::Secret,
     Kind::IpClaim,
     Kind::IpAddress,
     Kind::IpPool,
+    Kind::Metal3Data,
+    Kind::Metal3DataClaim,
     Kind::DataTemplate,
     Kind::BareMetalHost,
 ];
+
+/// Kinds whose status metal3 needs: without it, it leases something else.
+const KINDS_WITH_STATUS: [Kind; 2] = [Kind::IpClaim, Kind::Metal3DataClaim];
 
 /// The part of the script that gives addresses their owners.
 const OWNER_FUNCTION: &str = r#"# own NAMESPACE ADDRESS POOL CLAIM: an address goes when its claim goes.
@@ -60,7 +67,7 @@ const FIELDS: &str = "\
 | IPPool | allocationStrategy | completed | random is the default here, sequential in metal3 |
 | IPPool | reserved addresses, delays, history | left out | metal3 has none; shorten the ranges |
 | Metal3DataTemplate | clusterName, kinds of pools | completed | metal3 requires them |
-| Metal3DataTemplate | indexes of hosts | left out | metal3 counts anew |
+| Metal3DataTemplate | index of a host | Metal3Data, Metal3DataClaim | metal3 counts these; it renders data once a Metal3Machine owns the claim |
 | BareMetalHost | a host in use | externallyProvisioned, online | metal3 does not boot or clean it |
 | BareMetalHost | a free host | carried | metal3 boots it to inspect it |
 | BareMetalHost | status | left out | metal3 asks the host |
@@ -78,8 +85,14 @@ pub fn export_for_metal3(
     let claim_names = name_claims(store)?;
     let rendering = Metal3Rendering { claim_names: &claim_names, host_start };
     let mut documents: BTreeMap<Kind, Vec<Value>> = BTreeMap::new();
+    let mut data_claims: BTreeSet<Key> = BTreeSet::new();
     for kind in Kind::OBJECTS {
         store.visit_objects(*kind, None, &mut |object| {
+            if let Object::DataTemplate(template) = &object
+                && object.deletion_time().is_none()
+            {
+                add_indexes(template, &mut data_claims, &mut documents);
+            }
             if let Some(document) = rendering.render(&object) {
                 documents.entry(*kind).or_default().push(document);
             }
@@ -124,6 +137,27 @@ fn name_claims(store: &Store) -> Result<HashMap<Key, String>, Refusal> {
         Ok(())
     })?;
     Ok(names)
+}
+
+/// Adds what tells metal3 which machine has which index of a template. A machine that has indexes of
+/// several templates gets a claim for each.
+fn add_indexes(
+    template: &Metal3DataTemplate,
+    data_claims: &mut BTreeSet<Key>,
+    documents: &mut BTreeMap<Kind, Vec<Value>>,
+) {
+    for (number, machine) in &template.status.indexes {
+        let Ok(index) = number.parse::<u64>() else { continue };
+        let mut claim = Key::new(&*template.metadata.namespace, kubernetes_name(machine));
+        if !data_claims.insert(claim.clone()) {
+            let template_name = kubernetes_name(&template.metadata.name);
+            claim.name = format!("{}-{template_name}", claim.name);
+            data_claims.insert(claim.clone());
+        }
+        let rendered = render_index(template, index, &claim);
+        documents.entry(Kind::Metal3Data).or_default().push(rendered.data);
+        documents.entry(Kind::Metal3DataClaim).or_default().push(rendered.claim);
+    }
 }
 
 /// The Secrets with the credentials of the controllers of the hosts.
@@ -175,7 +209,7 @@ fn apply_script(files: &[ExportedFile], documents: &BTreeMap<Kind, Vec<Value>>) 
     }
     for file in files {
         lines.push(format!("oc apply --server-side -f {}", file.name));
-        if file.kind == Kind::IpClaim {
+        if KINDS_WITH_STATUS.contains(&file.kind) {
             lines.push(format!("oc replace --subresource=status -f {}", file.name));
         }
     }

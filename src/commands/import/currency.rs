@@ -13,6 +13,7 @@ use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
+use crate::model::text::quote_word;
 use crate::plan;
 use crate::render::hive_version::is_hive_version;
 
@@ -158,7 +159,7 @@ fn refuse_unknown(manifests: &Manifests, positions: &[usize], file: &Path) -> Re
             ));
         }
     }
-    let path = file.display();
+    let path = quote_word(&file.display().to_string());
     refusal.advise(format!(
         "poolctl import {path} --current, to keep them; or --stale, to have them replaced"
     ))

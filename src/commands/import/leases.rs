@@ -15,6 +15,7 @@ use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta};
 use crate::model::object::Object;
 use crate::model::refusal::{Refusal, nearest_name};
+use crate::model::text::quote_word;
 
 use crate::commands::count_of;
 
@@ -73,7 +74,8 @@ fn leave_out_refused_pools(
         let refusals = refused_pools.into_iter().flat_map(|pool| pool.refusals).collect();
         let mut words = skipped_words.to_vec();
         words.push(kind.full_name());
-        let next = format!("poolctl import {} --skip {}", file.display(), words.join(" --skip "));
+        let path = quote_word(&file.display().to_string());
+        let next = format!("poolctl import {path} --skip {}", words.join(" --skip "));
         return Refusal::refuse_all(refusals).map_err(|refusal| refusal.next(next));
     }
     for pool in refused_pools {
@@ -134,7 +136,8 @@ fn refuse_leases(leases: &[LostLease], skipped_words: &[String], file: &Path) ->
         }
     }
     let skips = kinds.join(" --skip ");
-    refusal.next(format!("poolctl import {} --skip {skips}", file.display()))
+    let path = quote_word(&file.display().to_string());
+    refusal.next(format!("poolctl import {path} --skip {skips}"))
 }
 
 /// All leases of a file that cannot be kept, those of kinds that are not modelled first.

@@ -2,13 +2,15 @@
 //! that is there is never overwritten.
 
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::fs::{OpenOptions, Permissions};
-use std::io::Write;
+use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 use crate::drivers::process::ForegroundProgram;
 use crate::model::refusal::{Exit, Refusal};
+use crate::model::text::quote_word;
 use crate::store::Store;
 use crate::world;
 
@@ -131,13 +133,16 @@ impl Place {
 
     /// What a crontab of the owner runs every minute.
     fn pass_command(&self) -> String {
-        format!("POOLCTL_STATE={} {} reconcile", self.state.display(), self.program)
+        let state = quote_word(&self.state.display().to_string());
+        let command = format!("POOLCTL_STATE={state} {} reconcile", quote_word(&self.program));
+        // cron would end the line at a percent sign.
+        command.replace('%', "\\%")
     }
 
     /// A unit with the path of this program and of this state.
     fn unit(&self, text: &str) -> String {
-        text.replace(STATE_OF_ACCOUNT, &self.state.display().to_string())
-            .replace(PROGRAM_OF_UNITS, &self.program)
+        text.replace(STATE_OF_ACCOUNT, &escape_for_unit(&self.state.display().to_string()))
+            .replace(PROGRAM_OF_UNITS, &escape_for_unit(&self.program))
     }
 
     fn service(&self) -> String {
@@ -199,6 +204,22 @@ fn file_step(path: PathBuf, content: String) -> Step {
     };
     let subject = format!("file {}", path.display());
     Step { subject, progress, action: Action::WriteFile { path, content } }
+}
+
+/// A path as systemd reads it in a unit: spaces, quotes and backslashes by their numbers, and percent
+/// signs twice.
+fn escape_for_unit(path: &str) -> String {
+    let mut escaped = String::new();
+    for letter in path.chars() {
+        match letter {
+            '%' => escaped += "%%",
+            ' ' | '"' | '\'' | '\\' | '$' | ';' => {
+                let _ = write!(escaped, "\\x{:02x}", u32::from(letter));
+            }
+            _ => escaped.push(letter),
+        }
+    }
+    escaped
 }
 
 /// What makes passes run every minute.

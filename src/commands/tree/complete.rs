@@ -199,7 +199,7 @@ impl CommandLine {
                 let claims = self.names(context, Kind::ClusterClaim);
                 [claims, self.names(context, Kind::ClusterDeployment)].concat()
             }
-            "JOB|CLUSTER" => self.names(context, Kind::ClusterDeployment),
+            "JOB|CLUSTER|HOST" => self.names(context, Kind::ClusterDeployment),
             "CUSTOMIZATION" => self.names(context, Kind::Customization),
             "HOST" => self.names(context, Kind::BareMetalHost),
             "IPPOOL" | "IPPOOL[,IPPOOL]" => self.names(context, Kind::IpPool),
