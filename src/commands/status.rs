@@ -166,7 +166,7 @@ fn ip_pool_problem(
     let key = ip_pool.metadata.key();
     let name = &key.name;
     let next = format!("poolctl ippool map {name}{}", context.namespace_option(&key.namespace));
-    let waiting = store.count_waiting_ip_claims(&key)?;
+    let waiting = store.count_waiting_ip_claims(ip_pool)?;
     if waiting > 0 {
         let claims = count_of(waiting, "claim");
         let verb = if waiting == 1 { "waits" } else { "wait" };

@@ -70,3 +70,13 @@ WHERE body ->> '$.status.switchedOnFor' IS NOT NULL
 -- Which state this is: its backups have the same number, and no other state has it.
 ALTER TABLE state ADD COLUMN lineage TEXT NOT NULL DEFAULT '';
 UPDATE state SET lineage = lower(hex(randomblob(16)));
+
+-- Pools that namespaces share. A lease is one of the pool's namespace, so that an address is leased
+-- once over all of them; the namespace of its claim is here if it is another one.
+ALTER TABLE ip_lease ADD COLUMN claim_namespace TEXT;
+DROP INDEX ip_lease_claim;
+CREATE UNIQUE INDEX ip_lease_claim ON ip_lease (scope, claim) WHERE claim_namespace IS NULL;
+CREATE UNIQUE INDEX ip_lease_foreign_claim ON ip_lease (claim_namespace, claim)
+  WHERE claim_namespace IS NOT NULL;
+CREATE INDEX ip_pool_shared ON ip_pool (id)
+  WHERE body ->> '$.metadata.annotations."poolctl.dev/share-with"' IS NOT NULL;
