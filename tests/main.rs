@@ -122,6 +122,7 @@ mod running;
 mod sandbox;
 mod served;
 mod sessions;
+mod shared_pools;
 mod sharing;
 mod shortage;
 mod sim;
