@@ -247,10 +247,7 @@ fn look_for_addresses(
 
 /// The pool that a claim names, of its own namespace unless it names another one.
 fn pool_key_of(claim: &IpClaim) -> Key {
-    let pool = &claim.spec.pool;
-    let namespace =
-        if pool.namespace.is_empty() { &claim.metadata.namespace } else { &pool.namespace };
-    Key::new(&**namespace, &*pool.name)
+    claim.spec.pool.key_from(&claim.metadata.namespace)
 }
 
 /// The pool that a claim means: of its own namespace, or one that another namespace shares with it.

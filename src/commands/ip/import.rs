@@ -126,10 +126,7 @@ fn refuse_file(file: &str, mut problems: Vec<String>) -> Refusal {
 fn lease_all(context: &Context, store: &Store, claims: Vec<IpClaim>) -> Result<(), Refusal> {
     let mut needs = Vec::new();
     for claim in &claims {
-        let pool = &claim.spec.pool;
-        let namespace =
-            if pool.namespace.is_empty() { &claim.metadata.namespace } else { &pool.namespace };
-        let pool_key = Key::new(&**namespace, &*pool.name);
+        let pool_key = claim.spec.pool.key_from(&claim.metadata.namespace);
         needs.push(NeededObject { kind: Kind::IpClaim, key: claim.metadata.key() });
         needs.push(NeededObject { kind: Kind::IpPool, key: pool_key });
     }
