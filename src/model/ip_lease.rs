@@ -296,7 +296,7 @@ impl IpLease {
 impl Reference {
     /// The key of the object that is meant, as an object of a namespace refers to it.
     pub fn key_from(&self, namespace: &str) -> Key {
-        let namespace = if self.namespace.is_empty() { namespace } else { &self.namespace };
+        let namespace: &str = if self.namespace.is_empty() { namespace } else { &self.namespace };
         Key::new(namespace, &*self.name)
     }
 
