@@ -98,6 +98,7 @@ mod moving;
 mod network;
 mod newest_schema;
 mod nobodys_machines;
+mod on_change;
 mod once;
 mod outage;
 mod output;

@@ -7,6 +7,7 @@ use crate::model::annotations::{NODES_FROM, VIPS_FROM};
 use crate::model::claim::Claim;
 use crate::model::cluster::Cluster;
 use crate::model::documents::Settings;
+use crate::model::driver::{PROGRAM_PREFIX, is_driver_name};
 use crate::model::kinds::Kind;
 use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
@@ -137,6 +138,11 @@ fn check_settings(settings: &Settings) -> Vec<String> {
     }
     if spec.iso_url.as_ref().is_some_and(|url| !is_http_url(url)) {
         problems.push("spec.isoURL is not an http or https URL".into());
+    }
+    if let Some(program) = &spec.on_change
+        && !program.strip_prefix(PROGRAM_PREFIX).is_some_and(is_driver_name)
+    {
+        problems.push(format!("spec.onChange: `{program}` is not exec:NAME"));
     }
     if let Some(admins) = &spec.admins
         && admins.users.iter().chain(&admins.groups).any(String::is_empty)

@@ -19,6 +19,7 @@ use crate::model::state::State;
 use crate::model::table::{Change, Owner};
 use crate::model::time::Time;
 
+use super::address_news::count_address_change;
 use super::clusters::load_cluster;
 use super::connection::Store;
 use super::documents::{
@@ -417,6 +418,9 @@ pub fn write_changed_ip_pools(
     }
     for (pool_id, pool) in &changed_pools {
         build_or_remove_free_list(conn, *pool_id, pool)?;
+    }
+    if !changes.is_empty() || !changed_pools.is_empty() {
+        count_address_change(conn)?;
     }
     Ok(())
 }

@@ -80,3 +80,10 @@ CREATE UNIQUE INDEX ip_lease_foreign_claim ON ip_lease (claim_namespace, claim)
   WHERE claim_namespace IS NOT NULL;
 CREATE INDEX ip_pool_shared ON ip_pool (id)
   WHERE body ->> '$.metadata.annotations."poolctl.dev/share-with"' IS NOT NULL;
+
+-- The program that is told of changed addresses: how many commits have changed some, up to which of
+-- them it was told, how often it has failed since, and when it is tried again.
+ALTER TABLE state ADD COLUMN address_changes INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE state ADD COLUMN told_changes INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE state ADD COLUMN tell_failures INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE state ADD COLUMN tell_after INTEGER;
