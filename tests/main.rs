@@ -57,6 +57,7 @@ mod cases;
 mod chapters;
 mod circles;
 mod claims;
+mod classifications;
 mod cluster_install;
 mod completions;
 mod concurrency;

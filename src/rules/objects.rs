@@ -60,6 +60,7 @@ pub fn check_object(object: &Object) -> Result<(), Refusal> {
         Object::ClusterDeployment(cluster) => check_cluster(cluster).err().into_iter().collect(),
         Object::DataTemplate(template) => data_templates::check(template).err().unwrap_or_default(),
         Object::Metal3Data(data) => data_templates::check_data(data),
+        Object::AgentClassification(classification) => agents::check_classification(classification),
         Object::InfraEnv(infra_env) => infra_envs::check(infra_env),
         Object::Agent(agent) => agents::check(agent),
         Object::NMStateConfig(config) => infra_envs::check_network(config),

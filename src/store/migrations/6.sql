@@ -87,3 +87,12 @@ ALTER TABLE state ADD COLUMN address_changes INTEGER NOT NULL DEFAULT 1;
 ALTER TABLE state ADD COLUMN told_changes INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE state ADD COLUMN tell_failures INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE state ADD COLUMN tell_after INTEGER;
+
+-- Labels that hosts get whose inventory meets a query.
+CREATE TABLE agent_classification (
+  id INTEGER PRIMARY KEY,
+  body TEXT NOT NULL CHECK (json_valid(body)),
+  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
+  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
+) STRICT;
+CREATE UNIQUE INDEX agent_classification_name ON agent_classification (namespace, name);
