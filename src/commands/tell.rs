@@ -45,8 +45,8 @@ impl RunCommand for Tell {
         // Another process that has the lock looks for changes until there are none.
         let Some(_lock) = store.try_lock_to_tell()? else { return Ok(()) };
         for _ in 0..MAX_ROUNDS {
-            let settings = store.find::<Settings>(&Key::new("", "default"))?;
-            let settings = settings.map(|settings| settings.spec).unwrap_or_default();
+            let kept_settings = store.find::<Settings>(&Key::new("", "default"))?;
+            let settings = kept_settings.map(|settings| settings.spec).unwrap_or_default();
             let Some(program) = settings.on_change.clone() else { return Ok(()) };
             let news = store.read_address_news()?;
             let now = context.world.now();

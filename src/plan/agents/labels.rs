@@ -95,10 +95,10 @@ pub fn apply_classifications<'a>(
     classifications: impl Iterator<Item = &'a Classification>,
 ) {
     let mut labels = BTreeMap::new();
-    let mut document = None;
+    let mut inventory_document = None;
     for Classification { label, value, query, .. } in classifications {
         // An inventory is large: it becomes a document only if there is a query.
-        let document = document.get_or_insert_with(|| serde_json::to_value(inventory));
+        let document = inventory_document.get_or_insert_with(|| serde_json::to_value(inventory));
         let is_met = match (query, document) {
             (Ok(query), Ok(document)) => query.is_met(document).ok(),
             _ => None,

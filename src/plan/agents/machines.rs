@@ -50,9 +50,9 @@ pub fn recognize_machine(
     if let Some(inventory) = &agent.status.inventory {
         labels::apply_inventory_labels(&mut after, inventory);
         let namespace = &agent.metadata.namespace;
-        let classifications =
+        let of_namespace =
             classifications.iter().filter(|classification| classification.namespace == *namespace);
-        labels::apply_classifications(&mut after, inventory, classifications);
+        labels::apply_classifications(&mut after, inventory, of_namespace);
     }
     if let Some(infra_env) = &infra_env {
         labels::inherit_node_labels(infra_env, &mut after);

@@ -147,8 +147,8 @@ fn option_data(network: &AddressNetwork, family: IpFamily) -> Value {
             IpFamily::V6 => "dns-servers",
         };
         // A server of the other family cannot be told.
-        let servers = network.dns_servers.iter();
-        let servers: Vec<&str> = servers
+        let all_servers = network.dns_servers.iter();
+        let servers: Vec<&str> = all_servers
             .filter(|server| server.parse::<Addr>().is_ok_and(|addr| addr.family() == family))
             .map(String::as_str)
             .collect();

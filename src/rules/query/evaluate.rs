@@ -67,8 +67,8 @@ fn element_of(value: &Value, index: i64) -> Result<Value, String> {
     match value {
         Value::Array(elements) => {
             let length = i64::try_from(elements.len()).unwrap_or(i64::MAX);
-            let position = if index < 0 { index + length } else { index };
-            let position = usize::try_from(position).ok();
+            let from_start = if index < 0 { index + length } else { index };
+            let position = usize::try_from(from_start).ok();
             let element = position.and_then(|position| elements.get(position));
             Ok(element.cloned().unwrap_or_default())
         }
@@ -290,8 +290,8 @@ fn holds(function: Function, value: &Value, wanted: &Value) -> Result<bool, Stri
         }
         (Function::Contains, _, _) => Ok(contains(value, wanted)),
         _ => {
-            let name = Function::ALL.into_iter().find(|(_, listed, _)| *listed == function);
-            let name = name.map_or("a function", |(name, _, _)| name);
+            let listed = Function::ALL.into_iter().find(|(_, listed, _)| *listed == function);
+            let name = listed.map_or("a function", |(name, _, _)| name);
             Err(format!("{name} is not for {} and {}", type_name(value), type_name(wanted)))
         }
     }

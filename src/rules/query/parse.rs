@@ -73,8 +73,8 @@ fn tokenize(query: &str) -> Result<Vec<Token>, String> {
             let name = read_name(&rest[1..]);
             (Token::Field(name.to_owned()), name.len() + 1)
         } else {
-            let sign = SIGNS.into_iter().find(|sign| rest.starts_with(sign));
-            let sign = sign.ok_or_else(|| format!("`{first}` is not understood"))?;
+            let known_sign = SIGNS.into_iter().find(|sign| rest.starts_with(sign));
+            let sign = known_sign.ok_or_else(|| format!("`{first}` is not understood"))?;
             (Token::Sign(sign), sign.len())
         };
         tokens.push(token);
