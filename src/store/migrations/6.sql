@@ -78,6 +78,7 @@ DROP INDEX ip_lease_claim;
 CREATE UNIQUE INDEX ip_lease_claim ON ip_lease (scope, claim) WHERE claim_namespace IS NULL;
 CREATE UNIQUE INDEX ip_lease_foreign_claim ON ip_lease (claim_namespace, claim)
   WHERE claim_namespace IS NOT NULL;
+CREATE INDEX ip_wait_of_name ON ip_wait (pool);
 CREATE INDEX ip_pool_shared ON ip_pool (id)
   WHERE body ->> '$.metadata.annotations."poolctl.dev/share-with"' IS NOT NULL;
 
