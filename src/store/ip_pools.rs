@@ -38,6 +38,9 @@ use super::ip_leases::{
 use super::stored::StoredDocument;
 use super::tenants::write_past_tenant;
 
+/// Whether a pool has the annotation `SHARE_WITH`. An index has the same condition: mostly no pool is
+/// shared, and none is read then.
+const IS_SHARED: &str = "body ->> '$.metadata.annotations.\"poolctl.dev/share-with\"' IS NOT NULL";
 /// How many leases that a changed pool does not hold any more are listed at most.
 const MOST_OFFENDERS: usize = 20;
 
@@ -93,11 +96,7 @@ fn load_shared_pools(conn: &Connection, state: &mut State, key: &Key) -> Result<
 
 /// The pools that namespaces share, in the order of insertion.
 pub fn select_shared_pools(conn: &Connection) -> Result<Vec<IpPool>, Refusal> {
-    // An index has the same condition: mostly no pool is shared, and none is read then.
-    let sql = format!(
-        "SELECT id, body FROM ip_pool \
-         WHERE body ->> '$.metadata.annotations.\"{SHARE_WITH}\"' IS NOT NULL ORDER BY id"
-    );
+    let sql = format!("SELECT id, body FROM ip_pool WHERE {IS_SHARED} ORDER BY id");
     let mut statement = conn.prepare_cached(&sql)?;
     let mut rows = statement.query([])?;
     let mut pools = Vec::new();
