@@ -418,10 +418,31 @@ pub fn write_changed_ip_pools(
     for (pool_id, pool) in &changed_pools {
         build_or_remove_free_list(conn, *pool_id, pool)?;
     }
-    if !changes.is_empty() || !changed_pools.is_empty() {
+    let is_list_changed = !changes.is_empty() || !changed_pools.is_empty();
+    if is_list_changed || are_names_changed(state, owner) || is_listener_changed(state) {
         count_address_change(conn)?;
     }
     Ok(())
+}
+
+/// Whether a host of a cluster, which may have an address there, is called otherwise.
+fn are_names_changed(state: &State, owner: Option<&Owner>) -> bool {
+    let mut changes = state.agents.difference().filter(|change| change.is_on_behalf_of(owner));
+    changes.any(|change| match (change.before, change.after) {
+        (Some(before), Some(after)) => {
+            after.bound_cluster().is_some() && before.hostname() != after.hostname()
+        }
+        _ => false,
+    })
+}
+
+/// Whether another program is to be told of addresses from now on. It knows none of them yet.
+fn is_listener_changed(state: &State) -> bool {
+    state.settings.difference().any(|change| {
+        let before = change.before.and_then(|settings| settings.spec.on_change.as_ref());
+        let after = change.after.and_then(|settings| settings.spec.on_change.as_ref());
+        before != after
+    })
 }
 
 /// Writes the pools that changed, and returns those whose addresses must be counted and listed
