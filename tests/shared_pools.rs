@@ -93,6 +93,18 @@ fn a_pool_of_the_own_namespace_goes_first_and_two_shared_ones_are_told_apart() {
 }
 
 #[test]
+fn claims_may_name_pools_that_do_not_exist_even_each_others() {
+    let sandbox = Sandbox::new();
+    apply(&sandbox, &claim("a", "dev", "name: lan, namespace: test"));
+    apply(&sandbox, &claim("b", "test", "name: lan, namespace: dev"));
+    sandbox.ok("reconcile -q");
+    apply(&sandbox, POOL);
+    apply(&sandbox, &claim("c", "dev", "name: lan, namespace: infra"));
+    assert_eq!(sandbox.ok("ip claim infra/lan c -n dev"), "10.0.0.11\n");
+    assert_settled(&sandbox);
+}
+
+#[test]
 fn a_claim_waits_until_another_namespace_gives_an_address_back() {
     let sandbox = lab();
     sandbox.ok("ip claim lan a -n dev");

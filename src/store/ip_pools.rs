@@ -163,7 +163,10 @@ fn load_claims_of_pool(conn: &Connection, state: &mut State, key: &Key) -> Resul
         load_lease(state, lease);
     }
     for named_pool in named_pools {
-        load_ip_pool(conn, state, &named_pool)?;
+        // Claims may name pools that do not exist, even each other's: only what exists is followed.
+        if select_document::<IpPool>(conn, &named_pool)?.is_some() {
+            load_ip_pool(conn, state, &named_pool)?;
+        }
     }
     load_claims_of_other_namespaces(conn, state, key)?;
     let Some(pool) = state.ip_pools.by_key(key) else { return Ok(()) };
