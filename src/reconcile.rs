@@ -13,7 +13,7 @@ mod site;
 mod trial;
 mod wipe_order;
 
-pub use act::SUPERVISE_COMMAND;
+pub use act::{SUPERVISE_COMMAND, TELL_COMMAND};
 pub use answer::Answered;
 
 use std::collections::{BTreeSet, HashSet};

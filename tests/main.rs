@@ -30,6 +30,7 @@
 //!   (`cases/fields_without_effect.txt`), which `admission.rs` applies.
 //! - **What the installer refuses of an install-config** is a row of a rule with an example that keeps
 //!   it and one that breaks it (`cases/preflight.txt`), which `preflight.rs` reads.
+//! - **Manifests in the shapes that metal3 publishes** are in `cases/metal3_shapes.txt`.
 //! - **Laws over random histories** are properties: `properties.rs`, `sharing.rs`, `tenants.rs`.
 //! - **What a lab goes through in weeks** is a history of the simulator, a step a line:
 //!   `sim/step.rs` explains the words, and `cases/sim/` has those that once broke a law.
@@ -56,6 +57,7 @@ mod cases;
 mod chapters;
 mod circles;
 mod claims;
+mod classifications;
 mod cluster_install;
 mod completions;
 mod concurrency;
@@ -92,12 +94,14 @@ mod logs;
 mod machines;
 mod manifest_schema;
 mod metal;
+mod metal3_shapes;
 mod migrations;
 mod moved_leases;
 mod moving;
 mod network;
 mod newest_schema;
 mod nobodys_machines;
+mod on_change;
 mod once;
 mod other_tools;
 mod outage;
@@ -124,6 +128,7 @@ mod sandbox;
 mod screens;
 mod served;
 mod sessions;
+mod shared_pools;
 mod sharing;
 mod shortage;
 mod sim;

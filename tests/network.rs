@@ -105,6 +105,41 @@ fn ipv6_has_lists_too() {
 }
 
 #[test]
+fn kea_has_a_configuration_for_each_family() {
+    let sandbox = Sandbox::new();
+    let options = "--gateway 2001:db8::ffff --dns 2001:db8::53 --allocation sequential";
+    sandbox.ok(&format!("ippool create six --range 2001:db8::/64 {options}"));
+    sandbox.ok("ippool create next --range 2001:db8:0:1::/64 --allocation sequential");
+    sandbox.ok("ippool create four --range 10.20.0.0/24 --allocation sequential");
+    sandbox.ok("ip claim six web --mac 52:54:00:00:00:01");
+    // DHCPv6 gives a machine several addresses.
+    sandbox.ok("ip claim six web-second --mac 52:54:00:00:00:01");
+    sandbox.ok("ip claim next db --mac 52:54:00:00:00:02");
+    sandbox.ok("ip claim four db4 --mac 52:54:00:00:00:02");
+    let ran = sandbox.run("ip export --as kea6 --domain lab.example.com");
+    assert_eq!(ran.err, "1 address is an IPv4 address (--as kea), and is left out\n");
+    let config: Value = serde_json::from_str(&ran.out).unwrap();
+    let subnets = config["Dhcp6"]["subnet6"].as_array().unwrap();
+    assert_eq!(subnets.len(), 2);
+    assert_ne!(subnets[0]["id"], subnets[1]["id"]);
+    assert_eq!(subnets[0]["subnet"], "2001:db8::/64");
+    assert_eq!(subnets[0]["option-data"], json!([{"name": "dns-servers", "data": "2001:db8::53"}]));
+    let reservation = &subnets[0]["reservations"][0];
+    assert_eq!(reservation["ip-addresses"], json!(["2001:db8::1", "2001:db8::2"]));
+    assert_eq!(reservation["hostname"], "web.lab.example.com");
+    let four: Value = serde_json::from_str(&list(&sandbox, "kea")).unwrap();
+    assert_eq!(four["Dhcp4"]["subnet4"][0]["reservations"][0]["ip-address"], "10.20.0.1");
+    if is_met_or_skipped(
+        sandbox.shell("command -v kea-dhcp6").code == 0,
+        "kea-dhcp6 is not installed",
+    ) {
+        let path = sandbox.write_file("kea6.conf", &ran.out);
+        let checked = sandbox.shell(&format!("kea-dhcp6 -t {path}"));
+        assert_eq!(checked.code, 0, "{}{}", checked.out, checked.err);
+    }
+}
+
+#[test]
 fn a_zone_that_nobody_can_know_is_asked_for() {
     let sandbox = lab();
     sandbox.refused(2, "ip export --as bind", "a zone needs a domain");

@@ -202,6 +202,13 @@ impl World {
                 let host_id = self.state.hosts.find(&key).unwrap();
                 self.state.hosts.update(host_id, |host| host.spec.consumer_ref = None);
             }
+            // The manifest of a host that nobody has is applied again, which says that it is on.
+            (7, _, _) => {
+                let host_id = self.state.hosts.find(&key).unwrap();
+                self.state.hosts.update(host_id, |host| {
+                    host.spec.online |= host.spec.consumer_ref.is_none();
+                });
+            }
             _ => {}
         }
         self.settle();

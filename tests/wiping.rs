@@ -266,6 +266,55 @@ fn hosts_of_pools_are_wiped_by_default_and_those_known_before_are_not() {
     assert_eq!(the_host(&state).status.wipe.as_ref().unwrap().driver, "full");
 }
 
+/// The verbs of the live jobs.
+fn live_verbs(state: &State) -> Vec<Verb> {
+    let live_jobs = state.jobs.rows().filter(|job| job.ended.is_none());
+    live_jobs.map(|job| job.verb).collect()
+}
+
+/// A host that was given back with its disks as they were, after its manifest was applied again.
+fn unwiped_and_online() -> State {
+    let mut state = returned(|state| {
+        change_infra_env(state, |rack| {
+            rack.status.iso_download_url.clear();
+            rack.status.image_file.clear();
+        });
+    });
+    finish_queries(&mut state, 4);
+    assert_eq!(the_host(&state).status.wipe, None);
+    assert_eq!(the_host(&state).old_system(), Some("edge"));
+    change_host(&mut state, |host| host.spec.online = true);
+    settle(&mut state, &later(5));
+    finish_queries(&mut state, 5);
+    state
+}
+
+/// A person annotates the host with what is to become of its disks.
+fn ask_for_wipe(state: &mut State, value: &str) {
+    change_host(state, |host| {
+        host.metadata.annotations.insert("poolctl.dev/wipe".into(), value.into());
+    });
+    settle(state, &later(6));
+    finish_queries(state, 6);
+}
+
+#[test]
+fn a_free_host_does_not_boot_what_its_last_cluster_left_on_its_disks() {
+    let mut state = unwiped_and_online();
+    assert!(!live_verbs(&state).contains(&Verb::Start), "{:?}", live_verbs(&state));
+    // It is switched on once its disks are wiped, which a person can ask for,
+    ask_for_wipe(&mut state, "quick");
+    let job = live_job(&state, Verb::Wipe);
+    finish(&mut state, &job, JobOutcome::Done, 7);
+    assert_eq!(the_host(&state).old_system(), None);
+    finish_queries(&mut state, 8);
+    assert!(live_verbs(&state).contains(&Verb::Start), "{:?}", live_verbs(&state));
+    // or if a person says that nobody is to wipe it.
+    let mut state = unwiped_and_online();
+    ask_for_wipe(&mut state, "none");
+    assert!(live_verbs(&state).contains(&Verb::Start), "{:?}", live_verbs(&state));
+}
+
 #[test]
 fn a_wipe_that_failed_is_tried_again_later_and_the_host_is_free_only_when_it_is_wiped() {
     let mut state = returned(|_| ());

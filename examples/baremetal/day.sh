@@ -12,6 +12,19 @@ poolctl apply -f settings.yaml
 poolctl driver check agent
 poolctl apply -f rack.yaml
 
+# The discovery image of the machines. Of it poolctl makes the image that wipes the disks of machines which come
+# back: without it they are not wiped, and stay off until the next cluster has them. It needs coreos-installer, and
+# the live ISO of RHCOS that `openshift-install coreos print-stream-json` names. The key may only run
+# `poolctl agent ssh`: poolctl agent ssh --authorize hosts.pub >> ~/.ssh/authorized_keys
+if [ -e rhcos-live.iso ]; then
+    address=$(hostname -f)
+    [ -e hosts ] || ssh-keygen -q -t ed25519 -N '' -f hosts
+    [ -e known_hosts ] || ssh-keyscan "$address" >known_hosts
+    poolctl infraenv iso rack --address "poolctl@$address" --key hosts --known-hosts known_hosts --base rhcos-live.iso
+else
+    echo 'rhcos-live.iso is not here: the disks of machines that come back are not wiped' >&2
+fi
+
 # The machines. Their controllers report the hardware, and machines that meet the requirements become free.
 poolctl host import hosts.csv
 poolctl agent discover --all --infraenv metal

@@ -2,7 +2,7 @@
 
 use super::chain::Chain;
 use super::evidence::Evidence;
-use crate::model::annotations::{HOLD, PIN};
+use crate::model::annotations::{HOLD, PIN, WIPE};
 use crate::model::host::{
     BareMetalHost, CertificateTrust, ErrorReason, HostPower, REGISTRATION_ERROR,
 };
@@ -38,6 +38,15 @@ fn explain_return(evidence: &Evidence, host: &BareMetalHost, mut chain: Chain) -
              reports it off, its addresses there stay leased"
         );
         chain = chain.because(cause);
+    }
+    if let Some(cluster) = host.old_system()
+        && host.spec.online
+        && host.power() != HostPower::On
+    {
+        chain = chain.because(format!(
+            "its disks have what cluster {cluster} has left there: it stays off until they are \
+             wiped ({WIPE}=quick) or a cluster takes it"
+        ));
     }
     let Some(wipe) = &host.status.wipe else { return chain };
     let Some(retry_at) = wipe.retry_at() else { return chain };

@@ -8,7 +8,10 @@ use crate::model::ip_lease::IpClaim;
 pub fn explain_ip_claim(evidence: &Evidence, claim: &IpClaim) -> Chain {
     let name = &claim.metadata.name;
     let pool = &claim.spec.pool.name;
-    let next = format!("poolctl ippool map {pool}{}", evidence.namespace_option);
+    let next = match claim.spec.pool.namespace.as_str() {
+        "" => format!("poolctl ippool map {pool}{}", evidence.namespace_option),
+        namespace => format!("poolctl ippool map {pool} -n {namespace}"),
+    };
     if let Some(address) = &claim.status.address {
         return Chain::new(format!("ipclaim {name} has {}", address.name), next);
     }

@@ -8,7 +8,7 @@ pub mod import;
 use clap::{Args, ValueEnum};
 
 use crate::edits;
-use crate::model::annotations::{AS_FOUND, BOOT};
+use crate::model::annotations::{AS_FOUND, BOOT, WIPE};
 use crate::model::bmc::BmcAddress;
 use crate::model::event_reason::EventReason;
 use crate::model::host::{BareMetalHost, HostPower, Image, REBOOT};
@@ -104,11 +104,15 @@ impl RunCommand for Power {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
         let hosts = self.selection.find_hosts(context, &store)?;
-        if self.boot.is_some() && !matches!(self.action, PowerAction::On | PowerAction::Cycle) {
+        let is_booted = matches!(self.action, PowerAction::On | PowerAction::Cycle);
+        if self.boot.is_some() && !is_booted {
             return Err(Refusal::usage("--boot can be used only with on and cycle").into());
         }
         for host in &hosts {
             refuse_unreachable(host)?;
+            if is_booted && self.boot.is_none() {
+                refuse_old_system(host)?;
+            }
             self.confirm(context, host)?;
         }
         let host_keys: Vec<Key> = hosts.iter().map(BareMetalHost::key).collect();
@@ -263,6 +267,19 @@ fn request_power_on(host: &mut BareMetalHost) {
 fn request_power_off(host: &mut BareMetalHost) {
     host.spec.online = false;
     host.metadata.annotations.remove(AS_FOUND);
+}
+
+/// Refuses to boot a host from a disk that has the system of the cluster that it has left.
+fn refuse_old_system(host: &BareMetalHost) -> Result<(), Refusal> {
+    let Some(cluster) = host.old_system() else { return Ok(()) };
+    if host.spec.image.is_some() {
+        return Ok(());
+    }
+    let name = &host.metadata.name;
+    let problem = format!("host `{name}` would run what cluster `{cluster}` has left on its disks");
+    Err(Refusal::conflict(problem)
+        .because("to boot it from elsewhere, or from its disk all the same, add --boot DEVICE")
+        .next(format!("poolctl annotate host/{name} {WIPE}=quick")))
 }
 
 /// Refuses a host that the pass cannot or may not talk to.

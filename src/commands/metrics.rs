@@ -216,7 +216,7 @@ fn write_metrics(store: &Store, now: Time) -> Result<String, Refusal> {
             }
             Values::WaitingIpClaims => {
                 for pool in &ip_pools {
-                    let waiting = store.count_waiting_ip_claims(&pool.metadata.key())?;
+                    let waiting = store.count_waiting_ip_claims(pool)?;
                     let _ = writeln!(out, "{name}{{{}}} {waiting}", ip_pool_labels(pool));
                 }
             }

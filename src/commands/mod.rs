@@ -54,6 +54,7 @@ mod state;
 mod status;
 mod supervise;
 mod target;
+mod tell;
 mod template;
 mod tree;
 mod version;

@@ -139,12 +139,26 @@ fn note_shortage(state: &State, pool: &ClusterPool) -> Option<DifferenceLine> {
     Some(DifferenceLine::new(name, line))
 }
 
+/// Whether a claim without an address waits for one of a pool: of its own namespace, or of one that
+/// is shared with it.
+fn means_pool(state: &State, lease: &IpLease, pool: &IpPool) -> bool {
+    if lease.pool != pool.metadata.name {
+        return false;
+    }
+    if lease.pool_namespace.is_some() {
+        return lease.pool_key() == pool.metadata.key();
+    }
+    let meant_pool = plan::find_serving_pool(state, &lease.namespace, &lease.pool);
+    meant_pool
+        .is_ok_and(|meant| meant.is_some_and(|meant| meant.metadata.key() == pool.metadata.key()))
+}
+
 /// How many claims go on waiting for addresses of an IPPool, and what the first of them waits for.
 fn note_waiting_claims(state: &State, pool: &IpPool) -> Option<DifferenceLine> {
     let key = pool.metadata.key();
-    let leases = state.ip_leases.rows().filter(|lease| lease.pool_key() == key);
+    let claims = state.ip_leases.rows().filter(|lease| lease.address.is_none());
     let waiting: Vec<&IpLease> =
-        leases.filter(|lease| lease.address.is_none() && lease.deleting.is_none()).collect();
+        claims.filter(|lease| lease.deleting.is_none() && means_pool(state, lease, pool)).collect();
     let first = waiting.first()?;
     let name = Name::of(Kind::IpPool, &key);
     let claims = count_of(waiting.len(), "claim");

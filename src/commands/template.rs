@@ -25,6 +25,7 @@ use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
 use crate::output::{Answer, Name};
+use crate::plan;
 use crate::reconcile::Door;
 use crate::render::host_data::{
     LeasedAddress, TemplateContext, render_meta_data, render_network_data, render_nmstate,
@@ -177,7 +178,8 @@ fn put_claim(
     host_name: &str,
     tick: &Tick,
 ) -> Result<(), Refusal> {
-    if state.ip_pools.find(&Key::new(&*claim_key.namespace, pool)).is_none() {
+    let serving_pool = plan::find_serving_pool(state, &claim_key.namespace, pool);
+    if serving_pool.map_err(Refusal::conflict)?.is_none() {
         return Err(
             Refusal::not_found(format!("there is no IPPool `{pool}`")).next("poolctl get ippool")
         );

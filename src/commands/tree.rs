@@ -25,8 +25,8 @@ use crate::commands::{
     Audience, RunCommand, agent, api, apply, auth, backup, claim, cluster, completion, config,
     create, customization, delete, describe, diff, doctor, drain, driver, editor, events, explain,
     export, get, guard, host, import, infraenv, init, ip, job, label, logs, metrics, patch, plan,
-    pool, reconcile, replace, run, schema, secret, state, status, supervise, template, version,
-    wait, why,
+    pool, reconcile, replace, run, schema, secret, state, status, supervise, tell, template,
+    version, wait, why,
 };
 
 /// A command. Its arguments are made only when it is named, so that the program starts quickly.
@@ -218,7 +218,7 @@ fn sections() -> [(&'static str, Vec<Node>); 5] {
 
 /// Commands that the first page of help does not list: shells and passes run some of them, and
 /// people who know them from kubectl type the others.
-fn hidden_entries() -> [Entry; 12] {
+fn hidden_entries() -> [Entry; 13] {
     [
         entry::<create::Create>(),
         entry::<replace::Replace>(),
@@ -229,6 +229,7 @@ fn hidden_entries() -> [Entry; 12] {
         entry::<config::Config>(),
         entry::<complete::Complete>(),
         entry::<supervise::Supervise>(),
+        entry::<tell::Tell>(),
         entry::<drain::Drain>(),
         entry::<guard::Guard>(),
         entry::<man::Man>(),

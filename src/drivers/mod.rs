@@ -36,6 +36,7 @@ mod journal;
 mod kube;
 pub mod log;
 mod machines;
+pub mod on_change;
 mod power;
 pub mod probe;
 pub mod process;

@@ -128,16 +128,20 @@ pub struct BackgroundProgram<'a> {
 
 impl BackgroundProgram<'_> {
     /// Starts it, and does not wait for it.
-    #[expect(clippy::disallowed_methods, reason = "the one place that starts programs")]
     pub fn start(&self, output: ProgramOutput) -> io::Result<Child> {
+        self.spawn(Stdio::null(), output)
+    }
+
+    /// The same for a program that reads something on its standard input.
+    pub fn start_with_input(&self, input: OwnedFd, output: ProgramOutput) -> io::Result<Child> {
+        self.spawn(input.into(), output)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the one place that starts programs")]
+    fn spawn(&self, input: Stdio, output: ProgramOutput) -> io::Result<Child> {
         let mut command = Command::new(self.program);
         command.args(self.arguments).env_clear().envs(self.environment).current_dir(self.folder);
-        command
-            .stdin(Stdio::null())
-            .stdout(output.stdout)
-            .stderr(output.stderr)
-            .process_group(0)
-            .spawn()
+        command.stdin(input).stdout(output.stdout).stderr(output.stderr).process_group(0).spawn()
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::model::address::Addr;
 use crate::model::cluster_api;
-use crate::model::ip_lease::{IpAddress, IpClaim, IpLease, LeaseMetadata};
+use crate::model::ip_lease::{IpAddress, IpClaim, IpLease, LeaseMetadata, Reference};
 use crate::model::ip_pool::{AddressNetwork, IpPool, IpPoolStatus};
 use crate::model::kinds::Kind;
 use crate::model::lease::ClusterHolder;
@@ -101,10 +101,12 @@ fn insert_claim(state: &mut State, claim: IpClaim, tick: &Tick) -> PutOutcome {
     let Key { namespace, name } = claim.metadata.key();
     let created = claim.metadata.creation_timestamp.unwrap_or(tick.now);
     let deleting = claim.metadata.deletion_timestamp;
+    let pool_namespace = find_other_namespace(&claim.spec.pool, &namespace);
     let mut metadata = metadata_to_keep(claim.metadata, &[]);
     let holder = ClusterHolder::take_from(&mut metadata);
     state.ip_leases.insert(IpLease {
         namespace,
+        pool_namespace,
         claim: name,
         pool: claim.spec.pool.name,
         created,
@@ -121,6 +123,22 @@ fn insert_claim(state: &mut State, claim: IpClaim, tick: &Tick) -> PutOutcome {
     PutOutcome::Created
 }
 
+/// The namespace that a reference to a pool names, if it is not that of the claim.
+fn find_other_namespace(pool: &Reference, claim_namespace: &str) -> Option<String> {
+    let namespace = &pool.namespace;
+    if namespace.is_empty() || namespace == claim_namespace {
+        return None;
+    }
+    Some(namespace.clone())
+}
+
+/// Whether a reference to a pool names another one than that of a lease. One without a namespace
+/// names only the pool.
+fn is_other_pool(lease: &IpLease, pool: &Reference) -> bool {
+    let names_namespace = !pool.namespace.is_empty();
+    lease.pool != pool.name || (names_namespace && lease.address_namespace() != pool.namespace)
+}
+
 /// Changes a claim, or adds one to a lease that was made by hand without a claim.
 fn change_claim(
     state: &mut State,
@@ -132,10 +150,14 @@ fn change_claim(
     let Some(existing) = state.ip_leases.get(lease_id).cloned() else {
         return Ok(PutOutcome::Unchanged);
     };
-    if existing.pool != claim.spec.pool.name {
+    if is_other_pool(&existing, &claim.spec.pool) {
+        let pool = match &existing.pool_namespace {
+            Some(namespace) => format!("{namespace}/{}", existing.pool),
+            None => existing.pool.clone(),
+        };
         return Err(Refusal::conflict(format!(
-            "IPClaim `{}`: spec.pool cannot be modified: it belongs to pool `{}`",
-            claim.metadata.name, existing.pool
+            "IPClaim `{}`: spec.pool cannot be modified: it belongs to pool `{pool}`",
+            claim.metadata.name
         )));
     }
     // A cluster that was left running is no longer in the state. A user may take its claims away.
@@ -191,7 +213,8 @@ fn put_address(
     let address: Addr = spec.address.parse().map_err(Refusal::invalid)?;
     let desired = IpLease {
         address: Some(address),
-        pool: spec.pool.name,
+        pool_namespace: find_other_namespace(&spec.pool, &claim_key.namespace),
+        pool: spec.pool.name.clone(),
         namespace: claim_key.namespace.clone(),
         ..IpLease::default()
     };
@@ -213,7 +236,7 @@ fn put_address(
     let Some(existing) = state.ip_leases.get(lease_id).cloned() else {
         return Ok(PutOutcome::Unchanged);
     };
-    if let Some(why) = find_fixed_field(&existing, &desired) {
+    if let Some(why) = find_fixed_field(&existing, &desired, &spec.pool) {
         return Err(Refusal::conflict(format!("IPAddress `{name}`: {why}")));
     }
     let is_changed = state.ip_leases.update(lease_id, |lease| {
@@ -223,6 +246,7 @@ fn put_address(
         lease.network = network;
         if lease.address.is_none() {
             lease.address = Some(address);
+            lease.pool_namespace = desired.pool_namespace;
             lease.leased = (created != lease.created).then_some(created);
             lease.error.clear();
         }
@@ -250,9 +274,13 @@ fn check_claim_is_kept(state: &State, address_key: &Key, claim: &str) -> Result<
 }
 
 /// Why a lease cannot be changed into the desired one: its pool and its address are fixed.
-fn find_fixed_field(existing: &IpLease, desired: &IpLease) -> Option<String> {
+fn find_fixed_field(
+    existing: &IpLease,
+    desired: &IpLease,
+    desired_pool: &Reference,
+) -> Option<String> {
     let IpLease { claim, pool, .. } = existing;
-    if *pool != desired.pool {
+    if is_other_pool(existing, desired_pool) {
         return Some(format!(
             "spec.pool cannot be modified: claim `{claim}` belongs to pool `{pool}`"
         ));

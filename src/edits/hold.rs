@@ -4,7 +4,7 @@
 
 use crate::model::address::Addr;
 use crate::model::agent::Agent;
-use crate::model::annotations::{HOLD, OVERLAP, RESERVED};
+use crate::model::annotations::{HOLD, OVERLAP, RESERVED, SHARE_WITH};
 use crate::model::claim::Claim;
 use crate::model::cluster::{Cluster, Phase};
 use crate::model::customization::Customization;
@@ -231,14 +231,15 @@ impl Holding<'_> {
         let pool = self.now.state.ip_pools.by_key(&lease.pool_key())?;
         let pool_in_backup = find_or_add_pool(state, pool, address);
         let lease_of_other_claim = state.ip_leases.iter().find(|(_, in_backup)| {
-            in_backup.namespace == lease.namespace
+            in_backup.address_namespace() == lease.address_namespace()
                 && in_backup.address == lease.address
-                && in_backup.claim != lease.claim
+                && in_backup.key() != lease.key()
         });
         if let Some((lease_id, _)) = lease_of_other_claim {
             state.ip_leases.remove(lease_id);
         }
         let mut held = IpLease { pool: pool_in_backup.name.clone(), ..lease.clone() };
+        share_pool_with_claim(state, &held);
         let cluster = lease.cluster().filter(|name| state.find_cluster(name).is_some());
         if cluster.is_none() {
             held.keep_without_cluster();
@@ -481,6 +482,21 @@ impl PoolOfHeldAddress {
             overlapped.join("`, `")
         )
     }
+}
+
+/// Shares a pool of the backup with the namespace of a claim that has an address of it now.
+fn share_pool_with_claim(state: &mut State, lease: &IpLease) {
+    let Some(pool_id) = state.ip_pools.find(&lease.pool_key()) else { return };
+    if state.ip_pools.get(pool_id).is_none_or(|pool| pool.serves(&lease.namespace)) {
+        return;
+    }
+    state.ip_pools.update(pool_id, |pool| {
+        let namespaces = pool.metadata.annotations.entry(SHARE_WITH.into()).or_default();
+        if !namespaces.is_empty() {
+            namespaces.push(',');
+        }
+        namespaces.push_str(&lease.namespace);
+    });
 }
 
 /// Finds the IPPool of the backup in which an address is held: the one of the same name, else the one that

@@ -42,7 +42,7 @@ impl Snapshot {
         let claims = claims.into_iter().map(|claim| (claim.key(), claim)).collect();
         let addresses = addresses.into_iter().filter_map(|lease| {
             let address = lease.address?;
-            Some(((lease.namespace.clone(), address), lease))
+            Some(((lease.address_namespace().to_owned(), address), lease))
         });
         Self { state, claims, addresses: addresses.collect(), leases_of_addresses }
     }

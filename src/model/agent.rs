@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use self::inventory::Inventory;
 pub use self::state::HostState;
+use super::agent_classification::CLASSIFICATION_LABEL_PREFIX;
 use super::condition::{self, Condition, ConditionType};
 use super::lease::{ClusterHolder, Holder, Lease, LeasedResource};
 use super::meta::{Key, Meta, is_zero};
@@ -541,6 +542,7 @@ fn is_dns_label(label: &str) -> bool {
 pub fn is_own_label(name: &str) -> bool {
     [INFRA_ENV_LABEL, HOST_LABEL, CLUSTER_NAMESPACE_LABEL].contains(&name)
         || name.starts_with(INVENTORY_LABEL_PREFIX)
+        || name.starts_with(CLASSIFICATION_LABEL_PREFIX)
 }
 
 /// `status.kind` of a host that is there when its cluster is installed.

@@ -272,6 +272,12 @@ annotations! {
         value: AnnotationValue::Bool,
         default: Some("false"),
     }
+    SHARE_WITH = "poolctl.dev/share-with" {
+        about: "Namespaces whose claims may name the pool, too, separated by commas; * is all.",
+        kinds: [IpPool],
+        value: AnnotationValue::Namespaces,
+        default: None,
+    }
     OUT_OF_RANGE = "poolctl.dev/allow-out-of-range" {
         about: "Leased addresses may be removed from the ranges; those leases stay until release.",
         kinds: [IpPool],
@@ -365,6 +371,8 @@ pub enum AnnotationValue {
     Schedule,
     /// Names of IPPools, separated by commas.
     IpPools,
+    /// Names of namespaces, separated by commas, or `*` for all of them.
+    Namespaces,
     /// Ranges of addresses.
     Ranges,
     /// A JSON object.
@@ -415,6 +423,7 @@ impl AnnotationValue {
             Self::Pointers => "paths".into(),
             Self::Schedule => "cron lines".into(),
             Self::IpPools => "names of IPPools".into(),
+            Self::Namespaces => "names of namespaces or *".into(),
             Self::Ranges => "ranges".into(),
             Self::JsonObject => "JSON object".into(),
             Self::DnsNames => "names in DNS".into(),

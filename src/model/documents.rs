@@ -197,6 +197,10 @@ pub struct SettingsSpec {
     /// Without it, the members of the groups sudo, wheel and admin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admins: Option<Admins>,
+    /// exec:NAME, the program poolctl-driver-NAME in driverDirectory that is run after leases of
+    /// addresses have changed. It gets all of them as JSON on its standard input.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_change: Option<String>,
     /// How programs, clusters and hosts of this site reach the world: proxies, mirrors and
     /// certificate authorities of its own.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -235,6 +235,11 @@ declared! {
         /// The lease of an address has ended.
         AddressExpired = "AddressExpired",
 
+        /// The program of onChange could not be told of changed addresses. It is tried again.
+        AddressesNotTold = "AddressesNotTold" => "poolctl get settings -o yaml",
+        /// The program of onChange works again.
+        AddressesTold = "AddressesTold",
+
         // The state.
         /// A restore kept what was leased after the backup.
         Held = "Held",

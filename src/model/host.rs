@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::annotations::{HOLD, PIN, SOFT_OFF, read_duration};
+use super::annotations::{BOOT, HOLD, PIN, SOFT_OFF, WIPE, read_duration};
 use super::backoff::Backoff;
 use super::bmc::BmcAddress;
 use super::condition::{self, Condition, ConditionType};
@@ -19,7 +19,7 @@ use super::kinds::Kind;
 use super::lease::{ClusterHolder, Holder, Lease, LeasedResource};
 use super::meta::{Key, Meta};
 use super::time::{Span, Time};
-use wipe::{Wipe, WipeHold, WipeState};
+use wipe::{NO_WIPE, Wipe, WipeHold, WipeState};
 
 /// metal3's annotation that asks for a power cycle. Its value is JSON, `{"mode": "hard"}` or
 /// `{"mode": "soft"}`, or nothing.
@@ -256,6 +256,10 @@ pub struct HostStatus {
     /// controller has not reported it off since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub may_run_for: Option<String>,
+    /// The cluster whose system may still be on the disks: poolctl powered the host on for it, and
+    /// nobody has wiped them since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unwiped_from: Option<String>,
     /// The wipe of the disks after the host left its last cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wipe: Option<Wipe>,
@@ -467,6 +471,17 @@ impl BareMetalHost {
     /// Whether the disks still have what the last cluster left there, and are to be wiped.
     pub fn is_to_be_wiped(&self) -> bool {
         self.status.wipe.as_ref().is_some_and(|wipe| wipe.state == WipeState::Pending)
+    }
+
+    /// The cluster whose system a host without a cluster would run if it booted its disk. None if a
+    /// person lets it, by saying that nobody wipes it or what it boots from.
+    pub fn old_system(&self) -> Option<&str> {
+        let is_let =
+            self.metadata.annotation(WIPE) == Some(NO_WIPE) || self.metadata.has_annotation(BOOT);
+        if is_let || self.consumer().is_some() {
+            return None;
+        }
+        self.status.unwiped_from.as_deref()
     }
 
     /// Whether its controller can boot it from an image.

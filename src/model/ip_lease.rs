@@ -22,8 +22,11 @@ pub const VIPS: [&str; 2] = ["api", "ingress"];
 /// A claim of an address, and the address once it has one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct IpLease {
-    /// The namespace of the claim and of its pool.
+    /// The namespace of the claim.
     pub namespace: String,
+    /// The namespace of the pool, if that is another one which shares the pool. A claim that waits
+    /// has one only if its manifest names it.
+    pub pool_namespace: Option<String>,
     /// Name of the IPClaim.
     pub claim: String,
     /// Name of the IPPool.
@@ -66,8 +69,15 @@ impl IpLease {
         Key::new(&*self.namespace, &*self.claim)
     }
 
+    /// The key of the pool. While a claim waits, a pool of its own namespace is meant; the plan looks
+    /// for a shared one if there is none.
     pub fn pool_key(&self) -> Key {
-        Key::new(&*self.namespace, &*self.pool)
+        Key::new(self.address_namespace(), &*self.pool)
+    }
+
+    /// The namespace in which the address is leased once: that of the pool.
+    pub fn address_namespace(&self) -> &str {
+        self.pool_namespace.as_deref().unwrap_or(&self.namespace)
     }
 
     /// The IPAddressClaim of Cluster API that the claim stands for; none for metal3's own.
@@ -77,11 +87,34 @@ impl IpLease {
     }
 
     /// The name of the claim as its pool knows it, in `preAllocations` and in its status: that of
-    /// the IPAddressClaim, if the claim stands for one.
+    /// the IPAddressClaim, if the claim stands for one. For a claim of another namespace than the
+    /// pool's it is `NAMESPACE/NAME`.
     pub fn name_in_pool(&self) -> Cow<'_, str> {
-        match self.cluster_api_origin() {
+        let name = match self.cluster_api_origin() {
             Some(origin) => Cow::Owned(origin.claim),
-            None => Cow::Borrowed(&self.claim),
+            None => Cow::Borrowed(self.claim.as_str()),
+        };
+        self.name_for_pool(name)
+    }
+
+    /// What the pool's owner is told the claim is called: with its namespace, if that is not the
+    /// pool's.
+    pub fn claim_for_pool(&self) -> Cow<'_, str> {
+        self.name_for_pool(Cow::Borrowed(&self.claim))
+    }
+
+    fn name_for_pool<'a>(&self, name: Cow<'a, str>) -> Cow<'a, str> {
+        match &self.pool_namespace {
+            Some(_) => Cow::Owned(format!("{}/{name}", self.namespace)),
+            None => name,
+        }
+    }
+
+    /// The pool, as a claim or an address names it.
+    fn pool_reference(&self) -> Reference {
+        Reference {
+            namespace: self.pool_namespace.clone().unwrap_or_default(),
+            ..Reference::named(&self.pool)
         }
     }
 
@@ -139,8 +172,8 @@ impl IpLease {
 
     /// The lease of the address; none while the claim waits.
     pub fn lease(&self) -> Option<Lease> {
-        let resource =
-            LeasedResource::Address { namespace: self.namespace.clone(), address: self.address? };
+        let namespace = self.address_namespace().to_owned();
+        let resource = LeasedResource::Address { namespace, address: self.address? };
         let by_hand = !self.claimed;
         Some(Lease {
             by_hand,
@@ -194,7 +227,7 @@ impl IpLease {
             error_message: self.error.clone(),
             conditions: vec![self.ready_condition()],
         };
-        let spec = IpClaimSpec { pool: Reference::named(&self.pool), owner: None };
+        let spec = IpClaimSpec { pool: self.pool_reference(), owner: None };
         IpClaim { metadata, spec, status }
     }
 
@@ -221,7 +254,7 @@ impl IpLease {
             prefix: (prefix > 0).then_some(i64::from(prefix)),
             gateway,
             dns_servers,
-            pool: Reference::named(&self.pool),
+            pool: self.pool_reference(),
             claim: Reference::named(&self.claim),
         };
         Some(IpAddress { metadata: self.address_metadata(name), spec, status: None })
@@ -261,6 +294,12 @@ impl IpLease {
 }
 
 impl Reference {
+    /// The key of the object that is meant, as an object of a namespace refers to it.
+    pub fn key_from(&self, namespace: &str) -> Key {
+        let namespace: &str = if self.namespace.is_empty() { namespace } else { &self.namespace };
+        Key::new(namespace, &*self.name)
+    }
+
     fn named(name: &str) -> Self {
         Self { name: name.into(), ..Self::default() }
     }

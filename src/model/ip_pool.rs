@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::address::{Addr, IpRange, Subnet};
-use super::annotations::{ALLOCATION, EXCLUDE, RESERVED, REUSE_DELAY, WARN_BELOW};
+use super::annotations::{ALLOCATION, EXCLUDE, RESERVED, REUSE_DELAY, SHARE_WITH, WARN_BELOW};
 use super::condition::Condition;
 use super::meta::Meta;
 use super::time::{Span, Time};
@@ -18,6 +18,8 @@ use super::time::{Span, Time};
 pub const REQUESTED_ADDRESS: &str = "ipAddress";
 /// Annotations that pause an IPPool, an IPClaim or a cluster by being there, whatever they say.
 pub const PAUSE_ANNOTATIONS: [&str; 2] = [CAPI_PAUSED, "hive.openshift.io/reconcile-pause"];
+/// What `poolctl.dev/share-with` says of a pool that all namespaces share.
+pub const EVERY_NAMESPACE: &str = "*";
 /// Cluster API's annotation that pauses an object.
 pub const CAPI_PAUSED: &str = "cluster.x-k8s.io/paused";
 
@@ -288,6 +290,37 @@ impl IpPool {
     /// The limit below which the pool's free addresses are too few; none without the annotation.
     pub fn supply_limit(&self) -> Option<SupplyLimit> {
         self.metadata.annotation(WARN_BELOW)?.parse().ok()
+    }
+
+    /// The other namespaces that the pool is shared with, or `EVERY_NAMESPACE`.
+    fn sharing_namespaces(&self) -> impl Iterator<Item = &str> {
+        let namespaces = self.trimmed_annotation(SHARE_WITH).split(',').map(str::trim);
+        namespaces.filter(|namespace| !namespace.is_empty())
+    }
+
+    /// Whether claims of other namespaces may name the pool.
+    pub fn is_shared(&self) -> bool {
+        self.sharing_namespaces().next().is_some()
+    }
+
+    /// Whether claims of a namespace may have addresses of the pool: those of its own namespace
+    /// always may.
+    pub fn serves(&self, namespace: &str) -> bool {
+        self.metadata.namespace == namespace
+            || self.sharing_namespaces().any(|name| name == EVERY_NAMESPACE || name == namespace)
+    }
+
+    /// The namespace of the pool, as a lease of a claim notes it: none if the claim is in the same.
+    pub fn namespace_for_claim(&self, claim_namespace: &str) -> Option<String> {
+        let namespace = &self.metadata.namespace;
+        if namespace == claim_namespace { None } else { Some(namespace.clone()) }
+    }
+
+    /// Whether there is a namespace whose claims may have addresses of both pools.
+    pub fn serves_with(&self, other_pool: &Self) -> bool {
+        self.serves(&other_pool.metadata.namespace)
+            || other_pool.serves(&self.metadata.namespace)
+            || self.sharing_namespaces().any(|namespace| other_pool.serves(namespace))
     }
 
     pub fn is_paused(&self) -> bool {

@@ -128,6 +128,14 @@ macro_rules! every_kind {
                     names: Dotted,
                     document: nmstate_configs "nmstate_config",
                 }
+                AgentClassification($crate::model::agent_classification::AgentClassification) {
+                    about: "A label for hosts whose inventory meets a query.",
+                    wire: "agent-install.openshift.io/v1beta1" "AgentClassification",
+                    words: ["agentclassification"],
+                    namespaced: true,
+                    names: Dotted,
+                    plain: agent_classifications "agent_classification",
+                }
                 InfraEnv($crate::model::infra_env::InfraEnv) {
                     about: "A discovery image for hosts, and settings of the hosts that boot it.",
                     wire: "agent-install.openshift.io/v1beta1" "InfraEnv",

@@ -3,6 +3,7 @@
 
 pub mod address;
 pub mod agent;
+pub mod agent_classification;
 pub mod annotations;
 pub mod backoff;
 pub mod bmc;

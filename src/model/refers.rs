@@ -2,6 +2,7 @@
 //! listed because it names them. It does not say whether what is named exists.
 
 use super::agent::Agent;
+use super::agent_classification::AgentClassification;
 use super::claim::Claim;
 use super::cluster::Cluster;
 use super::customization::Customization;
@@ -9,6 +10,7 @@ use super::data_template::Metal3DataTemplate;
 use super::documents::{ClusterImageSet, Namespace, RoleBinding, Secret, Settings};
 use super::host::BareMetalHost;
 use super::infra_env::InfraEnv;
+use super::ip_lease::Reference;
 use super::ip_lease::{IpAddress, IpClaim};
 use super::ip_pool::IpPool;
 use super::kinds::Kind;
@@ -90,6 +92,7 @@ impl Refers for Secret {}
 impl Refers for Metal3DataTemplate {}
 impl Refers for IpPool {}
 impl Refers for NMStateConfig {}
+impl Refers for AgentClassification {}
 
 impl Refers for ClusterPool {
     const LISTED_WITH: &'static [Kind] =
@@ -193,10 +196,16 @@ impl Refers for Agent {
     }
 }
 
+/// The pool of an address, which another namespace may share.
+fn leased_pool(own_namespace: &str, pool: &Reference) -> Key {
+    let namespace = if pool.namespace.is_empty() { own_namespace } else { &pool.namespace };
+    Key::new(namespace, &*pool.name)
+}
+
 impl Refers for IpClaim {
     fn references(&self) -> Vec<NamedObject> {
         let namespace = self.metadata.namespace.as_str();
-        let mut named = vec![(Kind::IpPool, Key::new(namespace, &*self.spec.pool.name))];
+        let mut named = vec![(Kind::IpPool, leased_pool(namespace, &self.spec.pool))];
         let address = self.status.address.as_ref();
         named.extend(address.map(|name| (Kind::IpAddress, Key::new(namespace, &*name.name))));
         named
@@ -206,7 +215,7 @@ impl Refers for IpClaim {
 impl Refers for IpAddress {
     fn references(&self) -> Vec<NamedObject> {
         let namespace = self.metadata.namespace.as_str();
-        let mut named = vec![(Kind::IpPool, Key::new(namespace, &*self.spec.pool.name))];
+        let mut named = vec![(Kind::IpPool, leased_pool(namespace, &self.spec.pool))];
         // An address that was leased by hand has no claim.
         let claim = self.spec.claim.name.as_str();
         if !claim.is_empty() {

@@ -126,6 +126,13 @@ fn kind_columns(object: &Object, view: &RowContext) -> Row {
             ("index", data.spec.index.to_string()),
             ("machine", data.machine().to_owned()),
         ],
+        Object::AgentClassification(classification) => {
+            let spec = &classification.spec;
+            vec![
+                ("label", format!("{}={}", spec.label_key, spec.label_value)),
+                ("query", spec.query.clone()),
+            ]
+        }
         Object::InfraEnv(infra_env) => infra_env_columns(infra_env),
         Object::Agent(agent) => agent_columns(agent, view),
         Object::NMStateConfig(config) => {

@@ -57,8 +57,8 @@ impl<'a> AddressAllocator<'a> {
         let mut taken: HashSet<Addr> = HashSet::new();
         let mut freed: HashSet<Addr> = HashSet::new();
         for change in state.ip_leases.difference() {
-            let before = change.before.filter(|lease| lease.namespace == *namespace);
-            let after = change.after.filter(|lease| lease.namespace == *namespace);
+            let before = change.before.filter(|lease| lease.address_namespace() == namespace);
+            let after = change.after.filter(|lease| lease.address_namespace() == namespace);
             let address_before = before.and_then(|lease| lease.address);
             let address_after = after.and_then(|lease| lease.address);
             taken.extend(address_after);

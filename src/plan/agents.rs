@@ -65,8 +65,9 @@ pub fn advance_agents(state: &mut State, tick: &Tick) {
     infra_envs::update_infra_envs(state, tick);
     let agent_ids: Vec<AgentId> = state.agents.iter().map(|(agent_id, _)| agent_id).collect();
     let hosts_by_mac = machines::index_hosts(state);
+    let classifications = labels::read_classifications(state);
     for agent_id in &agent_ids {
-        machines::recognize_machine(state, *agent_id, &hosts_by_mac, tick);
+        machines::recognize_machine(state, *agent_id, &hosts_by_mac, &classifications, tick);
     }
     duplicates::mark_duplicates(state, tick);
     for agent_id in &agent_ids {

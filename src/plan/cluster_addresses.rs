@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use crate::model::address::{Addr, Subnet};
 use crate::model::ip_lease::{IpLease, VIPS};
 use crate::model::lease::ClusterHolder;
-use crate::model::meta::Key;
 use crate::model::platform::{PLATFORMS, VipOrigin};
 use crate::model::pool::ClusterPool;
 use crate::model::state::{AddressBook, State};
@@ -116,14 +115,16 @@ fn choose_address(
     book: &dyn AddressBook,
     tick: &Tick,
 ) -> Result<IpLease, String> {
-    let key = Key::new(&*pool.metadata.namespace, ip_pool_name);
-    let ip_pool = state.ip_pools.by_key(&key).ok_or("there is no such IPPool")?;
+    let namespace = pool.metadata.namespace.as_str();
+    let ip_pool = addresses::find_serving_pool(state, namespace, ip_pool_name)?
+        .ok_or("there is no such IPPool")?;
     if addresses::is_paused(state, ip_pool) {
         return Err("it is paused".into());
     }
     let mut allocator = AddressAllocator::new(ip_pool, book, state, tick);
     allocator.reserve(leases.iter().filter_map(|lease| lease.address));
     let mut lease = waiting_lease(pool, ip_pool_name, request, tick);
+    lease.pool_namespace = ip_pool.namespace_for_claim(namespace);
     let address = allocator.allocate(&lease)?;
     lease.address = Some(address);
     lease.network = ip_pool.network_of_range(ip_pool.range_index_of(address));

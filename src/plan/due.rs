@@ -12,7 +12,7 @@ use crate::model::power::SETTLE_TIME;
 use crate::model::state::State;
 use crate::model::time::{Span, Time};
 
-use super::{agents, buckets, hosts, life, may_act, power, schedule};
+use super::{addresses, agents, buckets, hosts, life, may_act, power, schedule};
 
 /// When something is next due by itself: an expiry, a retry, a timeout, a schedule, and after a
 /// plan the end of an address's rest. An instant that has passed is none any more: what was to be
@@ -103,8 +103,10 @@ fn waits_for_resting_address(state: &State, pool: &ClusterPool) -> bool {
     }
     let mut ip_pools = pool.vip_pools().into_iter().chain(pool.node_address_pools());
     ip_pools.any(|name| {
-        let key = Key::new(&*pool.metadata.namespace, name);
-        state.ip_pools.by_key(&key).is_some_and(|ip_pool| ip_pool.reuse_delay() > Span::default())
+        let ip_pool = addresses::find_serving_pool(state, &pool.metadata.namespace, name);
+        ip_pool.is_ok_and(|ip_pool| {
+            ip_pool.is_some_and(|ip_pool| ip_pool.reuse_delay() > Span::default())
+        })
     })
 }
 

@@ -153,7 +153,10 @@ fn next_job(state: &State, host: &BareMetalHost) -> Option<Verb> {
             HostPower::Off => {}
         }
     }
-    if metadata.has_annotation(REBOOT) && may_power_off {
+    // What its last cluster has left on its disks must not run: it boots from an image, or not at
+    // all.
+    let has_old_system = host.old_system().is_some();
+    if metadata.has_annotation(REBOOT) && may_power_off && !has_old_system {
         return Some(Verb::Cycle);
     }
     if !is_wanted_image_attached(host) {
@@ -166,6 +169,7 @@ fn next_job(state: &State, host: &BareMetalHost) -> Option<Verb> {
     }
     match (host.power(), host.spec.online) {
         (HostPower::Unknown, _) => Some(Verb::State),
+        (HostPower::Off, true) if has_old_system => wanted_image(host).map(|_| Verb::Attach),
         (HostPower::Off, true) if may_start(state, host) => Some(Verb::Start),
         (HostPower::On, false) if may_power_off => Some(Verb::Stop),
         _ => None,

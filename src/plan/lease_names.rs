@@ -60,8 +60,7 @@ impl PoolNames<'_> {
     /// The new name of an address of the pool that was just leased, if it needs one.
     fn rename(&self, change: &Change<'_, IpLease>) -> Option<Renaming> {
         let lease = change.after?;
-        let metadata = &self.pool.metadata;
-        if lease.pool != metadata.name || lease.namespace != metadata.namespace {
+        if lease.pool_key() != self.pool.metadata.key() {
             return None;
         }
         let address = lease.address?;
@@ -88,7 +87,7 @@ impl PoolNames<'_> {
         let mut lease_ids = self.state.ip_leases.linked_to(name);
         lease_ids.any(|lease_id| {
             let lease = self.state.ip_leases.get(lease_id);
-            lease.is_some_and(|lease| lease.namespace == *namespace)
+            lease.is_some_and(|lease| lease.address_namespace() == namespace)
         }) || self.book.is_address_name_given(namespace, name)
     }
 
@@ -101,7 +100,7 @@ impl PoolNames<'_> {
 /// The addresses of a pool's namespace that are leased, as far as they are in the state.
 fn leased_in(state: &State, pool: &IpPool) -> HashSet<Addr> {
     let namespace = &pool.metadata.namespace;
-    let leases = state.ip_leases.rows().filter(|lease| lease.namespace == *namespace);
+    let leases = state.ip_leases.rows().filter(|lease| lease.address_namespace() == namespace);
     leases.filter_map(|lease| lease.address).collect()
 }
 

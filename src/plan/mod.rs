@@ -41,6 +41,7 @@ mod wiping;
 use std::rc::Rc;
 
 pub use crate::render::install_config::Rendered;
+pub use addresses::find_serving_pool;
 pub use buckets::is_failed_stale;
 pub use cluster_addresses::node_claim_name;
 pub use deadline::{deadline, overdue_report};

@@ -2,6 +2,7 @@
 //! Nobody gets them before that is done. One whose disks could not be wiped is held, and tried again
 //! later and later. It starts no job itself.
 
+use crate::model::agent::INFRA_ENV_LABEL;
 use crate::model::annotations::{HOLD, WIPE};
 use crate::model::condition::{
     Condition, ConditionReason, ConditionType, set_condition_without_probe,
@@ -48,6 +49,9 @@ pub fn mark_for_wiping(state: &mut State, host_id: HostId, last_use: &LastUse, t
         ..Wipe::default()
     });
     state.hosts.update(host_id, |host| {
+        if let Some(cluster) = host.status.switched_on_for.as_ref() {
+            host.status.unwiped_from = Some(cluster.clone());
+        }
         let is_wanted = wipe.is_some();
         host.status.wipe = wipe;
         if is_wanted {
@@ -78,7 +82,7 @@ fn choose_wipe(state: &State, host: &BareMetalHost, last_use: &LastUse) -> Optio
 /// when its time has come.
 pub fn advance_wipe(state: &mut State, host_id: HostId, tick: &Tick) {
     let Some(host) = state.hosts.get(host_id) else { return };
-    let Some(wipe) = &host.status.wipe else { return };
+    let Some(wipe) = &host.status.wipe else { return begin_asked_wipe(state, host_id, tick) };
     if wipe.state == WipeState::Done || state.live_job(&host.key().to_string()).is_some() {
         return;
     }
@@ -99,6 +103,20 @@ pub fn advance_wipe(state: &mut State, host_id: HostId, tick: &Tick) {
         }
         _ => {}
     }
+}
+
+/// Wipes a host that nobody has, because a person asks for it by the host's own annotation.
+fn begin_asked_wipe(state: &mut State, host_id: HostId, tick: &Tick) {
+    let Some(host) = state.hosts.get(host_id) else { return };
+    let is_asked = host.metadata.annotation(WIPE).is_some_and(|asked| asked != NO_WIPE);
+    let is_kept = host.is_left_alone() || host.metadata.has_annotation(HOLD);
+    if !is_asked || is_kept || host.old_system().is_none() {
+        return;
+    }
+    let namespace = host.metadata.namespace.as_str();
+    let label = host.metadata.labels.get(INFRA_ENV_LABEL);
+    let infra_env = label.map(|name| Key::new(namespace, &**name));
+    mark_for_wiping(state, host_id, &LastUse { infra_env, ..LastUse::default() }, tick);
 }
 
 /// Why nobody can wipe the disks of a host, as it is now.
@@ -151,6 +169,7 @@ pub fn finish_wipe(host: &mut BareMetalHost, now: Time) {
         wipe.failures = 0;
         wipe.message.clear();
     }
+    host.status.unwiped_from = None;
     end_wipe(host, WipeState::Done, now);
     set_wiped(host, "True", ConditionReason::Wiped, "", now);
     let Some(hold) = host.status.wipe_hold.take() else { return };

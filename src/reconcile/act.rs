@@ -21,6 +21,8 @@ use super::sightings::warnings_of_drivers;
 
 /// The hidden command by which poolctl runs itself as the supervisor of a job.
 pub const SUPERVISE_COMMAND: &str = "__supervise";
+/// The hidden command by which poolctl tells the program of `onChange` of changed addresses.
+pub const TELL_COMMAND: &str = "__tell";
 /// How many failed installations of a pool keep their logs after their clusters are gone, and how
 /// many jobs of a host keep theirs.
 const LOGS_KEPT: usize = 3;
@@ -61,7 +63,27 @@ impl Door<'_> {
         let mut warnings: Vec<String> = failures.iter().map(Refusal::to_string).collect();
         warnings.extend(warnings_of_drivers(state));
         warnings.extend(self.start_jobs().unwrap_or_else(|refusal| vec![refusal.to_string()]));
+        warnings.extend(self.tell_of_addresses().err().map(|refusal| refusal.to_string()));
         warnings
+    }
+
+    /// Starts the process that tells the program of `onChange` which addresses are leased, if it was
+    /// not told of the last change. A process that runs already finds the change by itself.
+    fn tell_of_addresses(&self) -> Result<(), Refusal> {
+        if !self.store.read_address_news()?.is_due(self.world.now()) {
+            return Ok(());
+        }
+        let Some(program) = self.read_settings()?.on_change else { return Ok(()) };
+        if self.world.is_clock_standing() {
+            return Err(Refusal::usage(format!("POOLCTL_NOW is set, so {program} is not run")));
+        }
+        let path = self.store.path();
+        if !copies::is_owned_by_this_user(path) {
+            let message = format!("only the account that owns the state can run {program}");
+            return Err(Refusal::new(Exit::Denied, message));
+        }
+        process::start_supervisor(TELL_COMMAND, path)
+            .map_err(|error| Refusal::unwritable(path, &error))
     }
 
     /// Leaves a mark before a commit that removes clusters: whoever is killed after the commit has

@@ -10,7 +10,7 @@ mod zones;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::model::address::{Addr, Subnet};
+use crate::model::address::{Addr, IpFamily, Subnet};
 use crate::model::ip_pool::AddressNetwork;
 use crate::model::time::Time;
 
@@ -23,6 +23,8 @@ pub enum ListFormat {
     Dnsmasq,
     /// Configuration of Kea's DHCPv4: reservations of addresses with a MAC
     Kea,
+    /// Configuration of Kea's DHCPv6: the same for IPv6 addresses
+    Kea6,
     /// Zone of BIND with the names in --domain
     Bind,
     /// Reverse zone of BIND, for one network
@@ -41,7 +43,7 @@ impl ListFormat {
         match self {
             Self::Hosts | Self::Dnsmasq | Self::Ansible => Some("#"),
             Self::Bind | Self::Ptr => Some(";"),
-            Self::Kea | Self::Csv | Self::Netbox => None,
+            Self::Kea | Self::Kea6 | Self::Csv | Self::Netbox => None,
         }
     }
 }
@@ -187,7 +189,8 @@ pub fn render_list(
     let text = match format {
         ListFormat::Hosts => config_files::hosts_file(addresses, options),
         ListFormat::Dnsmasq => config_files::dnsmasq_file(addresses, options),
-        ListFormat::Kea => return Ok(kea::kea_config(addresses, options)),
+        ListFormat::Kea => return Ok(kea::kea_config(addresses, IpFamily::V4, options)),
+        ListFormat::Kea6 => return Ok(kea::kea_config(addresses, IpFamily::V6, options)),
         ListFormat::Bind => zones::forward_zone(addresses, options)?,
         ListFormat::Ptr => zones::reverse_zone(addresses, options)?,
         ListFormat::Ansible => inventories::ansible_inventory(addresses, options)?,

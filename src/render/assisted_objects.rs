@@ -15,12 +15,20 @@ pub struct HostCounts {
     pub workers: usize,
 }
 
-/// The document of an InfraEnv, a network of a host or an Agent; none of another object.
+/// The document of an InfraEnv, a network of a host, a classification of hosts or an Agent; none of
+/// another object.
 pub fn render_for_assisted(object: &Object) -> Option<Value> {
     if object.deletion_time().is_some() {
         return None;
     }
-    if !matches!(object, Object::InfraEnv(_) | Object::NMStateConfig(_) | Object::Agent(_)) {
+    let is_carried = matches!(
+        object,
+        Object::InfraEnv(_)
+            | Object::NMStateConfig(_)
+            | Object::AgentClassification(_)
+            | Object::Agent(_)
+    );
+    if !is_carried {
         return None;
     }
     let mut document = object.to_wire();

@@ -88,7 +88,8 @@ impl Metal3Rendering<'_> {
         let claim_name = self.claim_names.get(&claim_key)?;
         document["metadata"]["name"] = kubernetes_name(&address.metadata.name).into();
         document["spec"]["claim"] = json!({"name": claim_name, "namespace": namespace});
-        document["spec"]["pool"]["namespace"] = namespace.into();
+        let pool = address.spec.pool.key_from(namespace);
+        document["spec"]["pool"]["namespace"] = pool.namespace.into();
         remove_field(document, "status");
         Some(())
     }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::model::address::{Addr, IpRange, Subnet};
-use crate::model::annotations::{ALLOCATION, OUT_OF_RANGE, OVERLAP};
+use crate::model::annotations::{ALLOCATION, OUT_OF_RANGE, OVERLAP, SHARE_WITH};
 use crate::model::ip_lease::{IpAddress, IpClaim};
 use crate::model::ip_pool::{AllocationStrategy, IpPool, REQUESTED_ADDRESS, Range};
 use crate::model::kinds::Kind;
@@ -337,12 +337,6 @@ pub fn check_claim(claim: &IpClaim) -> Vec<String> {
     if pool.name.is_empty() {
         problems.push("spec.pool.name: cannot be empty".into());
     }
-    if !pool.namespace.is_empty() && pool.namespace != claim.metadata.namespace {
-        problems.push(format!(
-            "spec.pool.namespace: `{}` is not the namespace of the claim",
-            pool.namespace
-        ));
-    }
     if !pool.kind.is_empty() && pool.kind != "IPPool" {
         problems.push(format!("spec.pool.kind: `{}` is not IPPool", pool.kind));
     }
@@ -391,6 +385,7 @@ pub fn check_lease(lease: &IpAddress) -> Vec<String> {
 /// its pool, or two pools with the same addresses.
 pub fn check_invariants(state: &State) -> Result<(), Refusal> {
     check_leases_differ(state)?;
+    check_pools_are_shared(state)?;
     for change in state.ip_pools.difference() {
         let Some(pool) = change.after else {
             if let Some(deleted) = change.before {
@@ -405,6 +400,8 @@ pub fn check_invariants(state: &State) -> Result<(), Refusal> {
         for other_pool in state.ip_pools.rows() {
             if other_pool.metadata.namespace == pool.metadata.namespace {
                 check_apart(pool, other_pool)?;
+            } else if pool.serves_with(other_pool) {
+                check_apart_where_shared(pool, other_pool)?;
             }
         }
     }
@@ -423,8 +420,8 @@ fn check_has_no_leases(state: &State, deleted: &IpPool) -> Result<(), Refusal> {
     Err(refusal.advise("release them first: poolctl ip release CLAIM"))
 }
 
-/// Refuses a change after which leased addresses would lie outside of the ranges. The store has
-/// found them, because it alone has all leases.
+/// Refuses a change after which leased addresses would lie outside of the ranges, or be of claims of
+/// namespaces that do not share the pool. The store has found them, because it alone has all leases.
 fn check_leases_fit(state: &State, pool: &IpPool) -> Result<(), Refusal> {
     let offenders = state.ip_offenders.get(&pool.metadata.key()).into_iter().flatten();
     let mut refusal =
@@ -444,13 +441,56 @@ fn check_leases_differ(state: &State) -> Result<(), Refusal> {
     let mut claims = HashMap::new();
     for lease in state.ip_leases.rows() {
         let Some(address) = lease.address else { continue };
-        if let Some(claim) = claims.insert((&lease.namespace, address), &lease.claim) {
+        let claim = lease.claim_for_pool();
+        let resource = (lease.address_namespace(), address);
+        if let Some(earlier_claim) = claims.insert(resource, claim.clone()) {
             let problem =
-                format!("{address} would be leased to both `{claim}` and `{}`", lease.claim);
+                format!("{address} would be leased to both `{earlier_claim}` and `{claim}`");
             return Err(Refusal::conflict(problem).next(format!("poolctl ip who {address}")));
         }
     }
     Ok(())
+}
+
+/// Refuses addresses that are leased by hand to claims of namespaces that their pool is not shared
+/// with. A pool that is no longer shared was refused before, for its leases.
+fn check_pools_are_shared(state: &State) -> Result<(), Refusal> {
+    for change in state.ip_leases.difference() {
+        let Some(lease) = change.after.filter(|lease| lease.address.is_some()) else { continue };
+        if lease.pool_namespace.is_none()
+            || change.before.is_some_and(|before| before.address == lease.address)
+        {
+            continue;
+        }
+        let pool = lease.pool_key();
+        let namespace = &lease.namespace;
+        if !state.ip_pools.by_key(&pool).is_some_and(|pool| pool.serves(namespace)) {
+            let problem = format!(
+                "IPClaim `{}`: there is no IPPool `{pool}` that is shared with namespace \
+                 `{namespace}`",
+                lease.key()
+            );
+            return Err(Refusal::conflict(problem)
+                .advise(format!("annotate the pool with {SHARE_WITH}={namespace}")));
+        }
+    }
+    Ok(())
+}
+
+/// Two pools of different namespaces have no address in common that claims of one namespace could
+/// have of both: such a namespace would have one address twice.
+fn check_apart_where_shared(pool: &IpPool, other_pool: &IpPool) -> Result<(), Refusal> {
+    let Some((range, other_range)) = find_overlap(pool, other_pool) else { return Ok(()) };
+    let other_key = other_pool.metadata.key();
+    let problem = format!(
+        "IPPool `{}`: {range} overlaps {other_range} of IPPool `{other_key}`, and one of them is \
+         shared with a namespace of the other",
+        pool.metadata.key()
+    );
+    Err(Refusal::conflict(problem).advise(format!(
+        "poolctl ippool map {} -n {}, or change annotation {SHARE_WITH}",
+        other_key.name, other_key.namespace
+    )))
 }
 
 /// Refuses changes of fields that leases were made by.

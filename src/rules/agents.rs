@@ -4,9 +4,15 @@
 use serde_json::Value;
 
 use crate::model::agent::{Agent, AgentSpec, HostState, Role};
+use crate::model::agent_classification::{
+    AgentClassification, CLASSIFICATION_LABEL_PREFIX, QUERY_ERROR_PREFIX,
+};
+use crate::model::refusal::Refusal;
+use crate::model::state::State;
 
 use super::infra_envs::find_json_object_problem;
 use super::names::{is_label_key, is_label_value};
+use super::query::Query;
 
 /// Every problem of an Agent that can be seen without its inventory.
 pub fn check(agent: &Agent) -> Vec<String> {
@@ -37,6 +43,44 @@ pub fn check(agent: &Agent) -> Vec<String> {
         }
     }
     wrong
+}
+
+/// Every problem of an AgentClassification: its label must be one, and its query must be understood.
+pub fn check_classification(classification: &AgentClassification) -> Vec<String> {
+    let spec = &classification.spec;
+    let mut wrong = Vec::new();
+    if !is_label_key(&format!("{CLASSIFICATION_LABEL_PREFIX}{}", spec.label_key)) {
+        wrong.push(format!("spec.labelKey: `{}` is not the key of a label", spec.label_key));
+    }
+    // The value that says of an error begins with that and has the same limit.
+    let is_value = is_label_value(&format!("{QUERY_ERROR_PREFIX}{}", spec.label_value));
+    if spec.label_value.is_empty() || !is_value {
+        wrong.push(format!("spec.labelValue: `{}` is not the value of a label", spec.label_value));
+    } else if spec.label_value.starts_with(QUERY_ERROR_PREFIX) {
+        wrong.push(format!("spec.labelValue must not begin with {QUERY_ERROR_PREFIX}"));
+    }
+    if let Err(why) = spec.query.parse::<Query>() {
+        wrong.push(format!("spec.query: {why}"));
+    }
+    wrong
+}
+
+/// Refuses another label of an AgentClassification: hosts have the one that it had. The words are
+/// upstream's.
+pub fn check_classified_labels(state: &State) -> Result<(), Refusal> {
+    for change in state.agent_classifications.difference() {
+        let (Some(before), Some(after)) = (change.before, change.after) else { continue };
+        let label_before = (&before.spec.label_key, &before.spec.label_value);
+        if label_before != (&after.spec.label_key, &after.spec.label_value) {
+            let name = &after.metadata.name;
+            return Err(Refusal::conflict(format!(
+                "AgentClassification `{name}`: Label modified: the specified label may not be \
+                 modified after creation"
+            ))
+            .next(format!("poolctl delete agentclassification {name}")));
+        }
+    }
+    Ok(())
 }
 
 /// The message, in upstream's words, about a role that cannot be asked for.

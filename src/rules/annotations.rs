@@ -11,7 +11,7 @@ use crate::model::cluster::DELETE_AFTER;
 use crate::model::driver::{Driver, PROGRAM_PREFIX, is_driver_name};
 use crate::model::hardware::check_mac_address;
 use crate::model::host::parse_certificate_pin;
-use crate::model::ip_pool::SupplyLimit;
+use crate::model::ip_pool::{EVERY_NAMESPACE, SupplyLimit};
 use crate::model::kinds::Kind;
 use crate::model::meta::is_go_bool;
 use crate::model::object::Object;
@@ -20,6 +20,7 @@ use crate::model::refusal::nearest_name;
 use crate::model::schedule::Schedule;
 use crate::model::time::{Span, Time};
 
+use super::names::check_dns_label;
 use super::names::check_dns_name;
 use super::names::is_label_key;
 use super::validations::{IGNORED, ignored_problem};
@@ -118,6 +119,7 @@ fn find_value_problem(kind: Kind, expected: AnnotationValue, value: &str) -> Opt
             let parsed = serde_json::from_str::<Map<String, Value>>(value);
             parsed.err().map(|error| format!(" is no JSON object: {error}"))
         }
+        AnnotationValue::Namespaces => find_namespaces_problem(value),
         AnnotationValue::DnsNames => find_dns_names_problem(value),
         AnnotationValue::Mac => {
             let why = check_mac_address(&value.replace('-', ":")).err();
@@ -169,6 +171,23 @@ fn find_pointers_problem(value: &str) -> Option<String> {
 fn find_dns_names_problem(value: &str) -> Option<String> {
     for name in value.split(',').map(str::trim) {
         if let Err(refusal) = check_dns_name("a name in DNS", name) {
+            return Some(format!(": {}", refusal.what));
+        }
+    }
+    None
+}
+
+/// What is wrong with a list of namespaces, as the end of a sentence that begins with the
+/// annotation.
+fn find_namespaces_problem(value: &str) -> Option<String> {
+    if value.trim() == EVERY_NAMESPACE {
+        return None;
+    }
+    for name in value.split(',').map(str::trim) {
+        if name == EVERY_NAMESPACE {
+            return Some(format!(": `{EVERY_NAMESPACE}` stands alone"));
+        }
+        if let Err(refusal) = check_dns_label("a namespace", name) {
             return Some(format!(": {}", refusal.what));
         }
     }

@@ -7,6 +7,7 @@ use crate::model::refusal::Refusal;
 use crate::model::state::State;
 
 use super::addresses;
+use super::agents;
 use super::data_templates;
 use super::hosts;
 use super::infra_envs;
@@ -19,6 +20,7 @@ pub fn check_invariants(state: &State) -> Result<(), Refusal> {
     addresses::check_invariants(state)?;
     data_templates::check_deletions(state)?;
     infra_envs::check_networks_differ(state)?;
+    agents::check_classified_labels(state)?;
     hosts::check_machines_differ(state)
 }
 

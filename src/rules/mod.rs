@@ -18,6 +18,7 @@ mod objects;
 mod patches;
 pub mod preflight;
 mod problems;
+pub mod query;
 mod selectors;
 mod site;
 pub mod validations;

@@ -7,6 +7,7 @@ use crate::model::annotations::{NODES_FROM, VIPS_FROM};
 use crate::model::claim::Claim;
 use crate::model::cluster::Cluster;
 use crate::model::documents::Settings;
+use crate::model::driver::{PROGRAM_PREFIX, is_driver_name};
 use crate::model::kinds::Kind;
 use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
@@ -59,6 +60,7 @@ pub fn check_object(object: &Object) -> Result<(), Refusal> {
         Object::ClusterDeployment(cluster) => check_cluster(cluster).err().into_iter().collect(),
         Object::DataTemplate(template) => data_templates::check(template).err().unwrap_or_default(),
         Object::Metal3Data(data) => data_templates::check_data(data),
+        Object::AgentClassification(classification) => agents::check_classification(classification),
         Object::InfraEnv(infra_env) => infra_envs::check(infra_env),
         Object::Agent(agent) => agents::check(agent),
         Object::NMStateConfig(config) => infra_envs::check_network(config),
@@ -137,6 +139,11 @@ fn check_settings(settings: &Settings) -> Vec<String> {
     }
     if spec.iso_url.as_ref().is_some_and(|url| !is_http_url(url)) {
         problems.push("spec.isoURL is not an http or https URL".into());
+    }
+    if let Some(program) = &spec.on_change
+        && !program.strip_prefix(PROGRAM_PREFIX).is_some_and(is_driver_name)
+    {
+        problems.push(format!("spec.onChange: `{program}` is not exec:NAME"));
     }
     if let Some(admins) = &spec.admins
         && admins.users.iter().chain(&admins.groups).any(String::is_empty)

@@ -95,6 +95,11 @@ impl Store {
         let copy = backup.store.conn();
         // A command that has planned on the old state must find another revision when it writes.
         copy.execute("UPDATE state SET revision = max(revision, ?1) + 1", [revision])?;
+        // The network was told of the addresses of this state, and not of those of the backup. A
+        // backup of an earlier schema has no such columns, and it knows of nothing that was told.
+        let sql = "UPDATE state SET address_changes = max(address_changes, told_changes) + 1, \
+                   tell_after = NULL";
+        drop(copy.execute(sql, []));
         // A job that was live when the backup was taken may still run elsewhere: it is not started
         // again.
         copy.execute("UPDATE job SET begun = 1 WHERE ended IS NULL", [])?;

@@ -135,7 +135,8 @@ impl Store {
     /// The state file, the files beside it, and everything below `clusters/` and `jobs/`. Symbolic
     /// links are left out: what they lead to is not the state's.
     fn list_files(&self) -> Vec<PathBuf> {
-        let endings = ["", "-wal", "-shm", ".lock", ".pass", ".reserve", LAST_PASS, LAST_BACKUP];
+        let endings =
+            ["", "-wal", "-shm", ".lock", ".pass", ".tell", ".reserve", LAST_PASS, LAST_BACKUP];
         let mut paths: Vec<PathBuf> =
             endings.into_iter().map(|ending| copies::path_beside(self.path(), ending)).collect();
         paths.retain(|path| path.exists());

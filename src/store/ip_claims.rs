@@ -19,7 +19,7 @@ use super::ip_leases::{
     LEASE_SELECTION, WAITING_CLAIM_SELECTION, load_lease, read_lease, read_waiting_claim,
     select_lease_by_given_name, select_lease_of_address, select_lease_of_claim,
 };
-use super::ip_pools::load_ip_pool;
+use super::ip_pools::{load_ip_pool, select_pools_serving};
 use super::stored::{Stored, Visitor};
 
 /// Loads the lease of a claim, its pool and the cluster that it goes with.
@@ -119,12 +119,28 @@ impl Stored for IpAddress {
 }
 
 impl Store {
-    /// How many claims wait for an address of a pool.
-    pub fn count_waiting_ip_claims(&self, pool: &Key) -> Result<usize, Refusal> {
-        let sql = "SELECT count(*) FROM ip_wait WHERE namespace = ?1 AND pool = ?2";
-        let values = params![pool.namespace, pool.name];
+    /// How many claims wait for an address of a pool: those of its namespace, and of a shared pool
+    /// also those of other namespaces.
+    pub fn count_waiting_ip_claims(&self, pool: &IpPool) -> Result<usize, Refusal> {
+        let sql = "SELECT count(*) FROM ip_wait WHERE namespace = ?1 AND pool = ?2 \
+                   AND coalesce(more ->> '$.pool_namespace', ?1) = ?1";
+        let values = params![pool.metadata.namespace, pool.metadata.name];
         let count: i64 = self.conn().prepare_cached(sql)?.query_row(values, |row| row.get(0))?;
-        Ok(usize::try_from(count).unwrap_or_default())
+        let mut total = usize::try_from(count).unwrap_or_default();
+        if !pool.is_shared() {
+            return Ok(total);
+        }
+        // A claim that does not say of which namespace the pool is means its own, if there is one.
+        let sql = "SELECT namespace FROM ip_wait w WHERE pool = ?2 AND namespace <> ?1 \
+                   AND coalesce(more ->> '$.pool_namespace', iif(EXISTS (SELECT 1 FROM ip_pool p \
+                   WHERE p.namespace = w.namespace AND p.name = w.pool), w.namespace, ?1)) = ?1";
+        let mut statement = self.conn().prepare_cached(sql)?;
+        let mut rows = statement.query(values)?;
+        while let Some(row) = rows.next()? {
+            let namespace: String = row.get(0)?;
+            total += usize::from(pool.serves(&namespace));
+        }
+        Ok(total)
     }
 }
 
@@ -134,12 +150,31 @@ fn visit_leases(
     namespace: Option<&str>,
     visit: &mut Visitor<'_, IpLease>,
 ) -> Result<(), Refusal> {
-    let condition = if namespace.is_some() { "WHERE s.namespace = ?1" } else { "" };
-    let sql = format!("SELECT {LEASE_SELECTION} {condition} ORDER BY l.scope, l.address");
-    let mut statement = store.conn().prepare_cached(&sql)?;
-    let mut rows = statement.query(params_from_iter(namespace))?;
-    while let Some(row) = rows.next()? {
-        visit(read_lease(row)?)?;
+    let filter = Filter { namespace: namespace.map(str::to_owned), ..Filter::default() };
+    visit_selected_leases(store, &filter, visit)
+}
+
+/// When a lease is of a claim of a namespace (`#`): from a pool of that namespace, or from one that
+/// another namespace shares with it. An index serves each.
+const OF_NAMESPACE: [&str; 2] =
+    ["s.namespace = # AND l.claim_namespace IS NULL", "l.claim_namespace = #"];
+
+/// Hands on the leases of addresses that a filter selects, by the names of their claims.
+fn visit_selected_leases(
+    store: &Store,
+    filter: &Filter,
+    visit: &mut Visitor<'_, IpLease>,
+) -> Result<(), Refusal> {
+    // Without a namespace the first condition is left out, and selects all.
+    let count = if filter.namespace.is_some() { OF_NAMESPACE.len() } else { 1 };
+    for of_namespace in &OF_NAMESPACE[..count] {
+        let (condition, values) = filter.where_clause(of_namespace, Some("l.claim = #"));
+        let sql = format!("SELECT {LEASE_SELECTION} {condition} ORDER BY l.scope, l.address");
+        let mut statement = store.conn().prepare_cached(&sql)?;
+        let mut rows = statement.query(params_from_iter(values))?;
+        while let Some(row) = rows.next()? {
+            visit(read_lease(row)?)?;
+        }
     }
     Ok(())
 }
@@ -157,14 +192,11 @@ fn name_address(pools: &HashMap<Key, IpPool>, lease: &IpLease) -> String {
 
 /// The leases of addresses that a filter selects, by the names of their claims.
 fn select_leases(store: &Store, filter: &Filter) -> Result<Vec<IpLease>, Refusal> {
-    let (condition, values) = filter.where_clause("s.namespace = #", Some("l.claim = #"));
-    let sql = format!("SELECT {LEASE_SELECTION} {condition} ORDER BY l.scope, l.address");
-    let mut statement = store.conn().prepare_cached(&sql)?;
-    let mut rows = statement.query(params_from_iter(values))?;
     let mut leases = Vec::new();
-    while let Some(row) = rows.next()? {
-        leases.push(read_lease(row)?);
-    }
+    visit_selected_leases(store, filter, &mut |lease| {
+        leases.push(lease);
+        Ok(())
+    })?;
     Ok(leases)
 }
 
@@ -198,10 +230,12 @@ fn name_leases(store: &Store, leases: Vec<IpLease>) -> Result<Vec<(IpLease, Stri
 
 /// The lease that the IPAddress of this name is a view of.
 fn select_lease_of_address_name(conn: &Connection, key: &Key) -> Result<Option<IpLease>, Refusal> {
-    for pool in select_documents::<IpPool>(conn, Some(&key.namespace))? {
+    for pool in select_pools_serving(conn, &key.namespace)? {
         for address in pool.addresses_with_name(&key.name) {
-            let lease = select_lease_of_address(conn, &key.namespace, address)?;
-            let lease = lease.filter(|lease| address_name(&pool, lease) == key.name);
+            let lease = select_lease_of_address(conn, &pool.metadata.namespace, address)?;
+            let lease = lease.filter(|lease| {
+                lease.namespace == key.namespace && address_name(&pool, lease) == key.name
+            });
             if lease.is_some() {
                 return Ok(lease);
             }

@@ -20,7 +20,7 @@ use super::connection::Store;
 /// What follows SELECT in a query for leases, up to its WHERE. `read_lease` reads a row of the
 /// result.
 pub const LEASE_SELECTION: &str = "s.namespace, l.claim, p.name, l.address, n.body, l.created, \
-    l.more, l.cluster, l.agent \
+    l.more, l.cluster, l.agent, l.claim_namespace \
     FROM ip_lease l JOIN ip_scope s ON s.id = l.scope JOIN ip_pool p ON p.id = l.pool \
     JOIN ip_network n ON n.id = l.network";
 /// What follows SELECT in a query for claims that wait for an address, up to its WHERE.
@@ -28,6 +28,11 @@ pub const LEASE_SELECTION: &str = "s.namespace, l.claim, p.name, l.address, n.bo
 pub const WAITING_CLAIM_SELECTION: &str =
     "namespace, claim, pool, created, more, id, cluster, agent FROM ip_wait";
 
+/// The lease of a claim (`?2`) of a namespace (`?1`) from a pool of that namespace. The index needs
+/// the last condition.
+const OWN_CLAIM: &str = "WHERE s.namespace = ?1 AND l.claim = ?2 AND l.claim_namespace IS NULL";
+/// The same from a pool of another namespace, which shares it.
+const FOREIGN_CLAIM: &str = "WHERE l.claim_namespace = ?1 AND l.claim = ?2";
 /// Facts that few leases have: the JSON in the column `more`. Times are microseconds since 1970.
 #[derive(Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -51,6 +56,9 @@ pub struct RareFields {
     /// it.
     #[serde(skip_serializing_if = "Option::is_none")]
     host: Option<String>,
+    /// The namespace of the pool that a waiting claim names. A column has that of a lease.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pool_namespace: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     notes: Option<Box<LeaseMetadata>>,
 }
@@ -66,6 +74,10 @@ impl RareFields {
             expires: lease.expires_at().map(|time| time.0),
             warned: lease.warned_until.map(|time| time.0),
             host: lease.host().map(str::to_owned),
+            pool_namespace: match lease.address {
+                None => lease.pool_namespace.clone(),
+                Some(_) => None,
+            },
             notes: lease.notes.clone().filter(|notes| **notes != LeaseMetadata::default()),
         }
     }
@@ -81,6 +93,7 @@ impl RareFields {
         lease.claimed = !self.by_hand;
         lease.error = self.error;
         lease.warned_until = self.warned.map(Time);
+        lease.pool_namespace = lease.pool_namespace.take().or(self.pool_namespace);
         lease.notes = self.notes.filter(|notes| **notes != LeaseMetadata::default());
     }
 }
@@ -99,8 +112,11 @@ pub fn read_lease(row: &Row<'_>) -> Result<IpLease, Refusal> {
     let address: Vec<u8> = row.get(3)?;
     let network: String = row.get(4)?;
     let rare_fields: Option<String> = row.get(6)?;
+    let address_namespace: String = row.get(0)?;
+    let claim_namespace: Option<String> = row.get(9)?;
     let mut lease = IpLease {
-        namespace: row.get(0)?,
+        pool_namespace: claim_namespace.as_ref().map(|_| address_namespace.clone()),
+        namespace: claim_namespace.unwrap_or(address_namespace),
         claim: row.get(1)?,
         pool: row.get(2)?,
         address: Some(read_address(&address)?),
@@ -163,18 +179,18 @@ pub fn select_leases(
 
 /// The lease of a claim; without an address if the claim still waits for one.
 pub fn select_lease_of_claim(conn: &Connection, key: &Key) -> Result<Option<IpLease>, Refusal> {
-    let sql = format!("SELECT {LEASE_SELECTION} WHERE s.namespace = ?1 AND l.claim = ?2");
     let values = params![key.namespace, key.name];
-    let lease = conn.prepare_cached(&sql)?.query_row(values, |row| Ok(read_lease(row)));
-    if let Some(lease) = lease.optional()? {
-        return lease.map(Some);
+    for clauses in [OWN_CLAIM, FOREIGN_CLAIM] {
+        if let Some(lease) = select_leases(conn, clauses, values)?.pop() {
+            return Ok(Some(lease));
+        }
     }
     let sql = format!("SELECT {WAITING_CLAIM_SELECTION} WHERE namespace = ?1 AND claim = ?2");
     let claim = conn.prepare_cached(&sql)?.query_row(values, |row| Ok(read_waiting_claim(row)));
     claim.optional()?.transpose()
 }
 
-/// The lease of an address, whatever its pool.
+/// The lease of an address of a pool of a namespace, whatever the pool.
 pub fn select_lease_of_address(
     conn: &Connection,
     namespace: &str,
@@ -194,7 +210,7 @@ pub fn select_lease_by_given_name(
 ) -> Result<Option<IpLease>, Refusal> {
     // With the plus sign SQLite finds the lease by the name, and not by its namespace.
     let clauses = "WHERE l.more ->> '$.notes.address.name' = ?2 \
-        AND +l.scope = (SELECT id FROM ip_scope WHERE namespace = ?1) LIMIT 1";
+        AND coalesce(l.claim_namespace, +s.namespace) = ?1 LIMIT 1";
     Ok(select_leases(conn, clauses, params![key.namespace, key.name])?.pop())
 }
 
@@ -202,7 +218,7 @@ pub fn select_lease_by_given_name(
 pub fn select_leases_of_host(conn: &Connection, host: &Key) -> Result<Vec<IpLease>, Refusal> {
     // With the plus sign SQLite finds the leases by their host, and not by their namespace.
     let clauses = "WHERE l.more ->> '$.host' = ?2 \
-         AND +l.scope = (SELECT id FROM ip_scope WHERE namespace = ?1) ORDER BY l.claim";
+         AND coalesce(l.claim_namespace, +s.namespace) = ?1 ORDER BY l.claim";
     let values = params![host.namespace, host.name];
     let mut leases = select_leases(conn, clauses, values)?;
     let sql = format!(
@@ -226,7 +242,7 @@ pub fn select_leases_of_cluster(
     // The plus sign keeps SQLite from reading all leases of the namespace for the sake of their
     // order: they are found by the cluster.
     let clauses = "WHERE l.cluster = ?2 \
-         AND +l.scope = (SELECT id FROM ip_scope WHERE namespace = ?1) ORDER BY l.claim";
+         AND coalesce(l.claim_namespace, +s.namespace) = ?1 ORDER BY l.claim";
     select_leases(conn, clauses, params![namespace, cluster])
 }
 
@@ -243,7 +259,7 @@ impl Store {
         select_lease_of_claim(self.conn(), claim)
     }
 
-    /// The lease of an address in a namespace, whatever its pool.
+    /// The lease of an address of a pool of a namespace, whatever the pool.
     pub fn find_lease_of_address(
         &self,
         namespace: &str,
@@ -258,14 +274,22 @@ impl Store {
         select_leases(self.conn(), clauses, [pool.metadata.id])
     }
 
-    /// Hands on the addresses that are leased from a pool, each with the name of its claim, in their
-    /// order.
+    /// The leases of the claims of a namespace from pools that other namespaces share with it, in the
+    /// order of their addresses.
+    pub fn list_leases_from_shared_pools(&self, namespace: &str) -> Result<Vec<IpLease>, Refusal> {
+        let clauses = "WHERE l.claim_namespace = ?1 ORDER BY l.address";
+        select_leases(self.conn(), clauses, [namespace])
+    }
+
+    /// Hands on the addresses that are leased from a pool, each with what the claim is called for
+    /// the pool, in their order.
     pub fn visit_leased_addresses(
         &self,
         pool: &IpPool,
         visit: &mut dyn FnMut(Addr, String),
     ) -> Result<(), Refusal> {
-        let sql = "SELECT l.address, l.claim FROM ip_lease l \
+        let sql = "SELECT l.address, \
+                   coalesce(l.claim_namespace || '/', '') || l.claim FROM ip_lease l \
                    WHERE l.scope = (SELECT id FROM ip_scope WHERE namespace = ?1) AND l.pool = ?2 \
                    ORDER BY l.address";
         let mut statement = self.conn().prepare_cached(sql)?;
@@ -278,14 +302,15 @@ impl Store {
     }
 
     /// The first leased addresses of a range in the namespace of a pool, `limit` at most, each with
-    /// the name of its claim and whether it is leased from this pool.
+    /// what its claim is called for the pool, and whether it is leased from this pool.
     pub fn find_leases_in_range(
         &self,
         pool: &IpPool,
         range: IpRange,
         limit: usize,
     ) -> Result<BTreeMap<Addr, (String, bool)>, Refusal> {
-        let sql = "SELECT l.address, l.claim, l.pool FROM ip_lease l \
+        let sql = "SELECT l.address, \
+                   coalesce(l.claim_namespace || '/', '') || l.claim, l.pool FROM ip_lease l \
                    WHERE l.scope = (SELECT id FROM ip_scope WHERE namespace = ?1) \
                    AND l.address BETWEEN ?2 AND ?3 ORDER BY l.address LIMIT ?4";
         let mut statement = self.conn().prepare_cached(sql)?;

@@ -3,13 +3,13 @@
 //! address.
 
 use std::cell::OnceCell;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
 
 use rusqlite::{Connection, params};
 
 use crate::model::address::{Addr, IpRange};
-use crate::model::annotations::OVERLAP;
+use crate::model::annotations::{OVERLAP, SHARE_WITH};
 use crate::model::ip_lease::{IpLease, address_name};
 use crate::model::ip_pool::{IpPool, IpPoolStatus, Tenant};
 use crate::model::meta::Key;
@@ -19,9 +19,12 @@ use crate::model::state::State;
 use crate::model::table::{Change, Owner};
 use crate::model::time::Time;
 
+use super::address_news::count_address_change;
 use super::clusters::load_cluster;
 use super::connection::Store;
-use super::documents::{load_document, select_document, select_documents, write_document};
+use super::documents::{
+    load_document, read_document, select_document, select_documents, write_document,
+};
 use super::filter::Filter;
 use super::free_addresses::{
     build_or_remove_free_list, remove_free_list, return_to_free_list, take_from_free_list,
@@ -35,15 +38,21 @@ use super::ip_leases::{
 use super::stored::StoredDocument;
 use super::tenants::write_past_tenant;
 
+/// Whether a pool has the annotation `SHARE_WITH`. An index has the same condition: mostly no pool is
+/// shared, and none is read then.
+const IS_SHARED: &str = "body ->> '$.metadata.annotations.\"poolctl.dev/share-with\"' IS NOT NULL";
 /// How many leases that a changed pool does not hold any more are listed at most.
 const MOST_OFFENDERS: usize = 20;
 
 /// Loads all pools, each with its claims that wait, and with its leases that are being deleted or
 /// end by themselves.
 pub fn load_all_ip_pools(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
+    let mut keys = Vec::new();
     for pool in select_documents::<IpPool>(conn, None)? {
-        let key = pool.metadata.key();
+        keys.push(pool.metadata.key());
         state.ip_pools.load(pool);
+    }
+    for key in keys {
         load_claims_of_pool(conn, state, &key)?;
         load_expiring_leases(conn, state, &key)?;
     }
@@ -61,13 +70,81 @@ fn load_expiring_leases(conn: &Connection, state: &mut State, key: &Key) -> Resu
     Ok(())
 }
 
-/// Loads a pool with its claims that wait and its leases that are being deleted.
+/// Loads a pool with its claims that wait and its leases that are being deleted. If there is none of
+/// this key, those are loaded that other namespaces share with its namespace under its name.
 pub fn load_ip_pool(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
     if state.ip_pools.has_or_had(key) {
         return Ok(());
     }
     load_document(conn, &mut state.ip_pools, key)?;
-    load_claims_of_pool(conn, state, key)
+    load_claims_of_pool(conn, state, key)?;
+    if state.ip_pools.find(key).is_none() {
+        load_shared_pools(conn, state, key)?;
+    }
+    Ok(())
+}
+
+/// Loads the pools that other namespaces share with a namespace under a name.
+fn load_shared_pools(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+    for pool in select_shared_pools(conn)? {
+        if pool.metadata.name == key.name && pool.serves(&key.namespace) {
+            load_ip_pool(conn, state, &pool.metadata.key())?;
+        }
+    }
+    Ok(())
+}
+
+/// The pools that namespaces share, in the order of insertion.
+pub fn select_shared_pools(conn: &Connection) -> Result<Vec<IpPool>, Refusal> {
+    let sql = format!("SELECT id, body FROM ip_pool WHERE {IS_SHARED} ORDER BY id");
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut rows = statement.query([])?;
+    let mut pools = Vec::new();
+    while let Some(row) = rows.next()? {
+        pools.push(read_document(row)?);
+    }
+    Ok(pools)
+}
+
+/// Loads the claims of other namespaces that wait for an address of a shared pool, and the other
+/// pools that they may mean.
+fn load_claims_of_other_namespaces(
+    conn: &Connection,
+    state: &mut State,
+    key: &Key,
+) -> Result<(), Refusal> {
+    let Some(pool) = state.ip_pools.by_key(key) else { return Ok(()) };
+    if !pool.is_shared() {
+        return Ok(());
+    }
+    let pool = pool.clone();
+    let sql =
+        format!("SELECT {WAITING_CLAIM_SELECTION} WHERE pool = ?1 AND namespace <> ?2 ORDER BY id");
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut rows = statement.query(params![key.name, key.namespace])?;
+    let mut namespaces = BTreeSet::new();
+    while let Some(row) = rows.next()? {
+        let lease = read_waiting_claim(row)?;
+        if pool.serves(&lease.namespace) {
+            namespaces.insert(lease.namespace.clone());
+            load_lease(state, lease);
+        }
+    }
+    for namespace in namespaces {
+        load_ip_pool(conn, state, &Key::new(namespace, &*key.name))?;
+    }
+    Ok(())
+}
+
+/// The pools whose addresses claims of a namespace may have: those of the namespace, and those that
+/// are shared with it.
+pub fn select_pools_serving(conn: &Connection, namespace: &str) -> Result<Vec<IpPool>, Refusal> {
+    let mut pools: Vec<IpPool> = select_documents(conn, Some(namespace))?;
+    let shared_pools = select_shared_pools(conn)?.into_iter();
+    pools.extend(
+        shared_pools.filter(|pool| pool.metadata.namespace != namespace && pool.serves(namespace)),
+    );
+    Ok(pools)
 }
 
 /// Loads the claims of a pool that wait, its leases that are being deleted, and the cluster that
@@ -77,9 +154,21 @@ fn load_claims_of_pool(conn: &Connection, state: &mut State, key: &Key) -> Resul
         format!("SELECT {WAITING_CLAIM_SELECTION} WHERE namespace = ?1 AND pool = ?2 ORDER BY id");
     let mut statement = conn.prepare_cached(&sql)?;
     let mut rows = statement.query(params![key.namespace, key.name])?;
+    let mut named_pools = BTreeSet::new();
     while let Some(row) = rows.next()? {
-        load_lease(state, read_waiting_claim(row)?);
+        let lease = read_waiting_claim(row)?;
+        if lease.pool_namespace.is_some() {
+            named_pools.insert(lease.pool_key());
+        }
+        load_lease(state, lease);
     }
+    for named_pool in named_pools {
+        // Claims may name pools that do not exist, even each other's: only what exists is followed.
+        if select_document::<IpPool>(conn, &named_pool)?.is_some() {
+            load_ip_pool(conn, state, &named_pool)?;
+        }
+    }
+    load_claims_of_other_namespaces(conn, state, key)?;
     let Some(pool) = state.ip_pools.by_key(key) else { return Ok(()) };
     let pool_id = pool.metadata.id;
     let cluster = pool.spec.cluster_name.clone();
@@ -113,18 +202,30 @@ pub fn load_beside_edited_pools(conn: &Connection, state: &mut State) -> Result<
     }
     for pool in removed_pools {
         let offenders = find_leases_of_removed_pool(conn, state, &pool)?;
-        state.ip_offenders.insert(pool.metadata.key(), offenders);
+        let key = pool.metadata.key();
+        // The claims that wait for it may mean a pool of the same name from now on.
+        load_shared_pools(conn, state, &key)?;
+        state.ip_offenders.insert(key, offenders);
     }
     for (before, after) in changed_pools {
         let key = after.metadata.key();
-        for neighbour in select_documents::<IpPool>(conn, Some(&key.namespace))? {
+        load_claims_of_other_namespaces(conn, state, &key)?;
+        let neighbours = if after.is_shared() {
+            select_documents(conn, None)?
+        } else {
+            select_pools_serving(conn, &key.namespace)?
+        };
+        for neighbour in neighbours {
             if !state.ip_pools.has_or_had(&neighbour.metadata.key()) {
                 state.ip_pools.load(neighbour);
             }
         }
         let is_same = before.as_ref().is_some_and(|before| before.spec == after.spec);
-        let offenders =
+        let mut offenders =
             if is_same { Vec::new() } else { find_offenders(conn, before.as_ref(), &after)? };
+        if let Some(before) = before.as_ref().filter(|before| before.is_shared()) {
+            offenders.extend(find_leases_of_unserved_namespaces(conn, before, &after)?);
+        }
         state.ip_offenders.insert(key, offenders);
     }
     Ok(())
@@ -137,7 +238,10 @@ fn load_holders_of_given_addresses(conn: &Connection, state: &mut State) -> Resu
         .ip_leases
         .difference()
         .filter(|change| change.before.is_none_or(|before| before.address.is_none()))
-        .filter_map(|change| Some((change.after?.namespace.clone(), change.after?.address?)))
+        .filter_map(|change| {
+            let lease = change.after?;
+            Some((lease.address_namespace().to_owned(), lease.address?))
+        })
         .collect();
     for (namespace, address) in given_addresses {
         if let Some(lease) = select_lease_of_address(conn, &namespace, address)? {
@@ -158,7 +262,7 @@ fn find_leases_of_removed_pool(
     for lease in select_leases(conn, clauses, [pool.metadata.id])? {
         if !state.ip_leases.was_removed(&lease.key()) {
             let address = lease.address.map(|address| address.to_string()).unwrap_or_default();
-            offenders.push(format!("{address} is leased to claim {}", lease.claim));
+            offenders.push(format!("{address} is leased to claim {}", lease.claim_for_pool()));
         }
     }
     Ok(offenders)
@@ -180,7 +284,27 @@ fn find_offenders(
         if let Some(lease) = lease.filter(|lease| lease.name_in_pool() != claim) {
             offenders.push(format!(
                 "spec.preAllocations.{claim}: {address} is leased to claim {}",
-                lease.claim
+                lease.claim_for_pool()
+            ));
+        }
+    }
+    Ok(offenders)
+}
+
+/// The leases of claims of namespaces that the pool is not shared with any more.
+fn find_leases_of_unserved_namespaces(
+    conn: &Connection,
+    before: &IpPool,
+    after: &IpPool,
+) -> Result<Vec<String>, Refusal> {
+    let clauses = "WHERE l.pool = ?1 AND l.claim_namespace IS NOT NULL ORDER BY l.address";
+    let mut offenders = Vec::new();
+    for lease in select_leases(conn, clauses, [before.metadata.id])? {
+        if !after.serves(&lease.namespace) && offenders.len() < MOST_OFFENDERS {
+            let address = lease.address.map(|address| address.to_string()).unwrap_or_default();
+            offenders.push(format!(
+                "annotation {SHARE_WITH}: {address} is leased to claim {}",
+                lease.claim_for_pool()
             ));
         }
     }
@@ -214,11 +338,19 @@ fn find_leases_out_of_bounds(
         if !fits && fitted && offenders.len() < MOST_OFFENDERS {
             offenders.push(format!(
                 "spec.pools: {address} is in use but out of bounds of the pools given (claim {})",
-                lease.claim
+                lease.claim_for_pool()
             ));
         }
     }
     Ok(offenders)
+}
+
+impl Store {
+    /// The pools whose addresses claims of a namespace may have: those of the namespace, and then
+    /// those that are shared with it. They come without the counts of their addresses.
+    pub fn list_pools_serving(&self, namespace: &str) -> Result<Vec<IpPool>, Refusal> {
+        select_pools_serving(self.conn(), namespace)
+    }
 }
 
 impl StoredDocument for IpPool {
@@ -289,7 +421,31 @@ pub fn write_changed_ip_pools(
     for (pool_id, pool) in &changed_pools {
         build_or_remove_free_list(conn, *pool_id, pool)?;
     }
+    let is_list_changed = !changes.is_empty() || !changed_pools.is_empty();
+    if is_list_changed || are_names_changed(state, owner) || is_listener_changed(state) {
+        count_address_change(conn)?;
+    }
     Ok(())
+}
+
+/// Whether a host of a cluster, which may have an address there, is called otherwise.
+fn are_names_changed(state: &State, owner: Option<&Owner>) -> bool {
+    let mut changes = state.agents.difference().filter(|change| change.is_on_behalf_of(owner));
+    changes.any(|change| match (change.before, change.after) {
+        (Some(before), Some(after)) => {
+            after.bound_cluster().is_some() && before.hostname() != after.hostname()
+        }
+        _ => false,
+    })
+}
+
+/// Whether another program is to be told of addresses from now on. It knows none of them yet.
+fn is_listener_changed(state: &State) -> bool {
+    state.settings.difference().any(|change| {
+        let before = change.before.and_then(|settings| settings.spec.on_change.as_ref());
+        let after = change.after.and_then(|settings| settings.spec.on_change.as_ref());
+        before != after
+    })
 }
 
 /// Writes the pools that changed, and returns those whose addresses must be counted and listed
@@ -350,7 +506,7 @@ impl TouchedPools<'_> {
         let mut read_pools = self.pools.iter();
         let read_pool = read_pools.find(|touched_pool| {
             let metadata = &touched_pool.pool.metadata;
-            metadata.name == lease.pool && metadata.namespace == lease.namespace
+            metadata.name == lease.pool && metadata.namespace == lease.address_namespace()
         });
         if let Some(touched_pool) = read_pool {
             return Ok(Rc::clone(touched_pool));
@@ -384,14 +540,14 @@ fn remove_lease(
     };
     let touched_pool = touched_pools.find_pool(lease)?;
     let TouchedPool { id: pool_id, pool, .. } = &*touched_pool;
-    let scope = find_or_insert_scope(conn, &lease.namespace)?;
+    let scope = find_or_insert_scope(conn, lease.address_namespace())?;
     let sql = "DELETE FROM ip_lease WHERE scope = ?1 AND address = ?2";
     conn.prepare_cached(sql)?.execute(params![scope, address.to_key()])?;
     let tenant = Tenant {
-        namespace: lease.namespace.clone(),
+        namespace: lease.address_namespace().to_owned(),
         address,
         pool: lease.pool.clone(),
-        claim: lease.claim.clone(),
+        claim: lease.claim_for_pool().into_owned(),
         since: lease.leased.unwrap_or(lease.created),
         until: Some(now),
     };
@@ -414,7 +570,7 @@ fn write_lease(
     let Some(address) = lease.address else {
         return write_waiting_claim(conn, before, lease);
     };
-    let scope = find_or_insert_scope(conn, &lease.namespace)?;
+    let scope = find_or_insert_scope(conn, lease.address_namespace())?;
     let rare_fields = RareFields::of_lease(lease);
     let more =
         if rare_fields == RareFields::default() { None } else { Some(rare_fields.to_json()?) };
@@ -430,13 +586,26 @@ fn write_lease(
     let touched_pool = touched_pools.find_pool(lease)?;
     let TouchedPool { id: pool_id, pool, .. } = &*touched_pool;
     let sql = "INSERT INTO ip_lease \
-               (scope, address, pool, claim, network, created, more, cluster, agent) \
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+               (scope, address, pool, claim, network, created, more, cluster, agent, \
+               claim_namespace) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
     let created = lease.created.0.div_euclid(1_000_000);
     let key = address.to_key();
     let cluster = lease.cluster();
     let agent = lease.agent();
-    let values = params![scope, key, pool_id, lease.claim, network, created, more, cluster, agent];
+    let claim = &lease.claim;
+    let claim_namespace = lease.pool_namespace.as_ref().map(|_| &lease.namespace);
+    let values = params![
+        scope,
+        key,
+        pool_id,
+        claim,
+        network,
+        created,
+        more,
+        cluster,
+        agent,
+        claim_namespace
+    ];
     conn.prepare_cached(sql)?.execute(values)?;
     count_lease(conn, *pool_id, pool, address, 1, lease.leased.unwrap_or(lease.created))?;
     let sql = "DELETE FROM ip_released WHERE pool = ?1 AND address = ?2";

@@ -87,12 +87,23 @@ impl Lock {
 
 /// Takes the lock that a pass over everything needs; none while another such pass runs.
 pub fn try_pass_lock(state: &Path) -> Result<Option<Lock>, Refusal> {
-    let file = open_lock_file(state, ".pass")?;
+    try_lock_beside(state, ".pass", "the pass cannot be locked")
+}
+
+/// Takes the lock of the process that tells a program of changed addresses; none while there is
+/// another such process.
+pub fn try_tell_lock(state: &Path) -> Result<Option<Lock>, Refusal> {
+    try_lock_beside(state, ".tell", "the program of onChange cannot be locked")
+}
+
+/// Takes the lock of a file beside the state, unless another process has it.
+fn try_lock_beside(state: &Path, ending: &str, problem: &str) -> Result<Option<Lock>, Refusal> {
+    let file = open_lock_file(state, ending)?;
     match file.try_lock() {
         Ok(()) => Ok(Some(Lock { file, signals_before: None })),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(error)) => {
-            Err(Refusal::new(Exit::State, "the pass cannot be locked").because(error.to_string()))
+            Err(Refusal::new(Exit::State, problem).because(error.to_string()))
         }
     }
 }

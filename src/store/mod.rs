@@ -6,6 +6,7 @@
 //! the kinds are written.
 
 mod address_book;
+mod address_news;
 mod agents;
 mod backup;
 mod claims;

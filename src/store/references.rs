@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, HashSet};
 use rusqlite::Connection;
 
 use crate::model::agent::Agent;
+use crate::model::agent_classification::AgentClassification;
 use crate::model::infra_env::InfraEnv;
 use crate::model::job::Verb;
 use crate::model::meta::{Key, LocalRef};
@@ -21,7 +22,7 @@ use super::agents::{
 };
 use super::clusters::load_cluster;
 use super::customizations::{load_customization, load_customizations};
-use super::documents::load_document;
+use super::documents::{load_document, select_documents};
 use super::hosts::{load_host, load_hosts_with_mac, load_rivals_of_edited_hosts};
 use super::infra_envs::{load_cluster_of_infra_env, load_infra_env};
 use super::ip_leases::{load_lease, select_leases_of_cluster};
@@ -45,9 +46,12 @@ struct NamedObjects {
 /// removed. The order matters: what is loaded first may refer to what is loaded after it.
 pub fn load_references(conn: &Connection, scope: &Scope, state: &mut State) -> Result<(), Refusal> {
     load_agents_for_newly_picking_pools(conn, state)?;
+    load_around_classifications(conn, state)?;
     load_rivals_of_edited_hosts(conn, state)?;
     load_beside_edited_pools(conn, state)?;
     load_around_agents_and_clusters(conn, state)?;
+    // What was loaded since may have brought further Agents.
+    load_classifications_of_agents(conn, state)?;
     load_addresses_of_clusters(conn, state)?;
     let named = collect_named_objects(state);
     for key in &named.image_sets {
@@ -64,6 +68,34 @@ pub fn load_references(conn: &Connection, scope: &Scope, state: &mut State) -> R
         return Ok(());
     }
     load_named_customizations(conn, state, named.customizations)
+}
+
+/// Loads the Agents that a changed AgentClassification may be about, and all classifications that
+/// may be about an Agent in the state: without one of them, the Agent would lose its label.
+fn load_around_classifications(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
+    let mut changed_namespaces = BTreeSet::new();
+    for change in state.agent_classifications.difference() {
+        let row = change.after.or(change.before);
+        changed_namespaces.extend(row.map(|row| row.metadata.namespace.clone()));
+    }
+    for namespace in changed_namespaces {
+        load_agents_of_namespace(conn, state, &namespace)?;
+    }
+    load_classifications_of_agents(conn, state)
+}
+
+/// Loads the AgentClassifications of the namespaces of the Agents in the state.
+fn load_classifications_of_agents(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
+    let namespaces: BTreeSet<String> =
+        state.agents.rows().map(|agent| agent.metadata.namespace.clone()).collect();
+    for namespace in namespaces {
+        for row in select_documents::<AgentClassification>(conn, Some(&namespace))? {
+            if !state.agent_classifications.has_or_had(&row.metadata.key()) {
+                state.agent_classifications.load(row);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Loads customizations by their names. From some number on it is faster to read whole namespaces.

@@ -58,10 +58,10 @@ impl Store {
         if let Some(lease) = select_lease_of_address(self.conn(), namespace, address)? {
             tenants.push(Tenant {
                 since: lease.leased.unwrap_or(lease.created),
-                namespace: lease.namespace,
+                namespace: namespace.to_owned(),
                 address,
+                claim: lease.claim_for_pool().into_owned(),
                 pool: lease.pool,
-                claim: lease.claim,
                 until: None,
             });
         }

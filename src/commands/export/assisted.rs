@@ -29,10 +29,11 @@ use super::folder::{
 };
 
 /// The order of the files. Agents come when their hosts have booted an image of the service.
-const ORDER: [Kind; 6] = [
+const ORDER: [Kind; 7] = [
     Kind::Namespace,
     Kind::ClusterImageSet,
     Kind::NMStateConfig,
+    Kind::AgentClassification,
     Kind::InfraEnv,
     Kind::ClusterDeployment,
     Kind::Agent,
@@ -48,6 +49,7 @@ const FIELDS: &str = "\
 |---|---|---|
 | InfraEnv | carried | makes a new image; hosts must boot that one |
 | NMStateConfig | carried | puts it into the image |
+| AgentClassification | carried | labels the hosts by it |
 | Agent | its settings, by agents.sh | makes the Agent itself when the host boots the new image |
 | ClusterDeployment made of Agents, installed | carried | leaves the cluster as it is |
 | AgentClusterInstall | made from the cluster | knows by it that the cluster is installed |
@@ -62,7 +64,7 @@ pub fn export_for_assisted(context: &Context, store: &Store, folder: &Path) -> a
     let mut documents: BTreeMap<Kind, Vec<Value>> = BTreeMap::new();
     let mut host_counts: HashMap<Key, HostCounts> = HashMap::new();
     let mut agents = BTreeSet::new();
-    for kind in [Kind::NMStateConfig, Kind::InfraEnv, Kind::Agent] {
+    for kind in [Kind::NMStateConfig, Kind::AgentClassification, Kind::InfraEnv, Kind::Agent] {
         store.visit_objects(kind, None, &mut |object| {
             if let Object::Agent(agent) = &object {
                 count_host(agent, &mut host_counts);

@@ -88,9 +88,7 @@ fn leave_out_refused_pools(
 fn leave_out_pool(manifests: &mut Manifests, pool: &RefusedPool) {
     let count_before = manifests.objects.len();
     manifests.objects.retain(|object| match object {
-        Object::IpClaim(claim) => {
-            Key::new(&*claim.metadata.namespace, &*claim.spec.pool.name) != pool.key
-        }
+        Object::IpClaim(claim) => claim.spec.pool.key_from(&claim.metadata.namespace) != pool.key,
         Object::IpAddress(address) => pool_key(address) != pool.key,
         _ => true,
     });
@@ -150,7 +148,13 @@ fn lost_leases(manifests: &Manifests) -> Vec<LostLease> {
                 pools.insert(pool.metadata.key());
             }
             Object::IpAddress(address) => {
-                claims_with_address.insert(claim_key(address));
+                let claim = claim_key(address);
+                let pool = pool_key(address);
+                if pool.namespace != claim.namespace {
+                    // A pool that is shared knows the claim with its namespace.
+                    claims_with_address.insert(Key::new(pool.namespace, claim.to_string()));
+                }
+                claims_with_address.insert(claim);
             }
             _ => {}
         }
@@ -174,7 +178,7 @@ fn lost_leases(manifests: &Manifests) -> Vec<LostLease> {
 }
 
 fn pool_key(address: &IpAddress) -> Key {
-    Key::new(&*address.metadata.namespace, &*address.spec.pool.name)
+    address.spec.pool.key_from(&address.metadata.namespace)
 }
 
 fn claim_key(address: &IpAddress) -> Key {

@@ -19,6 +19,7 @@ use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
 use crate::model::time::Span;
 use crate::output::{Answer, Name};
+use crate::plan;
 use crate::reconcile::{Door, PassOutcome};
 use crate::rules;
 use crate::store::{Filter, NeededObject, Store};
@@ -33,7 +34,8 @@ const MAX_COUNT: u32 = 100_000;
 
 #[derive(Args)]
 pub struct Claim {
-    /// IPPools, separated by commas; one address of each pool is leased, or none
+    /// IPPools, separated by commas; one address of each pool is leased, or none. NAMESPACE/IPPOOL
+    /// is a pool that another namespace shares
     #[arg(value_name = "IPPOOL[,IPPOOL]")]
     pools: String,
     /// Name of the claim; by default your user name and a number
@@ -138,8 +140,8 @@ impl Claim {
         };
         let mut claim_keys = Vec::new();
         for claim in claims {
-            let pool_key = pool_key_of(&claim);
-            if state.ip_pools.find(&pool_key).is_none() {
+            if find_pool(state, &claim)?.is_none() {
+                let pool_key = pool_key_of(&claim);
                 return Err(Refusal::not_found(format!("there is no IPPool `{pool_key}`"))
                     .advise("poolctl get ippool -A"));
             }
@@ -245,8 +247,22 @@ fn look_for_addresses(
     Ok(Observation::NotYet(progress))
 }
 
+/// The pool that a claim names, of its own namespace unless it names another one.
 fn pool_key_of(claim: &IpClaim) -> Key {
-    Key::new(&*claim.metadata.namespace, &*claim.spec.pool.name)
+    claim.spec.pool.key_from(&claim.metadata.namespace)
+}
+
+/// The pool that a claim means: of its own namespace, or one that another namespace shares with it.
+fn find_pool<'a>(state: &'a State, claim: &IpClaim) -> Result<Option<&'a IpPool>, Refusal> {
+    let namespace = claim.metadata.namespace.as_str();
+    let pool = &claim.spec.pool;
+    if !pool.namespace.is_empty() {
+        let named_pool = state.ip_pools.by_key(&pool_key_of(claim));
+        return Ok(named_pool.filter(|named_pool| named_pool.serves(namespace)));
+    }
+    plan::find_serving_pool(state, namespace, &pool.name).map_err(|problem| {
+        Refusal::conflict(problem).advise(format!("poolctl ip claim NAMESPACE/{}", pool.name))
+    })
 }
 
 /// A lease, and the name of the IPAddress that it is shown as.
@@ -307,10 +323,14 @@ fn find_holder(
     lease: &IpLease,
     wanted: Addr,
 ) -> Result<Option<String>, Refusal> {
-    if let Some(holder) = store.find_lease_of_address(&lease.namespace, wanted)? {
+    let pool = match &lease.pool_namespace {
+        Some(_) => state.ip_pools.by_key(&lease.pool_key()),
+        None => plan::find_serving_pool(state, &lease.namespace, &lease.pool).unwrap_or_default(),
+    };
+    let Some(pool) = pool else { return Ok(None) };
+    if let Some(holder) = store.find_lease_of_address(&pool.metadata.namespace, wanted)? {
         return Ok(Some(format!("claim {}", describe_holder(&holder))));
     }
-    let Some(pool) = state.ip_pools.by_key(&lease.pool_key()) else { return Ok(None) };
     let mut pre_allocated = pool.pre_allocated_addresses();
     if let Some((claim, _)) = pre_allocated.find(|(_, address)| *address == wanted) {
         return Ok(Some(format!("claim {claim}, for which it is pre-allocated")));
@@ -399,7 +419,8 @@ impl Claim {
             for number in 0..self.count {
                 let mut name = base_name.to_owned();
                 if pools.len() > 1 {
-                    name = format!("{name}-{pool}");
+                    let pool_name = pool.split_once('/').map_or(*pool, |(_, pool_name)| pool_name);
+                    name = format!("{name}-{pool_name}");
                 }
                 if self.count > 1 {
                     name = format!("{name}-{number}");
@@ -422,7 +443,12 @@ impl Claim {
         if let Some(address) = &self.address {
             metadata.annotations.insert(REQUESTED_ADDRESS.to_owned(), address.clone());
         }
-        let pool = Reference { name: pool.to_owned(), ..Reference::default() };
+        let (pool_namespace, pool_name) = pool.split_once('/').unwrap_or(("", pool));
+        let pool = Reference {
+            name: pool_name.to_owned(),
+            namespace: pool_namespace.to_owned(),
+            ..Reference::default()
+        };
         let spec = IpClaimSpec { pool, owner: None };
         let claim = IpClaim { metadata, spec, ..IpClaim::default() };
         rules::check_object(&Object::IpClaim(Box::new(claim.clone())))?;

@@ -132,6 +132,9 @@ impl Export {
             vec![context.find::<IpPool>(store, name)?]
         } else {
             let namespace = context.namespace_filter()?;
+            if let Some(namespace) = &namespace {
+                leases.extend(store.list_leases_from_shared_pools(namespace)?);
+            }
             store.list::<IpPool>(&Filter { namespace, ..Filter::default() })?
         };
         if let Some(name) = &self.cluster {

@@ -20,7 +20,7 @@ use crate::model::state::{Scope, State};
 use crate::output::{Answer, Entry, Name, clean_line};
 use crate::reconcile::Door;
 use crate::rules;
-use crate::store::{Filter, NeededObject, Store};
+use crate::store::{NeededObject, Store};
 
 use crate::commands::ip::who::describe_holder;
 use crate::commands::{Context, RunCommand, count_of};
@@ -126,7 +126,7 @@ fn refuse_file(file: &str, mut problems: Vec<String>) -> Refusal {
 fn lease_all(context: &Context, store: &Store, claims: Vec<IpClaim>) -> Result<(), Refusal> {
     let mut needs = Vec::new();
     for claim in &claims {
-        let pool_key = Key::new(&*claim.metadata.namespace, &*claim.spec.pool.name);
+        let pool_key = claim.spec.pool.key_from(&claim.metadata.namespace);
         needs.push(NeededObject { kind: Kind::IpClaim, key: claim.metadata.key() });
         needs.push(NeededObject { kind: Kind::IpPool, key: pool_key });
     }
@@ -198,14 +198,16 @@ impl Import {
         }
         let namespace = context.namespace()?;
         let address = line.address;
-        if let Some(lease) = store.find_lease_of_address(&namespace, address)? {
-            if lease.claim == line.claim {
+        let pool = self.find_pool(store, &namespace, line)?;
+        let address_namespace = pool.as_ref().map_or(&namespace, |pool| &pool.metadata.namespace);
+        if let Some(lease) = store.find_lease_of_address(address_namespace, address)? {
+            if lease.claim == line.claim && lease.namespace == namespace {
                 return Ok(Decision::Unchanged { pool: lease.pool });
             }
             let holder = describe_holder(&lease);
             return Ok(Decision::Problem(format!("{address} belongs to claim {holder}")));
         }
-        let Some(pool) = self.find_pool(store, &namespace, line)? else {
+        let Some(pool) = pool else {
             return Ok(Decision::Problem(format!("{address} is in no IPPool")));
         };
         if let Some(reason) = pool.unusable_reason(address) {
@@ -213,8 +215,13 @@ impl Import {
         }
         let mut annotations = line.annotations.clone();
         annotations.insert(REQUESTED_ADDRESS.to_owned(), address.to_string());
+        let pool_namespace = pool.namespace_for_claim(&namespace).unwrap_or_default();
         let metadata = Meta { name: line.claim.clone(), namespace, annotations, ..Meta::default() };
-        let pool = Reference { name: pool.metadata.name, ..Reference::default() };
+        let pool = Reference {
+            name: pool.metadata.name,
+            namespace: pool_namespace,
+            ..Reference::default()
+        };
         let spec = IpClaimSpec { pool, owner: None };
         let claim = IpClaim { metadata, spec, ..IpClaim::default() };
         if let Err(refusal) = rules::check_object(&Object::IpClaim(Box::new(claim.clone()))) {
@@ -234,11 +241,10 @@ impl Import {
         namespace: &str,
         line: &Line,
     ) -> Result<Option<IpPool>, Refusal> {
+        let pools = store.list_pools_serving(namespace)?;
         if let Some(name) = line.pool.as_ref().or(self.pool.as_ref()) {
-            return store.find::<IpPool>(&Key::new(namespace, &**name));
+            return Ok(pools.into_iter().find(|pool| pool.metadata.name == *name));
         }
-        let filter = Filter { namespace: Some(namespace.to_owned()), ..Filter::default() };
-        let pools = store.list::<IpPool>(&filter)?;
         let address = line.address;
         Ok(pools.into_iter().find(|pool| {
             pool.ranges().any(|(_, range)| range.contains(address))

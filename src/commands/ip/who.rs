@@ -86,6 +86,11 @@ fn explain_address(context: &Context, store: &Store, address: Addr) -> Result<Ve
     let namespace = context.namespace_filter()?;
     let tenants = store.list_tenants(namespace.as_deref(), address)?;
     let mut entries = Vec::new();
+    for lease in list_leases_from_shared_pools(store, namespace.as_deref())? {
+        if lease.address == Some(address) {
+            entries.push(lease_entry(context, &lease)?);
+        }
+    }
     for pool in list_pools(store, namespace.as_deref())? {
         let pool_key = pool.metadata.key();
         let is_leased = tenants
@@ -101,6 +106,18 @@ fn explain_address(context: &Context, store: &Store, address: Addr) -> Result<Ve
         entries.push(tenant_entry(context, store, &tenant)?);
     }
     Ok(entries)
+}
+
+/// The leases of a namespace from pools that other namespaces share with it. Without a namespace all
+/// pools are looked at, and these are among their leases.
+fn list_leases_from_shared_pools(
+    store: &Store,
+    namespace: Option<&str>,
+) -> Result<Vec<IpLease>, Refusal> {
+    match namespace {
+        Some(namespace) => store.list_leases_from_shared_pools(namespace),
+        None => Ok(Vec::new()),
+    }
 }
 
 fn list_pools(store: &Store, namespace: Option<&str>) -> Result<Vec<IpPool>, Refusal> {
@@ -220,6 +237,7 @@ fn lease_entry(context: &Context, lease: &IpLease) -> Result<Entry, Refusal> {
         "pool": lease.pool, "claim": lease.claim, "state": "leased", "since": since,
         "until": Value::Null});
     for (field, value) in [
+        ("poolNamespace", lease.pool_namespace.clone()),
         ("cluster", lease.cluster().map(str::to_owned)),
         ("host", lease.agent().map(str::to_owned)),
         ("mac", lease.mac()),
@@ -231,20 +249,20 @@ fn lease_entry(context: &Context, lease: &IpLease) -> Result<Entry, Refusal> {
         }
     }
     let address = lease.address.map(|address| address.to_string()).unwrap_or_default();
-    let place = Place { namespace: &lease.namespace, address, pool: &lease.pool };
+    let place = Place { namespace: lease.address_namespace(), address, pool: &lease.pool };
     let row = place.row(context, &describe_holder(lease), [&since.to_string(), "now"])?;
     Ok(Entry { name: Some(claim_name(&lease.namespace, &lease.claim)), row, document })
 }
 
 /// The claim, and in brackets for whom it is: `lab-x7-node-2 (host node-2 of cluster lab-x7)`.
 pub fn describe_holder(lease: &IpLease) -> String {
-    let claim = &lease.claim;
+    let claim = lease.claim_for_pool();
     let purpose = match (lease.cluster(), lease.agent()) {
         (Some(cluster), Some(host)) => format!("host {host} of cluster {cluster}"),
         (Some(cluster), None) => format!("cluster {cluster}"),
         (None, _) => lease.comment().to_owned(),
     };
-    if purpose.is_empty() { claim.clone() } else { format!("{claim} ({purpose})") }
+    if purpose.is_empty() { claim.into_owned() } else { format!("{claim} ({purpose})") }
 }
 
 /// The name of the claim of an address, under which the answer lists it.
@@ -281,6 +299,11 @@ impl Place<'_> {
 fn explain_range(context: &Context, store: &Store, range: IpRange) -> Result<Vec<Entry>, Refusal> {
     let namespace = context.namespace_filter()?;
     let mut entries = Vec::new();
+    for lease in list_leases_from_shared_pools(store, namespace.as_deref())? {
+        if lease.address.is_some_and(|address| range.contains(address)) {
+            entries.push(lease_entry(context, &lease)?);
+        }
+    }
     for pool in list_pools(store, namespace.as_deref())? {
         let key = pool.metadata.key();
         for part in find_parts_within(&pool, store, range, context.world.now())? {
@@ -305,19 +328,21 @@ fn explain_range(context: &Context, store: &Store, range: IpRange) -> Result<Vec
 fn find_leases_of(context: &Context, store: &Store, name: &str) -> Result<Vec<Entry>, Refusal> {
     let namespace = context.namespace_filter()?;
     let mac = name.to_ascii_lowercase().replace('-', ":");
-    let mut entries = Vec::new();
+    let mut leases = list_leases_from_shared_pools(store, namespace.as_deref())?;
     for pool in list_pools(store, namespace.as_deref())? {
-        for lease in store.list_leases_of_pool(&pool)? {
-            let owners = lease.claim_metadata().owner_references;
-            let is_meant = lease.claim == name
-                || lease.cluster() == Some(name)
-                || lease.agent() == Some(name)
-                || lease.dns_names().any(|dns_name| dns_name.eq_ignore_ascii_case(name))
-                || lease.mac().is_some_and(|lease_mac| lease_mac == mac)
-                || owners.iter().any(|owner| owner.name == name);
-            if is_meant {
-                entries.push(lease_entry(context, &lease)?);
-            }
+        leases.extend(store.list_leases_of_pool(&pool)?);
+    }
+    let mut entries = Vec::new();
+    for lease in leases {
+        let owners = lease.claim_metadata().owner_references;
+        let is_meant = lease.claim == name
+            || lease.cluster() == Some(name)
+            || lease.agent() == Some(name)
+            || lease.dns_names().any(|dns_name| dns_name.eq_ignore_ascii_case(name))
+            || lease.mac().is_some_and(|lease_mac| lease_mac == mac)
+            || owners.iter().any(|owner| owner.name == name);
+        if is_meant {
+            entries.push(lease_entry(context, &lease)?);
         }
     }
     Ok(entries)

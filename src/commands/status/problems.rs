@@ -194,7 +194,7 @@ pub fn explain_ip_pool(
     ip_pool: &IpPool,
 ) -> Result<Option<Chain>, Refusal> {
     let key = ip_pool.metadata.key();
-    let waiting_claims = store.count_waiting_ip_claims(&key)?;
+    let waiting_claims = store.count_waiting_ip_claims(ip_pool)?;
     let option = context.namespace_option(&key.namespace);
     Ok(find_ip_pool_trouble(ip_pool, waiting_claims, &option))
 }

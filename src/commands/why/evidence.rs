@@ -39,7 +39,7 @@ pub fn gather_evidence(
             let filter = Filter { namespace: Some(key.namespace), ..Filter::default() };
             evidence.pools = store.list(&filter)?;
         }
-        Object::IpPool(_) => evidence.waiting_ip_claims = store.count_waiting_ip_claims(&key)?,
+        Object::IpPool(pool) => evidence.waiting_ip_claims = store.count_waiting_ip_claims(pool)?,
         Object::BareMetalHost(host) => read_about_host(store, host, &mut evidence)?,
         Object::InfraEnv(infra_env) => evidence.image_is_stale = is_image_stale(store, infra_env)?,
         _ => {}

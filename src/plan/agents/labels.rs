@@ -9,9 +9,14 @@ use crate::model::agent::inventory::{Disk, Inventory};
 use crate::model::agent::{
     Agent, CLUSTER_NAMESPACE_LABEL, INVENTORY_LABEL_PREFIX, INVENTORY_VERSION, is_own_label,
 };
+use crate::model::agent_classification::{
+    AgentClassification, CLASSIFICATION_LABEL_PREFIX, QUERY_ERROR_PREFIX,
+};
 use crate::model::host::{AGENT_LABEL_PREFIX, BareMetalHost, NODE_LABEL_PREFIX};
 use crate::model::infra_env::{INHERITED_LABELS, InfraEnv, PROPAGATED_LABELS};
+use crate::model::state::State;
 use crate::rules::is_label_value;
+use crate::rules::query::Query;
 
 /// Flags of processors that can run virtual machines.
 const VIRTUALIZE: [&str; 2] = ["vmx", "svm"];
@@ -53,6 +58,61 @@ pub fn apply_inventory_labels(agent: &mut Agent, inventory: &Inventory) {
     metadata.labels.retain(|name, _| !name.starts_with(INVENTORY_LABEL_PREFIX));
     metadata.labels.extend(inventory_labels(inventory));
     metadata.annotations.insert(INVENTORY_VERSION.into(), VERSION.into());
+}
+
+/// An AgentClassification with its query, which is read once.
+pub struct Classification {
+    pub namespace: String,
+    label: String,
+    value: String,
+    /// The error says why the query cannot be used.
+    query: Result<Query, String>,
+}
+
+/// Reads the classifications of the state, in the order of their names: of two for one label the
+/// last counts whose query is met.
+pub fn read_classifications(state: &State) -> Vec<Classification> {
+    let mut rows: Vec<&AgentClassification> = state.agent_classifications.rows().collect();
+    rows.retain(|row| row.metadata.deletion_timestamp.is_none());
+    rows.sort_by(|left, right| left.metadata.name.cmp(&right.metadata.name));
+    let mut classifications = Vec::new();
+    for AgentClassification { metadata, spec, .. } in rows {
+        classifications.push(Classification {
+            namespace: metadata.namespace.clone(),
+            label: format!("{CLASSIFICATION_LABEL_PREFIX}{}", spec.label_key),
+            value: spec.label_value.clone(),
+            query: spec.query.parse(),
+        });
+    }
+    classifications
+}
+
+/// Replaces the labels that classifications give to an Agent by those that follow from the inventory
+/// that it has now. A query that cannot tell gives a label that says so, as in assisted-service.
+pub fn apply_classifications<'a>(
+    agent: &mut Agent,
+    inventory: &Inventory,
+    classifications: impl Iterator<Item = &'a Classification>,
+) {
+    let mut labels = BTreeMap::new();
+    let mut inventory_document = None;
+    for Classification { label, value, query, .. } in classifications {
+        // An inventory is large: it becomes a document only if there is a query.
+        let document = inventory_document.get_or_insert_with(|| serde_json::to_value(inventory));
+        let is_met = match (query, document) {
+            (Ok(query), Ok(document)) => query.is_met(document).ok(),
+            _ => None,
+        };
+        let label_value = match is_met {
+            Some(true) => value.clone(),
+            Some(false) => continue,
+            None => format!("{QUERY_ERROR_PREFIX}{value}"),
+        };
+        labels.insert(label.clone(), label_value);
+    }
+    let metadata = &mut agent.metadata;
+    metadata.labels.retain(|name, _| !name.starts_with(CLASSIFICATION_LABEL_PREFIX));
+    metadata.labels.extend(labels);
 }
 
 /// Labels an Agent with the namespace of its cluster, which is empty if it has none.

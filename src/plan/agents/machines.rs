@@ -17,6 +17,7 @@ use crate::model::state::{AgentId, HostId, State};
 use crate::model::tick::Tick;
 use crate::plan::{leases, record_warning};
 
+use super::labels::Classification;
 use super::{controller_inventory, hints, labels, record_agent_event};
 
 /// Annotations of a `BareMetalHost` that become fields of its Agent's spec.
@@ -35,6 +36,7 @@ pub fn recognize_machine(
     state: &mut State,
     agent_id: AgentId,
     hosts_by_mac: &HostsByMac,
+    classifications: &[Classification],
     tick: &Tick,
 ) {
     controller_inventory::update_inventory(state, agent_id);
@@ -47,6 +49,10 @@ pub fn recognize_machine(
     after.spec.approved |= why_approved(state, agent).is_some();
     if let Some(inventory) = &agent.status.inventory {
         labels::apply_inventory_labels(&mut after, inventory);
+        let namespace = &agent.metadata.namespace;
+        let of_namespace =
+            classifications.iter().filter(|classification| classification.namespace == *namespace);
+        labels::apply_classifications(&mut after, inventory, of_namespace);
     }
     if let Some(infra_env) = &infra_env {
         labels::inherit_node_labels(infra_env, &mut after);

@@ -70,3 +70,30 @@ WHERE body ->> '$.status.switchedOnFor' IS NOT NULL
 -- Which state this is: its backups have the same number, and no other state has it.
 ALTER TABLE state ADD COLUMN lineage TEXT NOT NULL DEFAULT '';
 UPDATE state SET lineage = lower(hex(randomblob(16)));
+
+-- Pools that namespaces share. A lease is one of the pool's namespace, so that an address is leased
+-- once over all of them; the namespace of its claim is here if it is another one.
+ALTER TABLE ip_lease ADD COLUMN claim_namespace TEXT;
+DROP INDEX ip_lease_claim;
+CREATE UNIQUE INDEX ip_lease_claim ON ip_lease (scope, claim) WHERE claim_namespace IS NULL;
+CREATE UNIQUE INDEX ip_lease_foreign_claim ON ip_lease (claim_namespace, claim)
+  WHERE claim_namespace IS NOT NULL;
+CREATE INDEX ip_wait_of_name ON ip_wait (pool);
+CREATE INDEX ip_pool_shared ON ip_pool (id)
+  WHERE body ->> '$.metadata.annotations."poolctl.dev/share-with"' IS NOT NULL;
+
+-- The program that is told of changed addresses: how many commits have changed some, up to which of
+-- them it was told, how often it has failed since, and when it is tried again.
+ALTER TABLE state ADD COLUMN address_changes INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE state ADD COLUMN told_changes INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE state ADD COLUMN tell_failures INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE state ADD COLUMN tell_after INTEGER;
+
+-- Labels that hosts get whose inventory meets a query.
+CREATE TABLE agent_classification (
+  id INTEGER PRIMARY KEY,
+  body TEXT NOT NULL CHECK (json_valid(body)),
+  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
+  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
+) STRICT;
+CREATE UNIQUE INDEX agent_classification_name ON agent_classification (namespace, name);
