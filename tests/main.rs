@@ -55,6 +55,7 @@ mod baremetal_example;
 mod baremetal_faults;
 mod cases;
 mod chapters;
+mod ci_examples;
 mod circles;
 mod claims;
 mod cluster_install;
