@@ -116,6 +116,7 @@ mod queries;
 mod rack;
 mod readme;
 mod realworld;
+mod reference;
 mod regressions;
 mod restored;
 mod returned;
