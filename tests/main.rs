@@ -107,6 +107,7 @@ mod own_drivers;
 mod packages;
 mod pages;
 mod patches;
+mod picture;
 mod planner;
 mod power;
 mod preflight;
