@@ -62,6 +62,7 @@ mod cluster_install;
 mod completions;
 mod concurrency;
 mod constraints;
+mod contributing;
 mod crowd;
 mod discovery;
 mod distress;
