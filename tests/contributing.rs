@@ -9,15 +9,14 @@ use crate::pages::Page;
 /// The words that come before a name where it is declared.
 const DECLARATIONS: [&str; 6] = ["fn", "enum", "struct", "trait", "const", "macro_rules!"];
 
+fn is_place(span: &str) -> bool {
+    ["src/", "tests/", "examples/", "docs/", ".ci/"].iter().any(|folder| span.starts_with(folder))
+}
+
 /// The places of the repository that a page names between backticks: `path`, or `path::name`.
 fn places(page: &Page) -> Vec<String> {
     let spans = page.prose.split('`').skip(1).step_by(2);
-    let is_place = |span: &&str| {
-        ["src/", "tests/", "examples/", "docs/", ".ci/"]
-            .iter()
-            .any(|folder| span.starts_with(folder))
-    };
-    spans.filter(is_place).map(str::to_owned).collect()
+    spans.filter(|span| is_place(span)).map(str::to_owned).collect()
 }
 
 fn declares(path: &Path, name: &str) -> bool {
@@ -39,7 +38,7 @@ fn whatever_the_recipes_begin_at_exists() {
     let places = places(&page);
     assert!(places.len() > 40, "{}", places.len());
     for place in places {
-        let (path, name) = place.split_once("::").unwrap_or((&place, ""));
+        let (path, name) = place.split_once("::").unwrap_or((place.as_str(), ""));
         let path = root().join(path);
         assert!(path.exists(), "{place}");
         assert!(name.is_empty() || declares(&path, name), "{place} is not declared there");
