@@ -33,6 +33,13 @@ pub struct Word {
     pub facts: Vec<(&'static str, String)>,
 }
 
+impl Word {
+    /// Its name, without the prefix that all annotations have.
+    fn short_name(&self) -> &'static str {
+        self.name.strip_prefix(PREFIX).unwrap_or(self.name)
+    }
+}
+
 impl Topic {
     /// The topic that people mean by a word, singular or plural.
     fn from_word(word: &str) -> Option<Self> {
@@ -117,6 +124,13 @@ pub fn answer_question(question: &str) -> Option<Result<Answer, Refusal>> {
     Some(explain_word(Topic::from_word(topic)?, name))
 }
 
+/// Names of the words of a topic, for completion; empty if there is no such topic. Those of
+/// annotations come without the prefix that all of them have.
+pub fn names_of_topic(topic: &str) -> Vec<&'static str> {
+    let words = Topic::from_word(topic).map(Topic::words).unwrap_or_default();
+    words.iter().map(Word::short_name).collect()
+}
+
 /// The names of a topic with their meanings.
 fn list_words(topic: Topic) -> Answer {
     let mut lines = Vec::new();
@@ -163,7 +177,7 @@ fn answer_words(lines: &[String], words: &[Word]) -> Answer {
 fn refuse_name(topic: Topic, name: &str) -> Refusal {
     let refusal = Refusal::not_found(format!("there is no {} `{name}`", topic.word()));
     let words = topic.words();
-    let names = words.iter().map(|word| word.name.strip_prefix(PREFIX).unwrap_or(word.name));
+    let names = words.iter().map(Word::short_name);
     match suggest(name.strip_prefix(PREFIX).unwrap_or(name), names) {
         Some(hint) => refusal.because(hint),
         None if topic == Topic::Event => refusal.next("poolctl explain event.reason"),
