@@ -137,6 +137,19 @@ fn the_contract_of_drivers_names_each_variable_that_a_driver_gets() {
     }
 }
 
+#[test]
+fn every_variable_that_is_read_is_in_the_book() {
+    let code = std::fs::read_to_string(root().join("src/world.rs")).unwrap();
+    let (_, list) = code.split_once("const VARIABLES").unwrap();
+    let (list, _) = list.split_once("];").unwrap();
+    let chapter = std::fs::read_to_string(root().join("docs/commands.md")).unwrap();
+    let variables: Vec<&str> = list.split('"').skip(1).step_by(2).collect();
+    assert!(variables.len() > 10, "{variables:?}");
+    for variable in variables {
+        assert!(chapter.contains(&format!("`{variable}`")), "{variable}");
+    }
+}
+
 /// Whether a name fits the beginning of a path in which capitals stand for what differs.
 fn fits(name: &str, path: &str) -> bool {
     let first = path.split('/').next().unwrap();
