@@ -3,9 +3,13 @@
 //! its own, once when that test passes and once when it fails. Each time the cluster is claimed
 //! before the test and released after it.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use serde_json::Value;
 
 use crate::architecture::root;
+use crate::pages::Page;
 use crate::sandbox::{Sandbox, jsonpath};
 
 /// What a system runs for a job.
@@ -180,4 +184,20 @@ fn a_job_is_told_when_no_cluster_is_free_in_time() {
     assert_eq!(ran.code, 5, "{}{}", ran.out, ran.err);
     sandbox.ok("reconcile --wait -q");
     assert_eq!(jsonpath(&sandbox, "claim", "{.items[*].metadata.name}"), "");
+}
+
+/// The files of the snippets, but for the scripts.
+const SNIPPETS: [&str; 5] =
+    ["github.yaml", "gitlab.yaml", "Jenkinsfile", "tekton.yaml", "prow.yaml"];
+
+#[test]
+fn the_chapter_shows_the_snippets_that_are_tried() {
+    let page = Page::read(Path::new("docs/ci.md"));
+    let mut shown_files = BTreeSet::new();
+    for block in page.blocks.iter().filter(|block| ["yaml", "groovy"].contains(&&*block.info)) {
+        let file = SNIPPETS.into_iter().find(|file| read(file).contains(&block.text));
+        let file = file.unwrap_or_else(|| panic!("no file has: {}", block.text));
+        shown_files.insert(file);
+    }
+    assert_eq!(shown_files, BTreeSet::from(SNIPPETS));
 }

@@ -17,7 +17,7 @@ use crate::sandbox::{Ran, Sandbox};
 
 /// What may follow the backticks of a block, besides `sh no_run: why`. Anything else is a typing
 /// error, and its examples would not be run.
-const INFOS: [&str; 6] = ["sh", "console", "yaml", "json", "text", ""];
+const INFOS: [&str; 7] = ["sh", "console", "yaml", "json", "groovy", "text", ""];
 const NO_RUN: &str = "sh no_run: ";
 
 /// Where the folder of a page's sandbox is said to be, so that the page is always the same.
