@@ -126,7 +126,9 @@ impl Page {
     /// Runs its examples in a folder of their own, which has `examples/` as the repository has it.
     pub fn run(&self) -> (Sandbox, Ran) {
         let examples = root().join("examples");
-        let sandbox = Sandbox::new();
+        let mut sandbox = Sandbox::new();
+        // Readers see what most terminals show.
+        sandbox.set_variable("LANG", "C.UTF-8");
         let prepare = format!(
             "set -ex\ncd \"$HOME\"\nmkdir .printed\nln -s '{}' examples",
             examples.display()

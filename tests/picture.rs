@@ -107,7 +107,8 @@ fn draw(lines: &[String]) -> String {
 
 /// What the terminal shows, with its colours.
 fn play() -> Vec<String> {
-    let sandbox = Sandbox::new();
+    let mut sandbox = Sandbox::new();
+    sandbox.set_variable("LANG", "C.UTF-8");
     for command in PREPARATION {
         sandbox.ok(command);
     }

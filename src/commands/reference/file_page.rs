@@ -16,12 +16,14 @@ const fn place(path: &'static str, meaning: &'static str) -> Place {
     Place { path, meaning }
 }
 
-const BESIDE_THE_STATE: [Place; 15] = [
+const BESIDE_THE_STATE: [Place; 17] = [
     place("state.db", "All objects, events and jobs: one SQLite file. It has the secrets."),
     place("state.db-wal", "What was changed last. It belongs to `state.db`: never copy one alone."),
     place("state.db-shm", "The index of that log."),
     place("state.db.lock", "Who writes. It is always there and usually not locked."),
     place("state.db.pass", "Whether a pass runs."),
+    place("state.db.passed", "When the last pass ended."),
+    place("state.db.backed-up", "When the last backup was made."),
     place("state.db.reserve", "2 MiB that are given up when the disk is full."),
     place("state.db.schema-N", "A copy from before the migration from schema N."),
     place("state.db.before-restore-TIME", "The state that a restore replaced."),
