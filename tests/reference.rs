@@ -98,6 +98,8 @@ fn a_word_that_is_not_declared_is_refused_with_the_nearest() {
     sandbox.refused(3, "explain annotation/wip", "did you mean `wipe`?");
     sandbox.refused(3, "explain condition/Degradedd", "did you mean `Degraded`?");
     sandbox.refused(3, "explain event/xyzzyxyzzy", "next: poolctl explain event.reason");
+    let document = sandbox.ok("explain condition/CloudAway -o json");
+    assert!(document.contains("\"mendedBy\": \"an admin of the machines"), "{document}");
     let listed = sandbox.ok("explain annotations");
     assert!(listed.contains("annotation poolctl.dev/wipe\n  How disks"), "{listed}");
 }

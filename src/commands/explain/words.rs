@@ -167,11 +167,26 @@ fn answer_words(lines: &[String], words: &[Word]) -> Answer {
         document.insert(word.sort.to_owned(), word.name.into());
         document.insert("meaning".to_owned(), word.meaning.into());
         for (label, value) in &word.facts {
-            document.insert((*label).to_owned(), value.as_str().into());
+            document.insert(field_name(label), value.as_str().into());
         }
         answer = answer.with_names([Name::plain(word.name)]).with_document(Value::Object(document));
     }
     answer
+}
+
+/// A label as the name of a field: `mendedBy` for `mended by`.
+fn field_name(label: &str) -> String {
+    let mut name = String::new();
+    for (index, word) in label.split(' ').enumerate() {
+        let (first_letter, rest) = word.split_at(1);
+        if index == 0 {
+            name += word;
+        } else {
+            name += &first_letter.to_uppercase();
+            name += rest;
+        }
+    }
+    name
 }
 
 fn refuse_name(topic: Topic, name: &str) -> Refusal {
