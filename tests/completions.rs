@@ -82,6 +82,7 @@ fn words_come_from_the_state_and_no_message_disturbs_the_line() {
         ("-n nowhere claim ", &[]),
         ("claim lab --li", &["--lifetime"]),
         ("explain pool.spec.siz", &["pool.spec.size"]),
+        ("explain annotation/wip", &["annotation/wipe"]),
         ("completion ", &["bash", "fish", "zsh"]),
         ("run lab -- ", &[]),
         ("pool create x --platform vs", &["vsphere"]),

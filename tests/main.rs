@@ -10,7 +10,8 @@
 //!   controllers.
 //! - **What people see** is a transcript, `tests/cli/*.txt`: `$ command` and what it printed. A new
 //!   command or message is tested there first, because a transcript is documentation as well.
-//!   `transcripts.rs` plays them; `POOLCTL_BLESS=1` writes them anew.
+//!   `transcripts.rs` plays them; `POOLCTL_BLESS=1` writes them anew. So are the blocks `console` of
+//!   the book in `docs/`, which `chapters.rs` plays.
 //! - **What happens step by step** is a scenario: a name, then a step or an expectation a line;
 //!   scenarios are separated by empty lines. So are hosts (`cases/agents/`, a file per chapter),
 //!   addresses (`cases/addresses.txt`), shortages of bare metal (`cases/shortages.txt`), the rules
@@ -55,6 +56,7 @@ mod baremetal_example;
 mod baremetal_faults;
 mod cases;
 mod chapters;
+mod ci_examples;
 mod circles;
 mod claims;
 mod classifications;
@@ -62,6 +64,7 @@ mod cluster_install;
 mod completions;
 mod concurrency;
 mod constraints;
+mod contributing;
 mod crowd;
 mod discovery;
 mod distress;
@@ -108,7 +111,9 @@ mod outage;
 mod output;
 mod own_drivers;
 mod packages;
+mod pages;
 mod patches;
+mod picture;
 mod planner;
 mod power;
 mod preflight;
@@ -118,6 +123,7 @@ mod queries;
 mod rack;
 mod readme;
 mod realworld;
+mod reference;
 mod regressions;
 mod restored;
 mod returned;

@@ -81,7 +81,7 @@ fn a_script_for_oc_runs_with_poolctl_as_oc() {
 
 #[test]
 fn the_crontab_line_of_the_documentation_is_the_examples() {
-    let chapter = std::fs::read_to_string("docs/operating.md").unwrap();
+    let chapter = std::fs::read_to_string("docs/lab.md").unwrap();
     let crontab = std::fs::read_to_string("examples/pool/crontab").unwrap();
     let line = crontab.lines().find(|line| !line.starts_with('#')).unwrap();
     assert!(chapter.contains(line));

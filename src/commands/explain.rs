@@ -1,5 +1,7 @@
 //! `explain`: prints the fields of a kind with types and help, from the schema that manifests are
-//! checked against.
+//! checked against, and the meaning of annotations, conditions and events.
+
+pub mod words;
 
 use clap::Args;
 use serde_json::Value;
@@ -17,7 +19,8 @@ use crate::manifest::schema::{allowed_words, nearest_field, type_names};
 
 #[derive(Args)]
 pub struct Explain {
-    /// Kind, such as pool; or a field of it, such as pool.spec.size
+    /// Kind, such as pool; a field of it, such as pool.spec.size; or a word, such as
+    /// annotation/wipe, condition/Degraded or event/JobFailed
     #[arg(value_name = "KIND[.FIELD]")]
     kind_and_field: String,
     /// Print all nested fields, without descriptions
@@ -32,6 +35,9 @@ impl RunCommand for Explain {
     const AUDIENCE: Audience = Audience::Guests;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
+        if let Some(answer) = words::answer_question(&self.kind_and_field) {
+            return context.answer(answer?);
+        }
         let (word, path) = split_kind_and_path(&self.kind_and_field);
         let kind = target::parse_kind(word)?;
         let field = find_field(kind, path)?;
@@ -107,7 +113,7 @@ fn find_field(kind: Kind, path: &str) -> Result<&'static Value, Refusal> {
 }
 
 /// The fields of an object; of a list or a mapping those of its items.
-fn fields_below(schema: &'static Value) -> Vec<(&'static String, &'static Value)> {
+pub fn fields_below(schema: &'static Value) -> Vec<(&'static String, &'static Value)> {
     let mut object = without_null(schema);
     while let Some(items) = object.get("items").or_else(|| mapping_values(object)) {
         object = without_null(items);
@@ -176,7 +182,7 @@ fn reason_lines(kind: Kind, path: &str) -> Vec<String> {
 }
 
 /// Whether a field of this name must be given. Of a list it is asked about the objects in it.
-fn is_required(schema: &Value, name: &str) -> bool {
+pub fn is_required(schema: &Value, name: &str) -> bool {
     let mut object = without_null(schema);
     while let Some(items) = object.get("items") {
         object = without_null(items);
@@ -184,13 +190,14 @@ fn is_required(schema: &Value, name: &str) -> bool {
     object["required"].as_array().is_some_and(|names| names.iter().any(|required| required == name))
 }
 
-fn description(schema: &Value) -> &str {
+/// The help of a field; empty if it has none.
+pub fn description(schema: &Value) -> &str {
     let description = schema.get("description").or_else(|| without_null(schema).get("description"));
     description.and_then(Value::as_str).unwrap_or_default()
 }
 
 /// As kubectl writes types: `string`, `[]Object`, `map[string]string`.
-fn type_name(schema: &Value) -> String {
+pub fn type_name(schema: &Value) -> String {
     let schema = without_null(schema);
     let format = schema.get("format").and_then(Value::as_str);
     if let Some(format @ ("duration" | "date-time")) = format {
@@ -213,7 +220,7 @@ fn type_name(schema: &Value) -> String {
 }
 
 /// `, default VALUE`; empty for a field without a default, or with one that is empty itself.
-fn default_note(schema: &Value) -> String {
+pub fn default_note(schema: &Value) -> String {
     match schema.get("default") {
         Some(value @ (Value::Number(_) | Value::Bool(_))) => format!(", default {value}"),
         Some(Value::String(string)) if !string.is_empty() => format!(", default {string}"),

@@ -189,6 +189,11 @@ const METRICS: [Metric; 23] = [
     },
 ];
 
+/// Name, type and help of every metric, in the order in which they are written.
+pub fn describe_metrics() -> Vec<(&'static str, &'static str, &'static str)> {
+    METRICS.into_iter().map(|metric| (metric.name, metric.kind, metric.help)).collect()
+}
+
 /// All metrics of all pools as OpenMetrics text.
 fn write_metrics(store: &Store, now: Time) -> Result<String, Refusal> {
     let pools = store.list_all::<ClusterPool>()?;

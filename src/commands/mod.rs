@@ -44,6 +44,7 @@ mod patch;
 mod plan;
 mod pool;
 mod reconcile;
+mod reference;
 mod replace;
 mod run;
 mod schema;
@@ -69,6 +70,7 @@ use clap::{ArgMatches, Args, FromArgMatches};
 
 use crate::commands::context::{Context, Globals};
 pub use crate::commands::kubectl::chapter as kubectl_chapter;
+pub use crate::commands::reference::pages as reference_pages;
 pub use crate::commands::tree::tree;
 use crate::model::refusal::{Exit, NextStep, Refusal, nearest_name};
 

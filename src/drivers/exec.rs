@@ -1,5 +1,5 @@
 //! Runs drivers that are programs of their own, `poolctl-driver-<name> VERB` in the job's folder,
-//! by the contract in examples/driver/README.md. Never does anything to a cluster itself.
+//! by the contract in docs/drivers.md. Never does anything to a cluster itself.
 
 use std::path::Path;
 

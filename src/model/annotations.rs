@@ -11,7 +11,20 @@ use super::time::Span;
 /// What the names of poolctl's annotations begin with.
 pub const PREFIX: &str = "poolctl.dev/";
 
-/// Declares a constant with the name of each annotation, and the list of all annotations.
+/// The first release, which all annotations have that say nothing else.
+const FIRST_RELEASE: &str = "0.2.0";
+
+macro_rules! release {
+    () => {
+        FIRST_RELEASE
+    };
+    ($since:literal) => {
+        $since
+    };
+}
+
+/// Declares a constant with the name of each annotation, and the list of all annotations. `since`
+/// may follow the default: the release that read the annotation first.
 macro_rules! annotations {
     ($(
         $CONSTANT:ident = $name:literal {
@@ -19,6 +32,7 @@ macro_rules! annotations {
             kinds: [$($Kind:ident),+],
             value: $value:expr,
             default: $default:expr,
+            $(since: $since:literal,)?
         }
     )*) => {
         $(
@@ -33,6 +47,7 @@ macro_rules! annotations {
             kinds: &[$(Kind::$Kind),+],
             value: $value,
             default: $default,
+            since: release!($($since)?),
         }),*];
     };
 }
@@ -329,6 +344,8 @@ pub struct Annotation {
     /// The value that holds without the annotation. None if there is none, or if it follows from
     /// something else.
     pub default: Option<&'static str>,
+    /// The first release of poolctl that reads it.
+    pub since: &'static str,
 }
 
 /// What the value of an annotation may be.
@@ -393,6 +410,14 @@ impl Annotation {
     /// The annotations that a kind may carry, in the order in which they are declared.
     pub fn of_kind(kind: Kind) -> impl Iterator<Item = &'static Self> {
         ANNOTATIONS.iter().filter(move |annotation| annotation.kinds.contains(&kind))
+    }
+
+    /// The annotation with this name, which may lack the prefix that all have; on any kind.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        let short_name = name.strip_prefix(PREFIX).unwrap_or(name);
+        ANNOTATIONS
+            .iter()
+            .find(|annotation| annotation.name.strip_prefix(PREFIX) == Some(short_name))
     }
 
     /// The annotation with this name, if a kind may carry it.

@@ -134,17 +134,17 @@ declared! {
         /// The pool may have more clusters.
         CapacityAvailable = "CapacityAvailable" => "poolctl why pool/NAME",
         /// All unclaimed clusters have the current version of the pool.
-        AllClustersCurrent = "AllClustersCurrent",
+        AllClustersCurrent = "AllClustersCurrent" => Poolctl,
         /// All customizations of the inventory exist and are usable.
         InventoryValid = "InventoryValid" => "poolctl describe pool NAME",
         /// The inventory has enough customizations for the pool's size.
         InventorySufficient = "InventorySufficient" => "poolctl describe pool NAME",
         /// The pool that is being deleted has no clusters left.
-        DeletionPossible = "DeletionPossible",
+        DeletionPossible = "DeletionPossible" => Holder "poolctl get claim",
         /// The driver of the pool can stop machines.
-        HibernationSupported = "HibernationSupported",
+        HibernationSupported = "HibernationSupported" => "poolctl describe pool NAME",
         /// Installations of the pool fail one after another, so it pauses between them.
-        Degraded = "Degraded" => "poolctl why pool/NAME",
+        Degraded = "Degraded" => Site "poolctl why pool/NAME",
 
         // ClusterDeployments.
         /// The cluster is installed.
@@ -156,7 +156,7 @@ declared! {
         /// The cluster cannot be destroyed before a person has done something.
         DeprovisionLaunchError = "DeprovisionLaunchError" => "poolctl why cluster/NAME",
         /// The installation of the cluster or the Agent may begin.
-        RequirementsMet = "RequirementsMet",
+        RequirementsMet = "RequirementsMet" => "poolctl why cluster/NAME",
         /// The installation on hosts has ended.
         Completed = "Completed",
         /// The cluster is stopped.
@@ -174,13 +174,13 @@ declared! {
         /// No cluster has the customization.
         Available = "Available",
         /// The last cluster with the customization was installed.
-        ApplySucceeded = "ApplySucceeded",
+        ApplySucceeded = "ApplySucceeded" => "poolctl customization test NAME --pool POOL",
 
         // Agents.
         /// The host has reported recently.
-        Connected = "Connected",
+        Connected = "Connected" => Site "poolctl why agent/NAME",
         /// The host passes its checks.
-        Validated = "Validated" => "poolctl why agent/NAME",
+        Validated = "Validated" => Site "poolctl why agent/NAME",
         /// The host is installed.
         Installed = "Installed",
         /// The host belongs to a cluster.
@@ -190,19 +190,19 @@ declared! {
         /// Another Agent is the same machine.
         Duplicate = "Duplicate",
         /// The node of the host is removed from its cluster.
-        Cleanup = "Cleanup",
+        Cleanup = "Cleanup" => "poolctl why agent/NAME",
 
         // BareMetalHosts.
         /// The host's controller accepts the credentials.
-        Registered = "Registered" => "poolctl why host/NAME",
+        Registered = "Registered" => Site "poolctl why host/NAME",
         /// The host's hardware was inspected.
         Inspected = "Inspected",
         /// The host is on.
         PoweredOn = "PoweredOn",
         /// The disks of the host were wiped after its last cluster.
-        Wiped = "Wiped" => "poolctl why host/NAME",
+        Wiped = "Wiped" => Site "poolctl why host/NAME",
         /// The host follows the cluster that its annotation names.
-        ClusterReference = "ClusterReference",
+        ClusterReference = "ClusterReference" => "poolctl why host/NAME",
 
         // InfraEnvs.
         /// There is a discovery image.
@@ -248,9 +248,9 @@ declared! {
         /// The pool may have more clusters, or the customization is free.
         Available = "Available",
         /// Some clusters have an older version of the pool.
-        SomeClusterDeploymentsStale = "SomeClusterDeploymentsStale",
+        SomeClusterDeploymentsStale = "SomeClusterDeploymentsStale" => Poolctl,
         /// It is not known which version of the pool some clusters have.
-        SomeClusterDeploymentsUnknown = "SomeClusterDeploymentsUnknown",
+        SomeClusterDeploymentsUnknown = "SomeClusterDeploymentsUnknown" => Poolctl,
         /// All clusters have the current version of the pool.
         ClusterDeploymentsCurrent = "ClusterDeploymentsCurrent",
         /// All customizations of the inventory are usable.
@@ -264,25 +264,25 @@ declared! {
         /// The pool that is deleted has no clusters left.
         DeletionPossible = "DeletionPossible",
         /// The pool that is being deleted has clusters left.
-        ClusterDeploymentsPendingCleanup = "ClusterDeploymentsPendingCleanup",
+        ClusterDeploymentsPendingCleanup = "ClusterDeploymentsPendingCleanup" => Holder "poolctl get claim",
         /// The driver can stop machines.
         Supported = "Supported",
         /// The driver cannot stop machines.
-        Unsupported = "Unsupported",
+        Unsupported = "Unsupported" => "poolctl describe pool NAME",
         /// The platform cannot be reached.
-        CloudAway = "CloudAway",
+        CloudAway = "CloudAway" => Site "poolctl why pool/NAME",
         /// The management controller of a host does not answer, or cannot now.
-        ControllerAway = "ControllerAway",
+        ControllerAway = "ControllerAway" => Site "poolctl why pool/NAME",
         /// The platform has no room for another cluster.
-        Capacity = "Capacity",
+        Capacity = "Capacity" => Site "poolctl why pool/NAME",
         /// A program, an image, a credential or a certificate is missing or not accepted.
-        SetupMissing = "SetupMissing",
+        SetupMissing = "SetupMissing" => "poolctl driver check --pool NAME",
         /// Machines were made, and the bootstrap did not complete.
-        BootstrapFailed = "BootstrapFailed",
+        BootstrapFailed = "BootstrapFailed" => Site "poolctl why pool/NAME",
         /// Machines were made, and operators did not become ready.
-        OperatorsNotReady = "OperatorsNotReady",
+        OperatorsNotReady = "OperatorsNotReady" => Site "poolctl why pool/NAME",
         /// Installations fail for another cause.
-        Unclear = "Unclear",
+        Unclear = "Unclear" => "poolctl why pool/NAME",
         /// Installations of the pool begin as usual again.
         InstallationsResumed = "InstallationsResumed",
 
@@ -308,11 +308,11 @@ declared! {
         /// All attempts failed.
         InstallAttemptsLimitReached = "InstallAttemptsLimitReached" => "poolctl job logs NAME",
         /// The installation is tried again.
-        ProvisionNotStopped = "ProvisionNotStopped",
+        ProvisionNotStopped = "ProvisionNotStopped" => Poolctl,
         /// The installation may begin.
         AllRequirementsMet = "AllRequirementsMet",
         /// The customization of the cluster does not exist.
-        CustomizationRefNotAvailable = "CustomizationRefNotAvailable",
+        CustomizationRefNotAvailable = "CustomizationRefNotAvailable" => "poolctl get customization",
         /// The image set of the cluster does not exist.
         ClusterImageSetNotFound = "ClusterImageSetNotFound" => "poolctl get clusterimageset",
         /// The cluster has too few hosts, or they lack something.
@@ -322,7 +322,7 @@ declared! {
         /// Some hosts of the cluster are not approved.
         UnapprovedAgents = "UnapprovedAgents" => "poolctl agent approve AGENT",
         /// The installation waits until an annotation is removed.
-        InstallationOnHold = "InstallationOnHold",
+        InstallationOnHold = "InstallationOnHold" => "poolctl describe cluster NAME",
         /// The cluster runs or is being started.
         ResumingOrRunning = "ResumingOrRunning",
         /// The cluster is stopped or is being stopped.
@@ -332,25 +332,25 @@ declared! {
         /// The cluster is being stopped.
         Stopping = "Stopping",
         /// The machines could not be stopped.
-        FailedToStop = "FailedToStop" => "poolctl job logs NAME",
+        FailedToStop = "FailedToStop" => Site "poolctl job logs NAME",
         /// Some machines still run.
-        WaitingForMachinesToStop = "WaitingForMachinesToStop",
+        WaitingForMachinesToStop = "WaitingForMachinesToStop" => Poolctl,
         /// The machines are being started.
         StartingMachines = "StartingMachines",
         /// The machines could not be started.
-        FailedToStartMachines = "FailedToStartMachines" => "poolctl job logs NAME",
+        FailedToStartMachines = "FailedToStartMachines" => Site "poolctl job logs NAME",
         /// Some machines do not run yet.
-        WaitingForMachines = "WaitingForMachines",
+        WaitingForMachines = "WaitingForMachines" => Poolctl,
         /// Some nodes are not ready yet.
-        WaitingForNodes = "WaitingForNodes",
+        WaitingForNodes = "WaitingForNodes" => Poolctl,
         /// Cluster operators get time to notice that they run again.
-        PausingForClusterOperatorsToSettle = "PausingForClusterOperatorsToSettle",
+        PausingForClusterOperatorsToSettle = "PausingForClusterOperatorsToSettle" => Poolctl,
         /// Some cluster operators are not ready yet.
-        WaitingForClusterOperators = "WaitingForClusterOperators",
+        WaitingForClusterOperators = "WaitingForClusterOperators" => Poolctl,
         /// The cluster runs.
         Running = "Running",
         /// An annotation stops poolctl from changing the power of the cluster.
-        PowerStatePaused = "PowerStatePaused",
+        PowerStatePaused = "PowerStatePaused" => "poolctl describe cluster NAME",
         /// The cluster is being deleted.
         ClusterDeploymentDeleted = "ClusterDeploymentDeleted",
 
@@ -368,11 +368,11 @@ declared! {
         /// The pool is being deleted.
         ClusterPoolDeleting = "ClusterPoolDeleting",
         /// The cluster of the claim is waking.
-        Resuming = "Resuming",
+        Resuming = "Resuming" => Poolctl,
         /// The cluster of the claim is being destroyed.
-        ClusterDeleting = "ClusterDeleting",
+        ClusterDeleting = "ClusterDeleting" => Poolctl,
         /// The cluster of the claim is deleted.
-        ClusterDeleted = "ClusterDeleted" => "poolctl release NAME",
+        ClusterDeleted = "ClusterDeleted" => Holder "poolctl release NAME",
 
         // ClusterDeploymentCustomizations.
         /// A cluster has the customization.
@@ -390,7 +390,7 @@ declared! {
         /// The host is ready to be installed.
         AgentIsReady = "AgentIsReady",
         /// The host is not ready to be installed.
-        AgentNotReady = "AgentNotReady" => "poolctl why agent/NAME",
+        AgentNotReady = "AgentNotReady" => Site "poolctl why agent/NAME",
         /// The host is not approved.
         AgentIsNotApproved = "AgentIsNotApproved" => "poolctl agent approve NAME",
         /// The host is being installed.
@@ -406,15 +406,15 @@ declared! {
         /// The host is on its way back from a cluster.
         Unbinding = "Unbinding",
         /// A person must boot the host from the discovery image.
-        UnbindingPendingUserAction = "UnbindingPendingUserAction" => "poolctl why agent/NAME",
+        UnbindingPendingUserAction = "UnbindingPendingUserAction" => Site "poolctl why agent/NAME",
         /// The host has reported recently.
         AgentIsConnected = "AgentIsConnected",
         /// The host has been silent for too long.
-        AgentIsDisconnected = "AgentIsDisconnected" => "poolctl why agent/NAME",
+        AgentIsDisconnected = "AgentIsDisconnected" => Site "poolctl why agent/NAME",
         /// The host passes its checks.
         ValidationsPassing = "ValidationsPassing",
         /// The host fails some checks.
-        ValidationsFailing = "ValidationsFailing" => "poolctl why agent/NAME",
+        ValidationsFailing = "ValidationsFailing" => Site "poolctl why agent/NAME",
         /// The host fails some checks until its cluster is configured further.
         ValidationsUserPending = "ValidationsUserPending" => "poolctl why agent/NAME",
         /// The host has not been checked yet.
@@ -422,7 +422,7 @@ declared! {
         /// The host is installed.
         InstallationCompleted = "InstallationCompleted",
         /// The installation of the host failed or was cancelled.
-        InstallationFailed = "InstallationFailed" => "poolctl why agent/NAME",
+        InstallationFailed = "InstallationFailed" => Site "poolctl why agent/NAME",
         /// The host is being installed.
         InstallationInProgress = "InstallationInProgress",
         /// The installation of the host has not begun.
@@ -432,19 +432,19 @@ declared! {
         /// The Agent's spec was applied.
         SyncOk = "SyncOK",
         /// The Agent's spec cannot be applied yet.
-        BackendError = "BackendError" => "poolctl why agent/NAME",
+        BackendError = "BackendError" => Poolctl "poolctl why agent/NAME",
         /// The Agent's spec cannot be applied.
         InputError = "InputError" => "poolctl why agent/NAME",
         /// Another Agent is the same machine.
-        SameMachine = "SameMachine",
+        SameMachine = "SameMachine" => "poolctl get agent",
         /// The node of the host is still in its cluster.
-        CleanupFailed = "CleanupFailed",
+        CleanupFailed = "CleanupFailed" => "poolctl why agent/NAME",
 
         // BareMetalHosts.
         /// The host's controller accepts the credentials.
         Registered = "Registered",
         /// The host's controller cannot be reached or refuses the credentials.
-        RegistrationError = "RegistrationError" => "poolctl why host/NAME",
+        RegistrationError = "RegistrationError" => Site "poolctl why host/NAME",
         /// The Secret with the credentials is missing or incomplete.
         CredentialsMissing = "CredentialsMissing" => "poolctl why host/NAME",
         /// The hardware was inspected.
@@ -456,15 +456,15 @@ declared! {
         /// The host is off.
         PoweredOff = "PoweredOff",
         /// The power of the host cannot be read.
-        PowerManagementError = "PowerManagementError" => "poolctl why host/NAME",
+        PowerManagementError = "PowerManagementError" => Site "poolctl why host/NAME",
         /// The disks are wiped.
         Wiped = "Wiped",
         /// The disks are wiped before a cluster gets the host.
-        WipePending = "WipePending",
+        WipePending = "WipePending" => Poolctl,
         /// The disks could not be wiped. It is tried again.
-        WipeFailed = "WipeFailed" => "poolctl why host/NAME",
+        WipeFailed = "WipeFailed" => Site "poolctl why host/NAME",
         /// The InfraEnv of the host belongs to another cluster than an annotation says.
-        InfraEnvHasCluster = "InfraEnvHasCluster",
+        InfraEnvHasCluster = "InfraEnvHasCluster" => "poolctl why host/NAME",
 
         // InfraEnvs.
         /// There is a discovery image.
@@ -474,7 +474,7 @@ declared! {
         /// The discovery image could not be made.
         ImageCreationError = "ImageCreationError" => "poolctl why infraenv/NAME",
         /// The cluster of the InfraEnv does not exist.
-        MissingClusterDeployment = "MissingClusterDeployment",
+        MissingClusterDeployment = "MissingClusterDeployment" => "poolctl get cluster",
 
         // IPPools and IPClaims.
         /// Addresses are free.
@@ -482,7 +482,7 @@ declared! {
         /// Fewer addresses are free than the pool's annotation wants.
         AddressesLow = "AddressesLow" => "poolctl ippool map NAME",
         /// No address is free before one has rested after its last use.
-        AddressesResting = "AddressesResting" => "poolctl ippool map NAME",
+        AddressesResting = "AddressesResting" => Poolctl "poolctl ippool map NAME",
         /// The claim has its address.
         Leased = "Leased",
         /// The claim has no address yet.

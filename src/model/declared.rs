@@ -1,5 +1,34 @@
-//! Enums whose values are words of the wire, each declared once with its name, its meaning and, if
-//! there is one, a command that helps. Here is the macro that declares such an enum, and no word.
+//! Enums whose values are words of the wire, each declared once with its name, its meaning, who mends
+//! what it says and, if there is one, a command that helps. Here is the macro that declares such an
+//! enum, and no word.
+
+/// Who mends what a word says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mender {
+    /// Nothing is wrong.
+    Nobody,
+    /// poolctl tries again by itself.
+    Poolctl,
+    /// Whoever has the claim or the lease.
+    Holder,
+    /// Whoever looks after poolctl and its pools.
+    Admin,
+    /// Whoever looks after the machines, the network and the platform.
+    Site,
+}
+
+impl Mender {
+    /// Who that is, in a few words for people.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Nobody => "nobody: nothing is wrong",
+            Self::Poolctl => "poolctl, by itself",
+            Self::Holder => "whoever has the claim",
+            Self::Admin => "an admin of poolctl",
+            Self::Site => "an admin of the machines, the network or the platform",
+        }
+    }
+}
 
 /// The declaration of one value of an enum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,18 +37,20 @@ pub struct Declaration<T> {
     pub name: &'static str,
     /// A sentence, after the blank with which a documentation comment begins.
     pub meaning: &'static str,
+    pub mender: Mender,
     pub next_step: Option<&'static str>,
 }
 
 /// Declares an enum by the list of its values. The documentation of a value is its meaning; its name
-/// follows, and after `=>` the command that helps, if the same one always does.
+/// follows. If something may be wrong, `=>` follows: the `Mender`, the command that helps, or both.
+/// A command alone is for admins.
 macro_rules! declared {
     (
         $(#[$attribute:meta])*
         pub enum $Name:ident {
             $(
                 $(#[doc = $meaning:literal])+
-                $Value:ident = $name:literal $(=> $next_step:literal)?,
+                $Value:ident = $name:literal $(=> $($mender:ident)? $($next_step:literal)?)?,
             )*
         }
     ) => {
@@ -33,7 +64,8 @@ macro_rules! declared {
                     value: Self::$Value,
                     name: $name,
                     meaning: concat!($($meaning),+),
-                    next_step: $crate::model::declared::next_step!($($next_step)?),
+                    mender: $crate::model::declared::mender!($($($mender)? $($next_step)?)?),
+                    next_step: $crate::model::declared::next_step!($($($next_step)?)?),
                 }),*];
 
             fn declaration(self) -> &'static $crate::model::declared::Declaration<Self> {
@@ -58,6 +90,11 @@ macro_rules! declared {
             /// What the value means, in a sentence.
             pub fn meaning(self) -> &'static str {
                 self.declaration().meaning.trim_start()
+            }
+
+            /// Who mends it, if anything is wrong.
+            pub fn mender(self) -> $crate::model::declared::Mender {
+                self.declaration().mender
             }
 
             /// The command to type next, with NAME in place of the object's name.
@@ -87,6 +124,19 @@ macro_rules! declared {
     };
 }
 pub(crate) use declared;
+
+macro_rules! mender {
+    () => {
+        $crate::model::declared::Mender::Nobody
+    };
+    ($mender:ident $($next_step:literal)?) => {
+        $crate::model::declared::Mender::$mender
+    };
+    ($next_step:literal) => {
+        $crate::model::declared::Mender::Admin
+    };
+}
+pub(crate) use mender;
 
 macro_rules! next_step {
     () => {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::annotations::PARAMETERS;
 
-/// The newest contract of driver programs that this build knows (examples/driver/README.md).
+/// The newest contract of driver programs that this build knows (docs/drivers.md).
 pub const NEWEST_CONTRACT: u32 = 2;
 /// The contract of a program that does not describe itself.
 const FIRST_CONTRACT: u32 = 1;

@@ -37,13 +37,13 @@ declared! {
         /// The driver of the pool cannot stop machines, or now it can.
         HibernationSupported = "HibernationSupported",
         /// Installations fail one after another, or succeed again.
-        Degraded = "Degraded" => "poolctl why pool/NAME",
+        Degraded = "Degraded" => Site "poolctl why pool/NAME",
         /// Installations pause, because the last ones failed.
-        InstallationsPaused = "InstallationsPaused" => "poolctl why pool/NAME",
+        InstallationsPaused = "InstallationsPaused" => Site "poolctl why pool/NAME",
         /// Installations begin again.
         InstallationsResumed = "InstallationsResumed",
         /// The installations of the pool fail one after another.
-        InstallKeepsFailing = "InstallKeepsFailing" => "poolctl why pool/NAME",
+        InstallKeepsFailing = "InstallKeepsFailing" => Site "poolctl why pool/NAME",
         /// A change of the pool would have broken a rule, and was rolled back.
         InvariantViolated = "InvariantViolated" => "poolctl doctor",
 
@@ -55,7 +55,7 @@ declared! {
         /// A job was cancelled, because it is not needed any more.
         JobCancelled = "JobCancelled",
         /// A job ended without a result, as after a reboot, and is tried again.
-        JobInterrupted = "JobInterrupted",
+        JobInterrupted = "JobInterrupted" => Poolctl,
         /// A job failed.
         JobFailed = "JobFailed" => "poolctl job logs NAME",
         /// What a failed or interrupted job had left was destroyed.
@@ -81,13 +81,13 @@ declared! {
         /// The cluster hibernates.
         Hibernating = "Hibernating",
         /// The machines of the cluster could not be started.
-        FailedToStartMachines = "FailedToStartMachines" => "poolctl job logs NAME",
+        FailedToStartMachines = "FailedToStartMachines" => Site "poolctl job logs NAME",
         /// The machines of the cluster could not be stopped.
-        FailedToStop = "FailedToStop" => "poolctl job logs NAME",
+        FailedToStop = "FailedToStop" => Site "poolctl job logs NAME",
         /// The cluster has run for its hibernateAfter, and is stopped.
         HibernateAfter = "HibernateAfter",
         /// The cluster does not wake, so another one is woken.
-        PassedOver = "PassedOver" => "poolctl why cluster/NAME",
+        PassedOver = "PassedOver" => Poolctl "poolctl why cluster/NAME",
         /// The cluster has the new credentials of its pool's platform.
         CredentialsRotated = "CredentialsRotated",
 
@@ -101,17 +101,17 @@ declared! {
         /// The claim ends later than before.
         Extended = "Extended",
         /// The claim ends soon.
-        ClaimExpiresSoon = "ClaimExpiresSoon" => "poolctl extend NAME --for 2h",
+        ClaimExpiresSoon = "ClaimExpiresSoon" => Holder "poolctl extend NAME --for 2h",
         /// The lifetime of the claim has ended.
         ClaimExpired = "ClaimExpired",
         /// The claim is deleted.
         ClaimDeleted = "ClaimDeleted",
         /// The cluster of the claim was deleted before the claim.
-        ClusterGone = "ClusterGone" => "poolctl release NAME",
+        ClusterGone = "ClusterGone" => Holder "poolctl release NAME",
         /// Claim and cluster did not name each other; now they agree.
         AssignmentRepaired = "AssignmentRepaired",
         /// The cluster that the claim names belongs to another claim.
-        AssignmentConflict = "AssignmentConflict",
+        AssignmentConflict = "AssignmentConflict" => Poolctl,
 
         // Customizations.
         /// A customization is leased to a cluster, or addresses are reserved.
@@ -135,7 +135,7 @@ declared! {
         /// The host's controller accepts the credentials.
         Registered = "Registered",
         /// The host's controller cannot be reached or refuses the credentials.
-        RegistrationError = "RegistrationError" => "poolctl why host/NAME",
+        RegistrationError = "RegistrationError" => Site "poolctl why host/NAME",
         /// The host's hardware was inspected.
         InspectionComplete = "InspectionComplete",
         /// The host is powered on.
@@ -145,17 +145,17 @@ declared! {
         /// The host was powered off and on.
         PowerCycled = "PowerCycled",
         /// The power of the host cannot be read or changed.
-        PowerManagementError = "PowerManagementError" => "poolctl why host/NAME",
+        PowerManagementError = "PowerManagementError" => Site "poolctl why host/NAME",
         /// An image is attached, and the host booted from it once.
         ProvisioningComplete = "ProvisioningComplete",
         /// An image could not be attached or ejected.
-        ProvisioningError = "ProvisioningError" => "poolctl job logs host/NAME",
+        ProvisioningError = "ProvisioningError" => Site "poolctl job logs host/NAME",
         /// The image is ejected.
         DeprovisioningComplete = "DeprovisioningComplete",
         /// The disks of the host were wiped.
         Wiped = "Wiped",
         /// The disks of the host could not be wiped, so the host is on hold.
-        WipeFailed = "WipeFailed" => "poolctl why host/NAME",
+        WipeFailed = "WipeFailed" => Site "poolctl why host/NAME",
         /// The host was taken from a cluster that no longer has it, and is switched off.
         HostGivenBack = "HostGivenBack",
         /// The annotation with the host's cluster cannot be followed.
@@ -169,7 +169,7 @@ declared! {
         /// The state of the host changed.
         HostStatusUpdated = "host_status_updated",
         /// The host fails a check that it passed.
-        HostValidationFailed = "host_validation_failed" => "poolctl why agent/NAME",
+        HostValidationFailed = "host_validation_failed" => Site "poolctl why agent/NAME",
         /// The host passes a check that it failed.
         HostValidationFixed = "host_validation_fixed",
         /// The role of the host in its cluster changed.
@@ -191,9 +191,9 @@ declared! {
         /// The host could not be taken out of its cluster.
         HostUnbindFailed = "host_unbind_failed" => "poolctl why agent/NAME",
         /// The host did not come back in time.
-        HostUnbindOverdue = "host_unbind_overdue" => "poolctl why agent/NAME",
+        HostUnbindOverdue = "host_unbind_overdue" => Site "poolctl why agent/NAME",
         /// The host could not be booted from the discovery image.
-        HostReclaimFailed = "host_reclaim_failed" => "poolctl why agent/NAME",
+        HostReclaimFailed = "host_reclaim_failed" => Site "poolctl why agent/NAME",
         /// The host stays with a cluster left running, until its Agent is deleted.
         HostRetired = "host_retired" => "poolctl delete agent NAME",
         /// The host's Agent is deleted.
@@ -201,9 +201,9 @@ declared! {
         /// The installation of the host has reached another stage.
         HostInstallProgressUpdated = "host_install_progress_updated",
         /// The installation of the host stays at one stage for too long.
-        HostStageTimedOut = "host_stage_timed_out" => "poolctl why agent/NAME",
+        HostStageTimedOut = "host_stage_timed_out" => Site "poolctl why agent/NAME",
         /// The host cannot read the image that it was booted from.
-        HostMediaDisconnected = "host_media_disconnected" => "poolctl why agent/NAME",
+        HostMediaDisconnected = "host_media_disconnected" => Site "poolctl why agent/NAME",
         /// Another Agent is the same machine.
         HostDuplicateFound = "host_duplicate_found" => "poolctl why agent/NAME",
         /// No other Agent is the same machine any more.
@@ -231,7 +231,7 @@ declared! {
         /// A claim has no address yet.
         AllocationFailed = "AllocationFailed" => "poolctl describe ipclaim NAME",
         /// The lease of an address ends soon.
-        AddressExpiresSoon = "AddressExpiresSoon" => "poolctl ip claim POOL NAME --for 8h",
+        AddressExpiresSoon = "AddressExpiresSoon" => Holder "poolctl ip claim POOL NAME --for 8h",
         /// The lease of an address has ended.
         AddressExpired = "AddressExpired",
 
@@ -244,6 +244,6 @@ declared! {
         /// A restore kept what was leased after the backup.
         Held = "Held",
         /// The clock of the machine moved by more than the time that passed.
-        ClockJumped = "ClockJumped",
+        ClockJumped = "ClockJumped" => Site "poolctl doctor",
     }
 }

@@ -102,9 +102,9 @@ pub struct ClaimLifetime {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HibernationConfig {
     /// A cluster that takes longer to wake is broken. Without it, a cluster is broken when one step
-    /// of its waking takes three times as long as clusters of the pool usually take to wake: at
-    /// least 20 minutes, or 45 on bare metal. The time until its machines can be told to start does
-    /// not count.
+    /// of its waking takes three times as long as the pool's clusters usually take to wake. That is
+    /// at least 20 minutes, or 45 on bare metal. The time until its machines can be told to start
+    /// does not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_timeout: Option<Span>,
 }

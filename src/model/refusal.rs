@@ -29,6 +29,7 @@ macro_rules! exit_codes {
 
 exit_codes! {
     /// It failed: an invalid manifest, a pool's change that was undone, a file that cannot be read.
+    /// Or `diff` found a difference.
     Failed = 1,
     /// Usage: an unknown option, an unusable name, or a question without a terminal to ask on.
     Usage = 2,
@@ -38,15 +39,16 @@ exit_codes! {
     Conflict = 4,
     /// A wait ended without its goal.
     Timeout = 5,
-    /// Nothing is left to lease.
+    /// Nothing is left to lease: no address is free, or too few hosts fit.
     Exhausted = 6,
-    /// Another pass is running, or another command holds the write lock for too long.
+    /// Another pass is running (`reconcile --strict`, `restore`), or another command holds the write
+    /// lock for too long.
     Busy = 7,
-    /// The state file is unusable.
+    /// The state file is unusable: corrupt, newer, read-only, hard-linked, or the disk is full.
     State = 8,
-    /// File permissions, or somebody else's object.
+    /// File permissions, or with sudo somebody else's object.
     Denied = 9,
-    /// `plan` has changes.
+    /// `plan` found changes.
     Changes = 10,
     /// `run` itself failed, not its command.
     Run = 125,
@@ -54,9 +56,9 @@ exit_codes! {
     CommandNotExecutable = 126,
     /// The command of `run` does not exist.
     CommandNotFound = 127,
-    /// It was interrupted at the keyboard.
+    /// It was interrupted at the keyboard. The state is consistent.
     Interrupted = 130,
-    /// It was told to end.
+    /// It was told to end. The state is consistent.
     Terminated = 143,
 }
 

@@ -10,6 +10,7 @@ use crate::store::{Filter, Store};
 
 use crate::commands::context::{Context, Globals};
 use crate::commands::explain::names_of_fields_below;
+use crate::commands::explain::words::names_of_topic;
 use crate::commands::{RunCommand, tree};
 
 #[derive(Args)]
@@ -275,8 +276,13 @@ fn owned(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// Kinds; after a kind and a dot, the fields below the path that is typed.
+/// Kinds; after a kind and a dot, the fields below the path that is typed; after a topic and a slash,
+/// the words of the topic.
 fn kinds_or_fields(typed: &str) -> Vec<String> {
+    if let Some((topic, _)) = typed.split_once('/') {
+        let names = names_of_topic(topic);
+        return names.into_iter().map(|name| format!("{topic}/{name}")).collect();
+    }
     let Some((kind, rest)) = typed.split_once('.') else {
         return Kind::ALL.iter().map(|kind| kind.word().to_owned()).collect();
     };

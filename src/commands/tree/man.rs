@@ -41,7 +41,8 @@ impl RunCommand for Man {
     }
 }
 
-fn shown_subcommands(command: &Command) -> impl Iterator<Item = &Command> {
+/// The commands below a command that help lists.
+pub fn shown_subcommands(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set())
 }
 
@@ -73,7 +74,7 @@ fn manual_page(words: &[String], command: &Command) -> String {
         page += &example_section(&help.to_string());
     }
     page += if is_root {
-        ".SH EXIT STATUS\n0 is success. The chapter docs/commands.md lists the other codes.\n"
+        ".SH EXIT STATUS\n0 is success. The reference in docs/ lists the other codes.\n"
     } else {
         ".SH SEE ALSO\n.BR poolctl (1)\ndescribes the options of every command.\n"
     };
@@ -81,7 +82,7 @@ fn manual_page(words: &[String], command: &Command) -> String {
 }
 
 /// How the command is called, in a line.
-fn synopsis(words: &[String], command: &Command) -> String {
+pub fn synopsis(words: &[String], command: &Command) -> String {
     let mut line = words.join(" ");
     if command.has_subcommands() {
         return line + " [OPTIONS] COMMAND";
@@ -114,7 +115,7 @@ fn argument_section(heading: &str, arguments: &[&Arg]) -> String {
 }
 
 /// What is typed for an argument: `-n, --namespace <NAMESPACE>`, or `<POOL>`.
-fn label(argument: &Arg) -> String {
+pub fn label(argument: &Arg) -> String {
     match argument.get_short() {
         Some(short) if !argument.is_positional() => format!("-{short}, {argument}"),
         _ => argument.to_string(),
