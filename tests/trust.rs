@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use crate::sandbox::{Sandbox, apply};
+use crate::sandbox::{Sandbox, apply, execute_sql};
 
 /// Twenty leases were looked at, and whoever removed twenty and their pool met the database itself.
 #[test]
@@ -21,11 +21,122 @@ fn a_pool_is_not_removed_with_twenty_of_its_many_leases() {
     apply(&sandbox, &claims);
     let first_claims: Vec<&str> = claims.split("---\n").take(20).collect();
     let pool = "apiVersion: ipam.metal3.io/v1alpha1\nkind: IPPool\nmetadata: {name: lan}\n";
-    let file = sandbox
-        .write_file("going.yaml", &format!("{}---\n{pool}", first_claims.join("---\n")));
+    let file =
+        sandbox.write_file("going.yaml", &format!("{}---\n{pool}", first_claims.join("---\n")));
     let ran = sandbox.run(&format!("delete -f {file} -y"));
     assert_eq!(ran.code, 4, "{}{}", ran.out, ran.err);
     assert!(ran.err.contains("IPPool `lan` has leases"), "{}", ran.err);
     assert!(!ran.err.contains("the state file refuses"), "{}", ran.err);
     sandbox.ok("doctor");
+}
+
+/// What doctor says of the contents of a state; nothing if all is well.
+fn problems_of_contents(sandbox: &Sandbox) -> String {
+    let ran = sandbox.run("doctor");
+    let rows =
+        ran.out.lines().filter(|line| line.starts_with("contents") && line.contains("wrong"));
+    rows.collect::<Vec<_>>().join("\n")
+}
+
+/// SQLite's own check says of all of these that the file is whole.
+#[test]
+fn documents_and_events_that_were_changed_or_removed_are_found() {
+    let sandbox = Sandbox::new();
+    sandbox.create_ready_pool("lab", 2);
+    sandbox.ok("claim lab c -q");
+    assert_eq!(problems_of_contents(&sandbox), "");
+    let label = "body = json_set(body, '$.metadata.labels', json('{\"a\": \"b\"}'))";
+    for (sql, says) in [
+        (format!("UPDATE pool SET {label}"), "the document of `lab` in table pool is not the one"),
+        (format!("UPDATE claim_body SET {label}"), "the document of `c` in table claim_body"),
+        ("UPDATE event SET message = message || '!' WHERE id = 3".into(), "event 3 has changed"),
+        ("UPDATE event SET actor = 'nobody' WHERE id = 1".into(), "event 1 has changed"),
+        ("DELETE FROM event WHERE id = 3".into(), "event 3 is missing"),
+        ("DELETE FROM event WHERE id BETWEEN 3 AND 5".into(), "the events 3 to 5 are missing"),
+        ("DELETE FROM event WHERE id < 3".into(), "the events 1 to 2 are missing"),
+        (
+            "DELETE FROM event WHERE id = (SELECT max(id) FROM event)".into(),
+            "the newest one, are missing",
+        ),
+        (
+            "INSERT INTO event (time, warning, reason, kind, namespace, name, actor, message) \
+             SELECT time, 0, reason, kind, namespace, name, 'nobody', message FROM event LIMIT 1"
+                .into(),
+            "was not written by poolctl",
+        ),
+    ] {
+        let changed = sandbox.copy();
+        execute_sql(&changed, &sql).unwrap();
+        let problems = problems_of_contents(&changed);
+        assert!(problems.contains(says), "{sql}: {problems}");
+        assert_eq!(problems.lines().count(), 1, "{sql}: {problems}");
+    }
+    // A document that poolctl writes anew is its own again.
+    execute_sql(&sandbox, &format!("UPDATE pool SET {label}")).unwrap();
+    sandbox.ok("label pool lab other=label");
+    assert_eq!(problems_of_contents(&sandbox), "");
+}
+
+#[test]
+fn the_chain_of_events_goes_on_where_old_events_were_removed() {
+    let mut sandbox = Sandbox::new();
+    sandbox.create_ready_pool("lab", 1);
+    apply(
+        &sandbox,
+        "apiVersion: poolctl.dev/v1\nkind: Settings\nmetadata: {name: default}\n\
+         spec: {keepEventsDays: 1}\n",
+    );
+    let count_events = |sandbox: &Sandbox| sandbox.ok("get event -A -o name").lines().count();
+    // Twice, so that the second sweep finds the gaps of the first.
+    for day in ["06", "09"] {
+        for name in ["a", "b", "c"] {
+            sandbox.ok(&format!("claim lab {name} -q"));
+            sandbox.ok(&format!("label pool lab last={name}{day} -q"));
+            sandbox.ok(&format!("release {name} -q"));
+        }
+        sandbox.ok("reconcile --wait=1h -q");
+        let before = count_events(&sandbox);
+        sandbox.set_variable("POOLCTL_NOW", &format!("2026-03-{day}T12:00:00Z"));
+        sandbox.ok("reconcile -q");
+        assert!(count_events(&sandbox) < before, "{before}");
+        assert_eq!(problems_of_contents(&sandbox), "");
+    }
+    for sql in [
+        "DELETE FROM event WHERE id = (SELECT min(id) FROM event)",
+        "DELETE FROM event WHERE id = (SELECT max(first) - 1 FROM event_gap)",
+        "DELETE FROM event WHERE id = (SELECT max(last) + 1 FROM event_gap)",
+        "DELETE FROM event_gap",
+    ] {
+        let changed = sandbox.copy();
+        assert!(execute_sql(&changed, sql).unwrap() > 0, "{sql}");
+        assert!(problems_of_contents(&changed).contains("missing"), "{sql}");
+    }
+    // A state that was salvaged begins a chain of its own.
+    execute_sql(&sandbox, "DELETE FROM event WHERE id = (SELECT max(last) + 1 FROM event_gap)")
+        .unwrap();
+    sandbox.shell("poolctl doctor --salvage $HOME/state.db --to $HOME/new.db");
+    sandbox.set_variable("POOLCTL_STATE", &sandbox.path().join("new.db").display().to_string());
+    assert_eq!(problems_of_contents(&sandbox), "");
+}
+
+#[test]
+fn each_new_state_has_a_lineage_of_its_own_and_so_has_one_that_was_migrated() {
+    let mut lineages = Vec::new();
+    for _ in 0..2 {
+        let sandbox = Sandbox::new();
+        sandbox.ok("pool create lab --fake --size 0 -q");
+        lineages.push(lineage_of(&sandbox));
+        let migrated = crate::migrations::earlier(1);
+        migrated.ok("label imgset ocp migrated=yes -q --no-reconcile");
+        lineages.push(lineage_of(&migrated));
+    }
+    assert!(lineages.iter().all(|lineage| lineage.len() == 32), "{lineages:?}");
+    lineages.sort_unstable();
+    lineages.dedup();
+    assert_eq!(lineages.len(), 4, "{lineages:?}");
+}
+
+fn lineage_of(sandbox: &Sandbox) -> String {
+    let connection = rusqlite::Connection::open(sandbox.state()).unwrap();
+    connection.query_row("SELECT lineage FROM state", [], |row| row.get(0)).unwrap()
 }

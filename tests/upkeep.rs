@@ -172,7 +172,7 @@ fn doctor_finds_what_is_wrong_and_puts_it_right() {
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     let states: Vec<&str> =
         ran.out.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1)).collect();
-    assert_eq!(states, ["ok"; 15], "{}", ran.out);
+    assert_eq!(states, ["ok"; 16], "{}", ran.out);
     // The database and the files are changed by hand.
     let sql = "PRAGMA foreign_keys = 0; DELETE FROM lease; UPDATE claim SET cluster = NULL";
     execute_sql(&sandbox, sql).unwrap();

@@ -141,6 +141,7 @@ fn checks_of_state<'a>(context: &'a Context, door: &'a Door<'a>) -> Vec<Check<'a
     let store = door.store;
     vec![
         Check::new("constraints", move || store.check_constraints()),
+        Check::new("contents", move || store.check_contents()),
         Check::new("journal", move || store.check_journal()).fixed_by(move || store.fix_journal()),
         Check::new("addresses", move || store.check_addresses())
             .fixed_by(move || store.fix_addresses()),

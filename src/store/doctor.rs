@@ -14,9 +14,11 @@ use crate::model::ip_pool::IpPool;
 use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;
 
+use super::body_checksums::find_changed_documents;
 use super::connection::{Store, log_size};
 use super::copies;
 use super::documents::select_documents;
+use super::event_chain::find_breaks_of_chain;
 use super::free_addresses::{
     build_or_remove_free_list, has_free_list, is_free_list_wrong, remove_free_list,
 };
@@ -56,6 +58,14 @@ impl Store {
                 mistakes.push(format!("{table} `{}` has no document", row.get::<_, String>(0)?));
             }
         }
+        Ok(mistakes)
+    }
+
+    /// Finds documents and events that were changed, and events that were removed, by another
+    /// program or a failing disk. Returns a sentence about each.
+    pub fn check_contents(&self) -> Result<Vec<String>, Refusal> {
+        let mut mistakes = find_changed_documents(self.conn())?;
+        mistakes.extend(find_breaks_of_chain(self.conn())?);
         Ok(mistakes)
     }
 

@@ -8,6 +8,7 @@
 mod address_book;
 mod agents;
 mod backup;
+mod body_checksums;
 mod claims;
 mod clusters;
 mod connection;
@@ -16,6 +17,7 @@ mod customizations;
 mod doctor;
 mod documents;
 mod due;
+mod event_chain;
 mod events;
 mod facts;
 mod filter;

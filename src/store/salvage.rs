@@ -12,6 +12,7 @@ use crate::model::refusal::{Exit, Refusal};
 
 use super::connection::Store;
 use super::copies::path_beside;
+use super::event_chain::rebuild_chain;
 use super::lock::{Lock, LockWait};
 use super::log_damage::refuse_damaged_log;
 use super::open::APPLICATION_ID;
@@ -50,7 +51,8 @@ pub fn salvage_state(
     // What a row refers to may come later, or be lost.
     store.file().pragma_update(None, "foreign_keys", 0)?;
     store.begin_write()?;
-    let copied = copy_tables(&source, store.file());
+    let copied = copy_tables(&source, store.file())
+        .and_then(|tables| rebuild_chain(store.file()).map(|()| tables));
     let mut tables = match copied.and_then(|tables| store.commit().map(|()| tables)) {
         Ok(tables) => tables,
         Err(refusal) => {
