@@ -140,3 +140,41 @@ fn lineage_of(sandbox: &Sandbox) -> String {
     let connection = rusqlite::Connection::open(sandbox.state()).unwrap();
     connection.query_row("SELECT lineage FROM state", [], |row| row.get(0)).unwrap()
 }
+
+/// Puts a file or a log from elsewhere in place of that of the state, by a script.
+fn check_foreign_log(prepare: &str, mix: &str, says: &str) {
+    let sandbox = Sandbox::new();
+    sandbox.create_ready_pool("lab", 1);
+    sandbox.ok("claim lab c -q");
+    sandbox.shell("poolctl backup $HOME/b.db -q");
+    let fold = "PRAGMA wal_checkpoint(TRUNCATE)";
+    execute_sql(&sandbox, fold).unwrap();
+    sandbox.ok("label pool lab first=yes -q");
+    sandbox.shell(&format!("cd $HOME && {prepare}"));
+    execute_sql(&sandbox, fold).unwrap();
+    sandbox.ok("label pool lab second=yes -q");
+    execute_sql(&sandbox, fold).unwrap();
+    sandbox.ok("label pool lab third=yes -q");
+    sandbox.shell(&format!("cd $HOME && {mix}"));
+    let before = std::fs::read(sandbox.state()).unwrap();
+    for command in ["get pool", "label pool lab fourth=yes", "doctor", "backup $HOME/c.db"] {
+        let ran = sandbox.shell(&format!("poolctl {command}"));
+        assert_eq!(ran.code, 8, "{mix}: {command}: {}{}", ran.out, ran.err);
+        assert!(ran.err.contains("state.db-wal` is not that of `"), "{mix}: {}", ran.err);
+        assert!(ran.err.contains(says), "{mix}: {}", ran.err);
+    }
+    assert_eq!(std::fs::read(sandbox.state()).unwrap(), before);
+    let ran = sandbox.shell("poolctl restore $HOME/b.db -y");
+    assert_eq!(ran.code, 0, "{mix}: {}", ran.err);
+    assert_eq!(sandbox.ok("get claim -o name"), "claim/c\n");
+}
+
+/// SQLite would take pages of both, and say nothing.
+#[test]
+fn a_log_that_is_not_that_of_its_file_is_refused() {
+    let older_file = "and its log begins after commit";
+    check_foreign_log("cp state.db old.db", "cp old.db state.db", older_file);
+    let older_log = "and its log ends at commit";
+    check_foreign_log("cp state.db-wal old-wal", "cp old-wal state.db-wal", older_log);
+    check_foreign_log("true", "cp b.db state.db", "the file is a backup, which has no log");
+}

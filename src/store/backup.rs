@@ -94,7 +94,12 @@ impl Store {
         let revision = self.read_revision()?;
         let copy = backup.store.conn();
         // A command that has planned on the old state must find another revision when it writes.
-        copy.execute("UPDATE state SET revision = max(revision, ?1) + 1", [revision])?;
+        // Within a lineage the revisions of the log follow on those of the file.
+        let revision_of_other = "UPDATE state SET revision = max(revision, ?1) + 1";
+        let next_revision = "UPDATE state SET revision = ?1 + 1";
+        let is_same_lineage = self.read_lineage()? == backup.store.read_lineage()?;
+        let sql = if is_same_lineage { next_revision } else { revision_of_other };
+        copy.execute(sql, [revision])?;
         // A job that was live when the backup was taken may still run elsewhere: it is not started
         // again.
         copy.execute("UPDATE job SET begun = 1 WHERE ended IS NULL", [])?;

@@ -33,6 +33,7 @@ mod load;
 mod lock;
 mod lock_holder;
 mod log_damage;
+mod log_match;
 mod mark;
 mod migrate;
 mod names;

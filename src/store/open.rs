@@ -21,6 +21,7 @@ use super::connection::{BUSY_TIMEOUT, Store, keep_plans, log_size};
 use super::copies::path_beside;
 use super::lock::create_lock_file;
 use super::log_damage::{refuse_damaged_log, refuse_missing_log};
+use super::log_match::refuse_foreign_log;
 use super::migrate::{create_schema, migrate_copy_in_memory};
 use super::schema::{SCHEMA, check_not_newer, read_schema, refuse_newer};
 use super::temporary::{create_temporary_file, parent_folder};
@@ -195,8 +196,11 @@ pub fn check_header(path: &Path) -> Result<Header, Refusal> {
     // Byte 18 is the version that a writer needs: 1 without a write-ahead log, 2 with one.
     let has_log_mode = header[18] != 1;
     // The log of a state with several names may lie beside another one, which is refused later.
-    if has_log_mode && refuse_second_name(path).is_ok() {
-        refuse_missing_log(path)?;
+    if refuse_second_name(path).is_ok() {
+        if has_log_mode {
+            refuse_missing_log(path)?;
+        }
+        refuse_foreign_log(path, &file, page_size(&header), has_log_mode)?;
     }
     Ok(Header::Ours { plain: !has_log_mode && !path_beside(path, "-wal").exists() })
 }
@@ -224,13 +228,17 @@ fn is_cut_short(path: &Path, file: &File, header: &[u8; HEADER_SIZE]) -> bool {
 
 /// Whether a file has fewer bytes than the pages that its header counts, at byte 28.
 fn is_shorter_than_its_pages(file: &File, header: &[u8; HEADER_SIZE]) -> bool {
-    let page_size = match u64::from(u16::from_be_bytes([header[16], header[17]])) {
+    let expected_size = page_size(header) * u64::from(read_number(header, 28));
+    file.metadata().is_ok_and(|metadata| metadata.len() < expected_size)
+}
+
+/// Bytes of a page of a file.
+fn page_size(header: &[u8; HEADER_SIZE]) -> u64 {
+    match u64::from(u16::from_be_bytes([header[16], header[17]])) {
         // 64 KiB does not fit into the two bytes of the field.
         1 => 65536,
         size => size,
-    };
-    let expected_size = page_size * u64::from(read_number(header, 28));
-    file.metadata().is_ok_and(|metadata| metadata.len() < expected_size)
+    }
 }
 
 /// Whether a write-ahead log, or the journal of a file without one, still has pages of the file.
