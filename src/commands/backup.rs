@@ -3,6 +3,7 @@
 
 mod leases;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
@@ -10,8 +11,10 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use crate::edits;
+use crate::model::annotations::QUARANTINE;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
+use crate::model::pool::RECONCILE_PAUSE;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::time::Time;
 use crate::output::{Answer, Name};
@@ -24,6 +27,9 @@ use crate::commands::{Context, RunCommand, count_of};
 
 /// The option as it is written into a command to type next.
 const HOLD_OPTION: &str = " --leases-since=hold";
+const NOTHING_OPTION: &str = " --nothing-since";
+/// So many names of held objects are listed.
+const MANY_NAMES: usize = 20;
 
 #[derive(Args)]
 pub struct Backup {
@@ -79,6 +85,9 @@ pub struct Restore {
     /// What to do with leases made after the backup; by default restore refuses to run
     #[arg(long, value_enum, value_name = "WHAT")]
     leases_since: Option<LeasesSince>,
+    /// Hold nothing although the state to be replaced cannot tell what was leased after the backup
+    #[arg(long, conflicts_with = "leases_since")]
+    nothing_since: bool,
 }
 
 impl RunCommand for Restore {
@@ -133,7 +142,11 @@ impl RunCommand for Restore {
 impl Restore {
     /// The command line to type again after a refusal.
     fn command(&self) -> String {
-        let option = if self.leases_since.is_some() { HOLD_OPTION } else { "" };
+        let option = match self.leases_since {
+            Some(LeasesSince::Hold) => HOLD_OPTION,
+            None if self.nothing_since => NOTHING_OPTION,
+            None => "",
+        };
         format!("poolctl restore {}{option}", self.file.display())
     }
 
@@ -174,8 +187,10 @@ impl Restore {
         };
         let now = match snapshot {
             Err(refusal) if refusal.exit == Exit::State => {
-                warn_of_unknown_leases(context, &refusal.what, copy)?;
-                return Ok(Vec::new());
+                if self.nothing_since {
+                    return Ok(Vec::new());
+                }
+                return hold_what_may_be_leased(context, &refusal.what, copy);
             }
             snapshot => snapshot?,
         };
@@ -202,17 +217,51 @@ fn is_of_another_state(state: &Store, copy: &Store) -> Result<bool, Refusal> {
     })
 }
 
-/// Warns that nobody knows what the backup would give away: there is no state to compare it with.
-fn warn_of_unknown_leases(context: &Context, why: &str, copy: &Store) -> Result<(), Refusal> {
+/// Holds in the copy what is free there: there is no state that tells what was leased since. Returns
+/// a sentence about it for each kind.
+fn hold_what_may_be_leased(
+    context: &Context,
+    why: &str,
+    copy: &Store,
+) -> Result<Vec<String>, Refusal> {
     let last_pass = copy.read_mark()?.now;
     context.warn(&format!(
         "what was leased after {last_pass}, the last pass of the backup, is not known: {why}"
     ));
-    context.hint(
-        "before the next pass, compare `poolctl get cluster,claim,ipaddress,host,agent -A` with \
-         what is in use; protect what is missing: poolctl ip reserve, host hold, pool pause",
-    );
-    Ok(())
+    let mut names_by_kind: BTreeMap<Kind, Vec<String>> = BTreeMap::new();
+    for (kind, key) in leases::hold_free_objects(context, copy)? {
+        // A cluster is in a namespace of its own name.
+        let name = if kind == Kind::ClusterDeployment { key.name } else { key.to_string() };
+        names_by_kind.entry(kind).or_default().push(name);
+    }
+    let mut sentences = Vec::new();
+    for (kind, mut names) in names_by_kind {
+        let unnamed = names.len().saturating_sub(MANY_NAMES);
+        names.truncate(MANY_NAMES);
+        if unnamed > 0 {
+            names.push(format!("{unnamed} more"));
+        }
+        let give_back = match kind {
+            Kind::ClusterDeployment => {
+                format!("annotate cluster NAME {RECONCILE_PAUSE}- {QUARANTINE}-")
+            }
+            Kind::IpPool => "ip reserve NAME RANGE --remove".to_owned(),
+            _ => "host unhold NAME".to_owned(),
+        };
+        sentences.push(format!(
+            "held, because it was free in the backup: {} {}; by name: poolctl {give_back}",
+            kind.word(),
+            names.join(", ")
+        ));
+    }
+    if !sentences.is_empty() {
+        context.hint(
+            "compare `poolctl get cluster,claim,ipaddress,host,agent -A` with what is in use; \
+             protect what is missing: poolctl ip reserve, host hold, pool pause; then give back \
+             what is held: poolctl doctor --release-quarantine",
+        );
+    }
+    Ok(sentences)
 }
 
 /// Keeps the current state as `kept_copy`. Returns the state to write to, and the clusters that the

@@ -3,6 +3,7 @@
 
 mod agents;
 mod hosts;
+mod quarantine;
 mod salvage;
 
 use std::collections::HashSet;
@@ -43,6 +44,9 @@ pub struct Doctor {
     /// The new state file
     #[arg(long, value_name = "NEW-FILE", requires = "salvage")]
     to: Option<PathBuf>,
+    /// Give back everything that a restore holds; clusters claimed after the backup are destroyed
+    #[arg(long, conflicts_with_all = ["fix", "salvage"])]
+    release_quarantine: bool,
 }
 
 /// What a check found.
@@ -116,6 +120,9 @@ impl RunCommand for Doctor {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         if let (Some(from), Some(to)) = (&self.salvage, &self.to) {
             return salvage::salvage_and_report(context, from, to);
+        }
+        if self.release_quarantine {
+            return quarantine::release_and_report(context);
         }
         let store = context.open_existing_state()?;
         let door = Door { store: &store, world: &context.world, plans_changes: false };

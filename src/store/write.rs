@@ -26,6 +26,7 @@ use super::documents::{write_changed_documents, write_plain_kinds};
 use super::due::write_due;
 use super::event_chain::EventChain;
 use super::events::write_event;
+use super::hosts::write_changed_hosts;
 use super::infra_envs::write_infra_env;
 use super::ip_pools;
 use super::jobs::{release_hosts_of_ended_jobs, write_changed_jobs};
@@ -169,7 +170,7 @@ fn write_changed_rows(
     write_each_change(conn, &state.clusters, owner, write_cluster)?;
     customizations::write_changed_customizations(conn, state, owner)?;
     write_changed_secrets(conn, state, owner)?;
-    write_changed_documents(conn, &state.hosts, owner)?;
+    write_changed_hosts(conn, state, owner)?;
     write_changed_jobs(conn, state, owner)?;
     write_each_change(conn, &state.infra_envs, owner, write_infra_env)?;
     write_changed_documents(conn, &state.nmstate_configs, owner)?;
