@@ -435,10 +435,12 @@ fn doctor_gives_back_what_was_leased_after_the_backup_and_destroys_its_clusters(
     let Lab { sandbox, backup, claimed, made, address } = lab();
     held(&sandbox, &backup);
     let freed = sandbox.ok("doctor --release-quarantine -y");
-    for says in ["claim/ci released", "ipclaim/db released", "cdc/bar free", "host/node-1 free"] {
+    for says in
+        ["claim/ci released", "ipclaim/db released", "customization/bar free", "host/node-1 free"]
+    {
         assert!(freed.contains(says), "{says}: {freed}");
     }
-    assert!(!freed.contains("cdc/foo"), "{freed}");
+    assert!(!freed.contains("customization/foo"), "{freed}");
     sandbox.ok("claim lab second");
     sandbox.ok("reconcile --wait=1h -q");
     // It was claimed after the backup, to which it is free: it is destroyed, not given on.
