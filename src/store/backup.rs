@@ -16,10 +16,9 @@ use super::copies::{is_file_of_state, path_beside};
 use super::lock::{Lock, LockWait};
 use super::log_damage::refuse_damaged_log;
 use super::migrate;
-use super::open::{
-    APPLICATION_ID, HEADER_SIZE, Header, SQLITE_MAGIC, check_header, open_file, refuse_second_name,
-};
+use super::open::{APPLICATION_ID, HEADER_SIZE, Header, SQLITE_MAGIC, check_header, open_file};
 use super::schema::SCHEMA;
+use super::second_names::refuse_second_name;
 use super::snapshot::{transfer, write_snapshot};
 use super::temporary::{TemporaryFolder, parent_folder, remove_abandoned_files};
 
@@ -47,6 +46,8 @@ impl Store {
     /// Writes a backup: a consistent copy with mode 0600, whole or not at all. It replaces an older
     /// backup and nothing else.
     pub fn backup(&self, to: &Path) -> Result<(), Refusal> {
+        // It may lack what is in the log beside another name, and would outlive every warning.
+        refuse_second_name(self.path())?;
         // A state with a log is no backup: it is in use.
         let is_free_or_backup = match fs::symlink_metadata(to) {
             Err(error) if error.kind() == ErrorKind::NotFound => true,

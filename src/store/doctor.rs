@@ -73,6 +73,11 @@ impl Store {
     /// or that the state is on a file system where logs and locks do not work.
     pub fn check_journal(&self) -> Result<Vec<String>, Refusal> {
         let mut mistakes = Vec::new();
+        if let Some(refusal) = self.find_second_name() {
+            mistakes.push(format!("{}: {}", refusal.what, refusal.causes.join("; ")));
+            // Nothing is known of a log beside another name.
+            return Ok(mistakes);
+        }
         let mode: String = self.conn().query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
         if mode != "wal" && !self.is_earlier() {
             mistakes.push(format!("the journal mode is {mode}, not wal"));
@@ -109,6 +114,7 @@ impl Store {
 
     /// Turns the write-ahead log on, and folds it into the state file.
     pub fn fix_journal(&self) -> Result<(), Refusal> {
+        let _lock = self.lock_to_write()?;
         self.keep_log()?;
         // Readers of the log may keep parts of it from being folded in; a later command does that.
         self.fold_log();

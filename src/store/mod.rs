@@ -46,6 +46,7 @@ mod references;
 mod reserve;
 mod salvage;
 mod schema;
+mod second_names;
 mod secrets;
 mod snapshot;
 mod stored;

@@ -9,10 +9,7 @@ use std::path::Path;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
-use rustix::fs::{
-    AtFlags, CWD, RenameFlags, StatVfsMountFlags, StatxAttributes, StatxFlags, renameat_with,
-    statvfs, statx,
-};
+use rustix::fs::{CWD, RenameFlags, StatVfsMountFlags, renameat_with, statvfs};
 use rustix::io::Errno;
 
 use crate::model::refusal::{Exit, Refusal};
@@ -24,6 +21,7 @@ use super::log_damage::{refuse_damaged_log, refuse_missing_log};
 use super::log_match::refuse_foreign_log;
 use super::migrate::{create_schema, migrate_copy_in_memory};
 use super::schema::{SCHEMA, check_not_newer, read_schema, refuse_newer};
+use super::second_names::refuse_second_name;
 use super::temporary::{create_temporary_file, parent_folder};
 
 /// The application id of a state file: "pool" in ASCII.
@@ -70,7 +68,6 @@ impl Store {
 
 /// Opens a connection to a state file and sets its pragmas. Each of them is read back.
 pub(super) fn open_file(path: &Path) -> Result<Connection, Refusal> {
-    refuse_second_name(path)?;
     let conn = connect_to_file(path)?;
     // The log is folded in only when it is large, which saves a command three of five fsyncs.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
@@ -108,14 +105,15 @@ pub(super) fn open_file(path: &Path) -> Result<Connection, Refusal> {
 
 /// Opens a connection to a state file, which cannot write if the file is read-only.
 fn connect_to_file(path: &Path) -> Result<Connection, Refusal> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let conn = Connection::open_with_flags(path, flags)?;
+    // A log and an index that SQLite made beside another name would be of no use to anybody.
+    let may_make_log = !is_on_read_only_file_system(path) && refuse_second_name(path).is_ok();
     let has_log_files = ["-wal", "-shm"].iter().all(|end| path_beside(path, end).exists());
-    if has_log_files || log_size(path) > 0 || !is_on_read_only_file_system(path) {
-        return Ok(conn);
+    if has_log_files || log_size(path) > 0 || may_make_log {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        return Ok(Connection::open_with_flags(path, flags)?);
     }
-    // SQLite would make a log and its index, which it cannot. The file is whole without them, and
-    // nobody changes it.
+    // SQLite would make a log and its index, which it cannot or must not. On a read-only file system
+    // the file is whole without them, and nobody changes it.
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_URI;
@@ -244,39 +242,6 @@ fn page_size(header: &[u8; HEADER_SIZE]) -> u64 {
 /// Whether a write-ahead log, or the journal of a file without one, still has pages of the file.
 fn has_log(path: &Path) -> bool {
     log_size(path) > 0 || path_beside(path, "-journal").exists()
-}
-
-/// Refuses a state that has a second name: a hard link, or a bind mount of the file alone.
-///
-/// SQLite keeps its log, and poolctl its locks, beside the name that was used to open the file. A
-/// command that uses the other name does not see a claim that is only in the log, and gives its
-/// cluster to somebody else. Reading is refused as well: it cannot be told which of the names has
-/// the log, and without its log the file shows an old state.
-pub fn refuse_second_name(path: &Path) -> Result<(), Refusal> {
-    // Linux has statx since 4.11, and marks mount points in it since 5.8. On an older kernel
-    // nothing is refused.
-    let Ok(status) = statx(CWD, path, AtFlags::empty(), StatxFlags::NLINK) else {
-        return Ok(());
-    };
-    let is_mount_point = status.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
-    if status.stx_nlink < 2 && !is_mount_point {
-        return Ok(());
-    }
-    let path = path.display();
-    let refusal = Refusal::new(Exit::State, format!("the state `{path}` has more than one name"));
-    let refusal = if is_mount_point {
-        refusal.because("it is a bind mount of one file").advise(format!(
-            "findmnt -no SOURCE '{path}' names the file; use that one, or mount its folder"
-        ))
-    } else {
-        refusal.because(format!("it has {} hard links", status.stx_nlink)).advise(format!(
-            "find \"$(stat -c %m '{path}')\" -xdev -samefile '{path}' lists them; keep the one \
-             with a -wal beside it, rm the others"
-        ))
-    };
-    Err(refusal.because(
-        "its log and locks are beside one name; programs that use another name do not see them",
-    ))
 }
 
 /// Builds a whole state in a temporary file and gives it its name at the end. If another command
