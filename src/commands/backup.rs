@@ -48,6 +48,13 @@ impl RunCommand for Backup {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
+        // On a read-only file system, for one, nothing can be stored, and the backup is made as well.
+        if let Err(refusal) = context.door(&store).save_running_installations() {
+            context.warn(&format!(
+                "the backup lacks what running installations have made lately: {}",
+                refusal.what
+            ));
+        }
         let Some(count) = self.keep else {
             store.backup(&self.file)?;
             return context.answer(describe_result("backed up to", &self.file));
