@@ -128,7 +128,10 @@ impl Holding<'_> {
             }
             LeasedResource::Cluster(name) => {
                 let cluster = self.now.cluster(name)?;
-                (Kind::ClusterDeployment, cluster.key(), self.hold_claimed_cluster(state, cluster))
+                let (claim_key, sentence) = self.hold_claimed_cluster(state, cluster);
+                // The claim may have another name in the copy than it has now.
+                let sentence = record_held(state, tick, Kind::ClusterClaim, claim_key, sentence);
+                (Kind::ClusterDeployment, cluster.key(), sentence)
             }
             LeasedResource::Customization(key) => {
                 let customization = now.customizations.by_key(key)?;
@@ -154,12 +157,14 @@ impl Holding<'_> {
 
     /// The claim keeps its cluster. A cluster that was not installed when the backup was made is
     /// paused, too: a pass on what the backup knows of it would destroy it and install it again.
-    fn hold_claimed_cluster(&self, state: &mut State, cluster: &Cluster) -> String {
+    /// Returns the key of the claim in the copy with the sentence.
+    fn hold_claimed_cluster(&self, state: &mut State, cluster: &Cluster) -> (Key, String) {
         let claim_key = cluster.claim_key().unwrap_or_default();
         let claim_name = match self.now.claim(&claim_key) {
             Some(claim) => put_claim(state, claim, cluster),
             None => claim_key.name,
         };
+        let held_claim = Key::new(&*claim_key.namespace, &*claim_name);
         let mut is_paused = false;
         if let Some(cluster_id) = state.find_cluster(&cluster.name) {
             let in_backup = state.clusters.get(cluster_id);
@@ -179,12 +184,13 @@ impl Holding<'_> {
             "cluster `{name}` has claim `{claim_name}`: poolctl release {claim_name}{option}"
         );
         if !is_paused {
-            return sentence;
+            return (held_claim, sentence);
         }
-        format!(
+        let sentence = format!(
             "{sentence}; it is not installed in the backup, so it is paused: poolctl annotate \
              cluster {name} {RECONCILE_PAUSE}-{option}"
-        )
+        );
+        (held_claim, sentence)
     }
 
     /// The customization keeps its holder. If the backup does not have that cluster, or has it with

@@ -10,6 +10,7 @@ use rusqlite::{Connection, OpenFlags, Row, params_from_iter};
 
 use crate::model::refusal::{Exit, Refusal};
 
+use super::body_checksums::find_changed_documents;
 use super::connection::Store;
 use super::copies::path_beside;
 use super::event_chain::rebuild_chain;
@@ -60,6 +61,10 @@ pub fn salvage_state(
             return Err(refusal);
         }
     };
+    let damaged_documents = find_changed_documents(store.file())?;
+    if !damaged_documents.is_empty() {
+        tables.push(SalvagedTable { name: "contents".into(), rows: 0, losses: damaged_documents });
+    }
     if let Err(refusal) = refuse_damaged_log(&copy) {
         let losses = refusal.causes.into_iter().take(1).collect();
         tables.push(SalvagedTable { name: "log".into(), rows: 0, losses });
