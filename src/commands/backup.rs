@@ -170,6 +170,11 @@ impl Restore {
             RestoreTarget::Usable(store) => {
                 if is_of_another_state(store, copy)? {
                     context.warn("this is the backup of another state");
+                } else if store.read_revision()? < copy.read_revision()? {
+                    context.warn(
+                        "the backup is newer than the state: was this state copied or restored \
+                         from an older one?",
+                    );
                 }
                 let cluster_count = store.list_names(Kind::ClusterDeployment)?.len();
                 let clusters = count_of(cluster_count, "cluster");

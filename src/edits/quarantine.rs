@@ -13,12 +13,15 @@ use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::pool::RECONCILE_PAUSE;
 use crate::model::quarantine::Quarantine;
-use crate::model::state::{HostId, IpPoolId, State};
+use crate::model::state::{HostId, IpPoolId, PoolId, State};
 use crate::model::tick::Tick;
 use crate::plan;
 
 use super::delete::delete_object;
 use super::events::record_event;
+
+/// A pool may have drawn as many names since a backup as nobody knows of.
+const SKIPPED_NAMES: u64 = 1 << 16;
 
 /// What became of an object that was given back.
 pub struct FreedObject {
@@ -59,6 +62,11 @@ pub fn hold_free_objects(state: &mut State, tick: &Tick) -> Vec<(Kind, Key)> {
             Quarantine::Unknown.mark(&mut host.metadata);
         });
         held.extend(state.hosts.get(host_id).map(|host| (Kind::BareMetalHost, host.key())));
+    }
+    let pool_ids: Vec<PoolId> = state.pools.iter().map(|(pool_id, _)| pool_id).collect();
+    for pool_id in pool_ids {
+        // Clusters that the backup does not have may run under the next names.
+        state.pools.update(pool_id, |pool| pool.status.ordinal += SKIPPED_NAMES);
     }
     for (kind, key) in &held {
         let message = "Free in the backup that was restored; who has it since is not known";
