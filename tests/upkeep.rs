@@ -277,7 +277,7 @@ fn a_backup_that_was_copied_into_place_is_a_state() {
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     assert_eq!(sandbox.ok("export"), before);
     // Without doctor, the first write sets the journal mode.
-    sandbox.shell("rm copy.db*; cp $HOME/b.db $HOME/copy.db");
+    sandbox.shell("rm -f $HOME/copy.db*; cp $HOME/b.db $HOME/copy.db");
     sandbox.ok("label pool lab a=b");
     assert_eq!(sandbox.run("doctor").code, 0);
 }

@@ -118,6 +118,13 @@ fn read_index(path: &Path) -> Option<LogIndex> {
     Some(LogIndex { frame_count, salts: header[32..40].try_into().ok()? })
 }
 
+/// How many frames of the log with these salts are committed, as its index says. None if there is no
+/// index of this log: then nobody has it open.
+pub fn count_committed_frames(path: &Path, salts: [u8; 8]) -> Option<u64> {
+    let index = read_index(path)?;
+    if index.salts == salts { Some(u64::from(index.frame_count)) } else { None }
+}
+
 /// The size of the pages in a log. If the header of the log is damaged, that of nearly all states.
 fn page_size(log: &File) -> Option<u64> {
     let mut header = [0; LOG_HEADER_SIZE];

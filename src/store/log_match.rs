@@ -10,6 +10,7 @@ use std::path::Path;
 use crate::model::refusal::{Exit, Refusal};
 
 use super::copies::path_beside;
+use super::log_damage::count_committed_frames;
 
 const LOG_HEADER_SIZE: usize = 32;
 const FRAME_HEADER_SIZE: usize = 24;
@@ -18,6 +19,8 @@ const PAGE_OF_STATE: u32 = 2;
 /// The columns of table `state` that are read, counted from 0.
 const REVISION_COLUMN: usize = 1;
 const LINEAGE_COLUMN: usize = 10;
+/// So often a file and a log are compared before one is refused.
+const LOOKS: usize = 3;
 /// So many frames are looked at for one that has the page, from either end of a log.
 const MOST_FRAMES: u64 = 10_000;
 /// A page of this kind has rows of a table, and no pages below it.
@@ -46,36 +49,45 @@ pub fn refuse_foreign_log(
 ) -> Result<(), Refusal> {
     // A log lies beside the file itself, not beside a symbolic link to it.
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let mut mismatch = None;
+    // A page that another command is writing may be read half old and half new.
+    for _ in 0..LOOKS {
+        mismatch = find_mismatch(path, file, page_size, has_log_mode);
+        if mismatch.is_none() {
+            return Ok(());
+        }
+    }
+    let why = mismatch.unwrap_or_default();
+    Err(foreign_log(path, &why))
+}
+
+/// In what a file and its log contradict each other, if they do.
+fn find_mismatch(path: &Path, file: &File, page_size: u64, has_log_mode: bool) -> Option<String> {
     // Others may commit meanwhile, and fold the log in. The counter only grows, so it is read before
     // the log is, to be compared with its end, and again after it, for its beginning.
-    let before = read_counter_of_file(file, page_size);
-    let Some(log) = read_log_counters(path, page_size) else { return Ok(()) };
-    let after = read_counter_of_file(file, page_size);
-    let (Some(before), Some(after)) = (before, after) else { return Ok(()) };
+    let before = read_counter_of_file(file, page_size)?;
+    let log = read_log_counters(path, page_size)?;
+    let after = read_counter_of_file(file, page_size)?;
     if !has_log_mode {
-        return Err(foreign_log(path, "the file is a backup, which has no log"));
+        return Some("the file is a backup, which has no log".to_owned());
     }
     // The restore of another state may still be in the log.
     if log.first.lineage != after.lineage || log.last.lineage != before.lineage {
-        return Ok(());
+        return None;
     }
     let base = log.first.revision - 1;
     if after.revision < base {
         let revision = after.revision;
-        return Err(foreign_log(
-            path,
-            &format!("the file has commit {revision}, and its log begins after commit {base}"),
+        return Some(format!(
+            "the file has commit {revision}, and its log begins after commit {base}"
         ));
     }
     let end = log.last.revision;
     if before.revision > end {
         let revision = before.revision;
-        return Err(foreign_log(
-            path,
-            &format!("the file has commit {revision}, and its log ends at commit {end}"),
-        ));
+        return Some(format!("the file has commit {revision}, and its log ends at commit {end}"));
     }
-    Ok(())
+    None
 }
 
 fn foreign_log(path: &Path, why: &str) -> Refusal {
@@ -98,7 +110,9 @@ fn read_log_counters(path: &Path, page_size: u64) -> Option<LogCounters> {
     let salts: [u8; 8] = header[16..24].try_into().ok()?;
     let frame_size = page_size + FRAME_HEADER_SIZE as u64;
     let size_of_frames = log.metadata().ok()?.len().checked_sub(LOG_HEADER_SIZE as u64)?;
-    let frame_count = size_of_frames / frame_size;
+    // Frames of a commit that is being written may not have their pages yet.
+    let committed = count_committed_frames(path, salts).unwrap_or(u64::MAX);
+    let frame_count = committed.min(size_of_frames / frame_size);
     let first_frame = find_frame(&log, frame_size, salts, 0..frame_count.min(MOST_FRAMES))?;
     let last_frames = frame_count.saturating_sub(MOST_FRAMES)..frame_count;
     let last_frame = find_frame(&log, frame_size, salts, last_frames.rev())?;
