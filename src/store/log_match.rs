@@ -39,20 +39,14 @@ struct LogCounters {
     last: Counter,
 }
 
-/// Refuses a file whose log belongs to an older or a newer one. `page_size` is that of the file, and
-/// `has_log_mode` whether its header says that it has a log.
-pub fn refuse_foreign_log(
-    path: &Path,
-    file: &File,
-    page_size: u64,
-    has_log_mode: bool,
-) -> Result<(), Refusal> {
+/// Refuses a file whose log belongs to an older or a newer one. `page_size` is that of the file.
+pub fn refuse_foreign_log(path: &Path, file: &File, page_size: u64) -> Result<(), Refusal> {
     // A log lies beside the file itself, not beside a symbolic link to it.
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let mut mismatch = None;
     // A page that another command is writing may be read half old and half new.
     for _ in 0..LOOKS {
-        mismatch = find_mismatch(path, file, page_size, has_log_mode);
+        mismatch = find_mismatch(path, file, page_size);
         if mismatch.is_none() {
             return Ok(());
         }
@@ -62,13 +56,14 @@ pub fn refuse_foreign_log(
 }
 
 /// In what a file and its log contradict each other, if they do.
-fn find_mismatch(path: &Path, file: &File, page_size: u64, has_log_mode: bool) -> Option<String> {
+fn find_mismatch(path: &Path, file: &File, page_size: u64) -> Option<String> {
     // Others may commit meanwhile, and fold the log in. The counter only grows, so it is read before
     // the log is, to be compared with its end, and again after it, for its beginning.
     let before = read_counter_of_file(file, page_size)?;
     let log = read_log_counters(path, page_size)?;
     let after = read_counter_of_file(file, page_size)?;
-    if !has_log_mode {
+    // Read after the log: another command may have just begun to keep one.
+    if !has_log_mode(file)? {
         return Some("the file is a backup, which has no log".to_owned());
     }
     // The restore of another state may still be in the log.
@@ -96,6 +91,13 @@ fn foreign_log(path: &Path, why: &str) -> Refusal {
         .because(why)
         .because("one of them was copied from elsewhere; both were left as they are")
         .next("poolctl restore BACKUP")
+}
+
+/// Whether the header of a file says that it has a write-ahead log: byte 18 is 2 then.
+fn has_log_mode(file: &File) -> Option<bool> {
+    let mut version = [0];
+    file.read_exact_at(&mut version, 18).ok()?;
+    Some(version != [1])
 }
 
 fn read_counter_of_file(file: &File, page_size: u64) -> Option<Counter> {

@@ -198,7 +198,7 @@ pub fn check_header(path: &Path) -> Result<Header, Refusal> {
         if has_log_mode {
             refuse_missing_log(path)?;
         }
-        refuse_foreign_log(path, &file, page_size(&header), has_log_mode)?;
+        refuse_foreign_log(path, &file, page_size(&header))?;
     }
     Ok(Header::Ours { plain: !has_log_mode && !path_beside(path, "-wal").exists() })
 }
