@@ -105,10 +105,8 @@ pub(super) fn open_file(path: &Path) -> Result<Connection, Refusal> {
 
 /// Opens a connection to a state file, which cannot write if the file is read-only.
 fn connect_to_file(path: &Path) -> Result<Connection, Refusal> {
-    // A log and an index that SQLite made beside another name would be of no use to anybody.
-    let may_make_log = !is_on_read_only_file_system(path) && refuse_second_name(path).is_ok();
     let has_log_files = ["-wal", "-shm"].iter().all(|end| path_beside(path, end).exists());
-    if has_log_files || log_size(path) > 0 || may_make_log {
+    if has_log_files || log_size(path) > 0 || may_make_log(path) {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         return Ok(Connection::open_with_flags(path, flags)?);
     }
@@ -120,8 +118,12 @@ fn connect_to_file(path: &Path) -> Result<Connection, Refusal> {
     Ok(Connection::open_with_flags(immutable_uri(path), flags)?)
 }
 
-fn is_on_read_only_file_system(path: &Path) -> bool {
-    statvfs(path).is_ok_and(|system| system.f_flag.contains(StatVfsMountFlags::RDONLY))
+/// Whether SQLite can make a log and its index beside a file. Beside one of several names they would
+/// be of no use to anybody.
+fn may_make_log(path: &Path) -> bool {
+    let system = statvfs(path);
+    let is_read_only = system.is_ok_and(|system| system.f_flag.contains(StatVfsMountFlags::RDONLY));
+    !is_read_only && refuse_second_name(path).is_ok()
 }
 
 /// The address of a file that does not change, as SQLite understands it
