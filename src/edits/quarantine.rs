@@ -201,13 +201,13 @@ fn lines_of_reservations(pool: &IpPool) -> BTreeMap<String, String> {
 }
 
 fn write_reservations(pool: &mut IpPool, lines: &BTreeMap<String, String>) {
-    let lines: Vec<String> = lines
-        .iter()
-        .map(|(range, comment)| format!("{range} {comment}").trim().to_owned())
-        .collect();
-    if lines.is_empty() {
+    let mut written_lines = Vec::new();
+    for (range, comment) in lines {
+        written_lines.push(format!("{range} {comment}").trim().to_owned());
+    }
+    if written_lines.is_empty() {
         pool.metadata.annotations.remove(RESERVED);
     } else {
-        pool.metadata.annotations.insert(RESERVED.into(), lines.join("\n"));
+        pool.metadata.annotations.insert(RESERVED.into(), written_lines.join("\n"));
     }
 }
