@@ -477,9 +477,15 @@ fn hosts_whose_network_cards_were_exchanged_since_the_backup_are_restored() {
     }
     assert!(sandbox.ok("events host/node-1").contains("Held"));
     // Two hosts may also be exchanged by one file.
-    let exchanged =
-        format!("{}---\n{}", HOST, HOST.replace("node-1", "node-2").replace("00:01", "00:02"));
-    apply(&sandbox, &exchanged);
-    assert_eq!(jsonpath(&sandbox, "host/node-1", "{.spec.bootMACAddress}"), "02:00:00:00:00:01");
+    let hosts = |first_mac: usize, second_mac: usize| {
+        let third =
+            HOST.replace("node-1", "node-3").replace("00:01'", &format!("00:0{first_mac}'"));
+        let fourth =
+            HOST.replace("node-1", "node-4").replace("00:01'", &format!("00:0{second_mac}'"));
+        format!("{third}---\n{fourth}")
+    };
+    apply(&sandbox, &hosts(5, 6));
+    apply(&sandbox, &hosts(6, 5));
+    assert_eq!(jsonpath(&sandbox, "host/node-3", "{.spec.bootMACAddress}"), "02:00:00:00:00:06");
     sandbox.ok("doctor");
 }
