@@ -103,11 +103,7 @@ impl EventChain {
 }
 
 /// Notes that an event was removed because it was old, so that the chain goes on behind it.
-pub fn note_removed_event(
-    conn: &Connection,
-    id: i64,
-    link: Option<Vec<u8>>,
-) -> Result<(), Refusal> {
+pub fn note_removed_event(conn: &Connection, id: i64, link: Option<&[u8]>) -> Result<(), Refusal> {
     let sql = "DELETE FROM event_gap WHERE last = ?1 RETURNING first";
     let mut statement = conn.prepare_cached(sql)?;
     let first_of_stretch = statement.query_row([id - 1], |row| row.get(0)).optional()?;

@@ -135,8 +135,8 @@ fn remove_surplus_events(conn: &Connection, old_events: &[OldEvent]) -> Result<(
             Entry::Vacant(entry) => *entry.insert(find_first_kept(conn, object)?),
         };
         if *id < first_kept_id {
-            let link = statement.query_row([id], |row| row.get(0))?;
-            note_removed_event(conn, *id, link)?;
+            let link: Option<Vec<u8>> = statement.query_row([id], |row| row.get(0))?;
+            note_removed_event(conn, *id, link.as_deref())?;
         }
     }
     Ok(())
