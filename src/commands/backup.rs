@@ -136,11 +136,14 @@ impl RunCommand for Restore {
             context
                 .warn(&format!("cluster `{name}` is not in the backup: its machines keep running"));
         }
-        for held_lease in held_leases {
-            context.warn(&held_lease);
+        for held_lease in &held_leases {
+            context.warn(held_lease);
         }
         warn_of_unknown_jobs(context, store.path(), &known_jobs);
         context.answer(describe_result("restored from", &self.file))?;
+        if !held_leases.is_empty() {
+            context.hint("poolctl doctor --release-quarantine gives back all that is held");
+        }
         context.hint("next: poolctl doctor, then poolctl plan");
         Ok(())
     }
