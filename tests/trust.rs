@@ -186,3 +186,17 @@ fn a_log_that_is_not_that_of_its_file_is_refused() {
     check_foreign_log("cp state.db-wal old-wal", "cp old-wal state.db-wal", older_log);
     check_foreign_log("true", "cp b.db state.db", "the file is a backup, which has no log");
 }
+
+#[test]
+fn every_table_of_documents_has_checksums() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("pool create lab --fake --size 0 -q");
+    let connection = rusqlite::Connection::open(sandbox.state()).unwrap();
+    let sql = "SELECT t.name FROM sqlite_schema t, pragma_table_info(t.name) c \
+               WHERE t.type = 'table' AND c.name = 'body' AND t.name <> 'ip_network' \
+               AND NOT EXISTS (SELECT 1 FROM pragma_table_info(t.name) k WHERE k.name = 'checksum')";
+    let mut statement = connection.prepare(sql).unwrap();
+    let names = statement.query_map([], |row| row.get(0)).unwrap();
+    let tables: Vec<String> = names.map(Result::unwrap).collect();
+    assert!(tables.is_empty(), "next: ALTER TABLE ... ADD COLUMN checksum INTEGER: {tables:?}");
+}
