@@ -10,10 +10,11 @@ use std::path::Path;
 use crate::model::refusal::{Exit, Refusal};
 
 use super::copies::path_beside;
-use super::log_damage::count_committed_frames;
+use super::log_damage::{
+    FRAME_HEADER_SIZE, LOG_HEADER_SIZE, add_to_checksum, count_committed_frames, read_checksum,
+    reads_big_endian,
+};
 
-const LOG_HEADER_SIZE: usize = 32;
-const FRAME_HEADER_SIZE: usize = 24;
 /// Table `state` is the first that is made in a state file, so it is in the page after the first.
 const PAGE_OF_STATE: u32 = 2;
 /// The columns of table `state` that are read, counted from 0.
@@ -118,12 +119,34 @@ fn read_log_counters(path: &Path, page_size: u64) -> Option<LogCounters> {
     let first_frame = find_frame(&log, frame_size, salts, 0..frame_count.min(MOST_FRAMES))?;
     let last_frames = frame_count.saturating_sub(MOST_FRAMES)..frame_count;
     let last_frame = find_frame(&log, frame_size, salts, last_frames.rev())?;
-    let page_of_first = first_frame + FRAME_HEADER_SIZE as u64;
-    let page_of_last = last_frame + FRAME_HEADER_SIZE as u64;
+    let is_big_endian = reads_big_endian(&header);
     Some(LogCounters {
-        first: read_counter(&log, page_of_first, page_size)?,
-        last: read_counter(&log, page_of_last, page_size)?,
+        first: read_counter_of_frame(&log, first_frame, page_size, is_big_endian)?,
+        last: read_counter_of_frame(&log, last_frame, page_size, is_big_endian)?,
     })
+}
+
+/// Reads the counter from the frame that begins at an offset. None if its checksum is wrong: a loss of
+/// power may leave a frame without its page.
+fn read_counter_of_frame(
+    log: &File,
+    offset: u64,
+    page_size: u64,
+    is_big_endian: bool,
+) -> Option<Counter> {
+    // The checksum goes on from that of the frame before, or from that at the end of the log's header.
+    let frame_size = page_size + FRAME_HEADER_SIZE as u64;
+    let is_first = offset == LOG_HEADER_SIZE as u64;
+    let offset_of_checksum = if is_first { 24 } else { offset - frame_size + 16 };
+    let mut checksum_before = [0; 8];
+    log.read_exact_at(&mut checksum_before, offset_of_checksum).ok()?;
+    let mut frame = vec![0; usize::try_from(frame_size).ok()?];
+    log.read_exact_at(&mut frame, offset).ok()?;
+    let (header, page) = frame.split_at(FRAME_HEADER_SIZE);
+    let checksum_of_header =
+        add_to_checksum(read_checksum(&checksum_before), &header[..8], is_big_endian);
+    let checksum = add_to_checksum(checksum_of_header, page, is_big_endian);
+    if checksum == read_checksum(&header[16..]) { parse_counter(page) } else { None }
 }
 
 /// Where the first of these frames begins that has the page of table `state`. Frames with other salts
@@ -149,6 +172,11 @@ fn find_frame(
 fn read_counter(file: &File, offset: u64, page_size: u64) -> Option<Counter> {
     let mut page = vec![0; usize::try_from(page_size).ok()?];
     file.read_exact_at(&mut page, offset).ok()?;
+    parse_counter(&page)
+}
+
+/// Finds the counter in a page.
+fn parse_counter(page: &[u8]) -> Option<Counter> {
     if page[0] != LEAF_OF_TABLE || page[3..5] != [0, 1] {
         return None;
     }
