@@ -263,7 +263,7 @@ mod tests {
         let store = Store::open_or_create(&path).unwrap();
         let lineage = store.read_lineage().unwrap().unwrap();
         // Bytes of the numbers of each size, and the numbers that have none.
-        for revision in [0, 1, 2, 200, 40_000, 9_000_000, 1 << 40, 1 << 50] {
+        for revision in [1, 0, 2, 200, 40_000, 9_000_000, 1 << 40, 1 << 50] {
             let sql = "UPDATE state SET revision = ?1";
             store.file().execute(sql, [revision]).unwrap();
             let log = read_log_counters(&path, 4096).unwrap();
