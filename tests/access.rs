@@ -227,6 +227,35 @@ fn logs_and_credentials_are_for_subjects_and_pool_admins_too() {
 }
 
 #[test]
+fn guests_have_as_many_claims_as_the_settings_allow() {
+    let Some(machine) = Machine::new() else { return };
+    assert_eq!(machine.run_as_owner("reconcile --wait=1m -q").code, 0);
+    assert_eq!(machine.run_as_owner("pool create empty --fake --size 0 -q").code, 0);
+    let settings = "apiVersion: poolctl.dev/v1\nkind: Settings\nmetadata: {name: default}\n\
+                    spec: {quota: {claims: 2, waiting: 1}}\n";
+    let file = machine.sandbox.path().join("home/settings.yaml");
+    std::fs::write(&file, settings).unwrap();
+    assert_eq!(machine.run_as_owner(&format!("apply -f {}", file.display())).code, 0);
+    machine.ok("alice", "claim lab a -q");
+    machine.ok("alice", "claim lab b -q");
+    let ran = machine.run_behind_sudo("alice", "claim lab c");
+    assert_eq!(ran.code, 6, "{}{}", ran.out, ran.err);
+    assert!(ran.err.contains("you have 2 of the 2 claims that you may have"), "{}", ran.err);
+    // Everybody has a quota of his own, and a claim that was released does not count.
+    machine.ok("bob", "claim empty waits -q");
+    let ran = machine.run_behind_sudo("bob", "claim lab other");
+    assert_eq!(ran.code, 6, "{}{}", ran.out, ran.err);
+    assert!(ran.err.contains("1 of your claims wait for a cluster, and 1 may wait"), "{}", ran.err);
+    machine.ok("alice", "release a");
+    machine.ok("alice", "claim empty c -q");
+    // Admins and the account are not limited.
+    for name in ["d", "e", "f"] {
+        let ran = machine.run_behind_sudo("erin", &format!("claim empty {name} -q"));
+        assert_eq!(ran.code, 0, "{}", ran.err);
+    }
+}
+
+#[test]
 fn guests_see_how_many_clusters_pools_have() {
     let Some(machine) = Machine::new() else { return };
     assert_eq!(machine.run_as_owner("reconcile --wait=1m -q").code, 0);

@@ -319,6 +319,16 @@ fn a_restore_warns_of_the_backup_of_another_state() {
     sandbox.ok("label pool lab a=b");
     let ran = sandbox.run(&format!("restore {other_backup} -y"));
     assert!(ran.code == 0 && ran.err.contains(says), "{}", ran.err);
+    // A backup of a later time than the state is of one that went on elsewhere.
+    sandbox.shell("mkdir $HOME/elsewhere && cp $HOME/state.db* $HOME/elsewhere/");
+    for label in ["b", "c", "d"] {
+        sandbox.shell(&format!(
+            "poolctl --state $HOME/elsewhere/state.db label pool other a={label} --overwrite -q"
+        ));
+    }
+    sandbox.shell("poolctl --state $HOME/elsewhere/state.db backup $HOME/newer.db");
+    let ran = sandbox.shell("poolctl restore $HOME/newer.db");
+    assert!(ran.err.contains("the backup is newer than the state"), "{}", ran.err);
     // From now on it is the other one.
     let ran = sandbox.run(&format!("restore {own_backup} -y"));
     assert!(ran.code == 0 && ran.err.contains(says), "{}", ran.err);

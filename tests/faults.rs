@@ -217,6 +217,28 @@ fn an_older_backup_finds_what_became_of_its_job() {
     lab.delete_clusters();
 }
 
+/// A state that was restored from such a backup could not destroy what was being made.
+#[test]
+fn a_backup_has_what_destroys_the_clusters_that_were_being_made() {
+    let lab = Lab::new();
+    lab.set_behaviour("create-cluster: hang");
+    apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
+    // No pass collects what the job saves.
+    let script = "for try in $(seq 100); do
+                      ls $HOME/jobs/*/saved/metadata.json && break; sleep 0.1
+                  done";
+    let ran = lab.sandbox.shell(script);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let secrets = "get secret -A -o name";
+    assert!(!lab.sandbox.ok(secrets).contains("-metadata-json"));
+    let backup = lab.sandbox.path().join("backup.db").display().to_string();
+    lab.sandbox.ok(&format!("backup {backup}"));
+    let kept = lab.sandbox.ok(&format!("--state {backup} {secrets}"));
+    assert!(kept.contains("-metadata-json"), "{kept}");
+    lab.set_behaviour("");
+    lab.delete_clusters();
+}
+
 #[test]
 fn a_full_disk_under_the_jobs_is_survived() {
     if !is_met_or_skipped(is_root(), "only root can mount a small disk") || !has_program("unshare")

@@ -148,6 +148,7 @@ mod tenants;
 mod terminal;
 mod torture;
 mod transcripts;
+mod trust;
 mod truth;
 mod twelve_machines;
 mod unusable_state;

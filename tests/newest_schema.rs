@@ -25,10 +25,7 @@ fn script_of(connection: &Connection) -> String {
     for (_, sql) in select_objects(connection, "type <> 'table'") {
         let _ = writeln!(script, "{sql};");
     }
-    // Each state gets a lineage of its own.
-    let lineage: String =
-        connection.query_row("SELECT lineage FROM state", [], |row| row.get(0)).unwrap();
-    script.replace(&format!("'{lineage}'"), "lower(hex(randomblob(16)))")
+    script
 }
 
 /// The names and the statements of tables, or of indexes and triggers, in the order in which they

@@ -30,16 +30,22 @@ const SMALL_TABLES: [&str; 10] = [
 
 /// Parts of the statements that are meant to read everything, or that run only where that does no
 /// harm, and where that is.
-const READ_EVERYTHING: [(&str, &str); 14] = [
+const READ_EVERYTHING: [(&str, &str); 17] = [
     ("SELECT EXISTS (SELECT 1 FROM infra_env_token)", "export"),
     ("FROM event ORDER BY id", "export"),
     ("SELECT rowid FROM job ORDER BY started, rowid", "export"),
     ("SELECT name FROM cluster ORDER BY id", "backup"),
     ("SELECT id FROM job", "backup"),
+    ("SELECT id, body, checksum FROM {table}", "doctor"),
+    ("FROM claim WHERE owner = ?1", "claims of guests alone: owners have no index"),
+    ("SELECT last, first, link FROM event_gap", "doctor"),
     ("l.pool = ?1 ORDER BY l.address", "the map of a pool, and its removal"),
     ("SELECT address FROM ip_lease WHERE pool = ?1", "doctor, and pools that change"),
     ("DELETE FROM {table} WHERE id = ?1", "removal of a pool: SQLite looks for its leases"),
-    ("INSERT OR REPLACE INTO {table} (id, body)", "bodies alone are written so, never pools"),
+    (
+        "INSERT OR REPLACE INTO {table} (id, body, checksum)",
+        "bodies alone are written so, never pools",
+    ),
     ("SELECT due, dirty, polled, waits, namespace, pool FROM due_scope", "a pass over everything"),
     ("SELECT due, dirty, kind, namespace, name FROM due_object", "a pass over everything"),
     ("SELECT namespace, name FROM pool UNION", "a pass pool by pool, after a refusal"),

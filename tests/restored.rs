@@ -357,3 +357,135 @@ fn addresses_reserved_and_hosts_held_since_the_backup_stay_so() {
     assert!(ran.err.contains("host `default/node-1` stays held: bad fan"), "{}", ran.err);
     assert_eq!(kept(), before);
 }
+
+/// Restores the backup of a lab with two ready clusters, two addresses and a host where there is no
+/// state. Returns the names of the clusters, and what the restore said.
+fn restore_where_nothing_is(sandbox: &mut Sandbox, options: &str) -> (Vec<String>, Ran) {
+    sandbox.create_ready_pool("lab", 2);
+    sandbox.ok("ippool create lan --range 10.0.0.10-10.0.0.13");
+    sandbox.ok("ip reserve lan 10.0.0.13 --comment printer");
+    sandbox.ok("ip claim lan first");
+    apply(sandbox, HOST);
+    let clusters = jsonpath(sandbox, "cluster", "{.items[*].metadata.name}");
+    let backup = backup(sandbox);
+    let state = sandbox.path().join("new/state.db").display().to_string();
+    sandbox.set_variable("POOLCTL_STATE", &state);
+    let ran = sandbox.run(&format!("restore {backup} {options}"));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    (clusters.split(' ').map(str::to_owned).collect(), ran)
+}
+
+#[test]
+fn without_the_state_that_is_replaced_all_that_is_free_in_the_backup_is_held() {
+    let mut sandbox = Sandbox::new();
+    let (clusters, ran) = restore_where_nothing_is(&mut sandbox, "");
+    let held = "held, because it was free in the backup: ";
+    for says in [
+        "is not known: there is no state".to_owned(),
+        format!("{held}cluster {}", clusters.join(", ")),
+        format!("{held}ippool default/lan"),
+        format!("{held}host default/node-1"),
+        "poolctl doctor --release-quarantine".to_owned(),
+    ] {
+        assert!(ran.err.contains(&says), "{says}: {}", ran.err);
+    }
+    sandbox.ok("doctor");
+    sandbox.ok("claim lab ci");
+    sandbox.ok("reconcile -q");
+    assert_eq!(jsonpath(&sandbox, "claim/ci", "{.spec.namespace}"), "");
+    assert_eq!(sandbox.run("ip claim lan more").code, 6);
+    assert!(jsonpath(&sandbox, "host/node-1", "{.metadata.annotations}").contains("free in this"));
+    // A pass changes nothing about that.
+    sandbox.ok("reconcile --wait=1h -q");
+    let claimed = jsonpath(&sandbox, "claim/ci", "{.spec.namespace}");
+    assert!(!clusters.contains(&claimed), "{claimed}");
+    sandbox.ok("release ci -q");
+    // Nobody is asked where there is no terminal.
+    sandbox.refused(2, "doctor --release-quarantine", "poolctl doctor --release-quarantine -y");
+    let freed = sandbox.ok("doctor --release-quarantine -y");
+    for cluster in &clusters {
+        assert!(freed.contains(&format!("cluster/{cluster} free\n")), "{freed}");
+    }
+    assert!(freed.contains("ippool/lan open\n") && freed.contains("host/node-1 free\n"), "{freed}");
+    sandbox.ok("reconcile --wait=1h -q");
+    sandbox.ok("claim lab second -q");
+    assert_ne!(jsonpath(&sandbox, "claim/second", "{.spec.namespace}"), "");
+    sandbox.ok("ip claim lan more");
+    // What a person had reserved stays so.
+    sandbox.refused(6, "ip claim lan printer --address 10.0.0.13", "10.0.0.13");
+    let ran = sandbox.run("doctor --release-quarantine -y");
+    assert!(ran.code == 0 && ran.err.contains("nothing is held by a restore"), "{}", ran.err);
+    sandbox.ok("doctor");
+}
+
+#[test]
+fn whoever_says_that_nothing_was_leased_since_gets_the_backup_as_it_is() {
+    let mut sandbox = Sandbox::new();
+    let (_, ran) = restore_where_nothing_is(&mut sandbox, "--nothing-since");
+    assert!(!ran.err.contains("held") && !ran.err.contains("warning"), "{}", ran.err);
+    sandbox.ok("claim lab ci -q");
+    assert_ne!(jsonpath(&sandbox, "claim/ci", "{.spec.namespace}"), "");
+    sandbox.ok("ip claim lan more");
+    let ran = sandbox.run("doctor --release-quarantine -y");
+    assert!(ran.err.contains("nothing is held by a restore"), "{}", ran.err);
+}
+
+#[test]
+fn doctor_gives_back_what_was_leased_after_the_backup_and_destroys_its_clusters() {
+    let Lab { sandbox, backup, claimed, made, address } = lab();
+    held(&sandbox, &backup);
+    let freed = sandbox.ok("doctor --release-quarantine -y");
+    for says in
+        ["claim/ci released", "ipclaim/db released", "customization/bar free", "host/node-1 free"]
+    {
+        assert!(freed.contains(says), "{says}: {freed}");
+    }
+    assert!(!freed.contains("customization/foo"), "{freed}");
+    sandbox.ok("claim lab second");
+    sandbox.ok("reconcile --wait=1h -q");
+    // It was claimed after the backup, to which it is free: it is destroyed, not given on.
+    let second = jsonpath(&sandbox, "claim/second", "{.spec.namespace}");
+    assert!(!second.is_empty() && second != made && second != claimed, "{second}");
+    let clusters = jsonpath(&sandbox, "cluster", "{.items[*].metadata.name}");
+    assert!(!clusters.contains(&claimed), "{clusters}");
+    let others = sandbox.ok("ip claim lan other --count 4");
+    assert!(others.lines().any(|other| other == address), "{address}: {others}");
+    assert!(!jsonpath(&sandbox, "host/node-1", "{.metadata.annotations}").contains("hold"));
+    assert_eq!(jsonpath(&sandbox, "host/node-1", "{.spec.consumerRef.name}"), "");
+    sandbox.ok("doctor");
+}
+
+/// The database lets no two hosts have a controller or a MAC, not even while they are exchanged.
+#[test]
+fn hosts_whose_network_cards_were_exchanged_since_the_backup_are_restored() {
+    let sandbox = Sandbox::new();
+    apply(&sandbox, HOST);
+    apply(&sandbox, &HOST.replace("node-1", "node-2").replace("00:01", "00:02"));
+    let backup = backup(&sandbox);
+    let set_mac = |host: usize, mac: usize| {
+        let patch = format!("{{spec: {{bootMACAddress: \"02:00:00:00:00:0{mac}\"}}}}");
+        sandbox.ok(&format!("patch host node-{host} -p '{patch}'"));
+    };
+    set_mac(1, 3);
+    set_mac(2, 1);
+    set_mac(1, 2);
+    sandbox.ok(&format!("patch host node-1 -p '{USED}'"));
+    held(&sandbox, &backup);
+    for (host, mac) in [(1, 2), (2, 1)] {
+        let kept = jsonpath(&sandbox, &format!("host/node-{host}"), "{.spec.bootMACAddress}");
+        assert_eq!(kept, format!("02:00:00:00:00:0{mac}"), "{host}");
+    }
+    assert!(sandbox.ok("events host/node-1").contains("Held"));
+    // Two hosts may also be exchanged by one file.
+    let hosts = |first_mac: usize, second_mac: usize| {
+        let third =
+            HOST.replace("node-1", "node-3").replace("00:01'", &format!("00:0{first_mac}'"));
+        let fourth =
+            HOST.replace("node-1", "node-4").replace("00:01'", &format!("00:0{second_mac}'"));
+        format!("{third}---\n{fourth}")
+    };
+    apply(&sandbox, &hosts(5, 6));
+    apply(&sandbox, &hosts(6, 5));
+    assert_eq!(jsonpath(&sandbox, "host/node-3", "{.spec.bootMACAddress}"), "02:00:00:00:00:06");
+    sandbox.ok("doctor");
+}

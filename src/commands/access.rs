@@ -8,7 +8,7 @@ use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::time::Time;
-use crate::rules::access::{AccessAction, Person, redact_pool_for_guests};
+use crate::rules::access::{AccessAction, Person, check_quota, redact_pool_for_guests};
 use crate::store::{Filter, Store};
 
 use crate::commands::{Audience, Context};
@@ -155,6 +155,14 @@ impl Context {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Refuses a further claim of a guest who has as many as the Settings allow. It is called inside
+    /// the transaction that makes the claim: of two at once, one may be too many.
+    pub fn check_quota_of_guest(&self, store: &Store) -> Result<(), Refusal> {
+        let Some(guest) = self.guest() else { return Ok(()) };
+        let quota = self.door(store).read_settings()?.quota.unwrap_or_default();
+        check_quota(&quota, store.count_claims_of(&guest.name)?)
     }
 
     /// A pool as the person who asks may see it: guests see all pools, but only what concerns them.

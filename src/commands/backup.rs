@@ -3,6 +3,7 @@
 
 mod leases;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
@@ -10,8 +11,10 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use crate::edits;
+use crate::model::annotations::QUARANTINE;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
+use crate::model::pool::RECONCILE_PAUSE;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::time::Time;
 use crate::output::{Answer, Name};
@@ -24,6 +27,9 @@ use crate::commands::{Context, RunCommand, count_of};
 
 /// The option as it is written into a command to type next.
 const HOLD_OPTION: &str = " --leases-since=hold";
+const NOTHING_OPTION: &str = " --nothing-since";
+/// So many names of held objects are listed.
+const MANY_NAMES: usize = 20;
 
 #[derive(Args)]
 pub struct Backup {
@@ -42,6 +48,13 @@ impl RunCommand for Backup {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
+        // On a read-only file system, for one, nothing can be stored, and the backup is made as well.
+        if let Err(refusal) = context.door(&store).save_running_installations() {
+            context.warn(&format!(
+                "the backup lacks what running installations have made lately: {}",
+                refusal.what
+            ));
+        }
         let Some(count) = self.keep else {
             store.backup(&self.file)?;
             store.note_backup(context.world.now());
@@ -81,6 +94,9 @@ pub struct Restore {
     /// What to do with leases made after the backup; by default restore refuses to run
     #[arg(long, value_enum, value_name = "WHAT")]
     leases_since: Option<LeasesSince>,
+    /// Hold nothing although the state to be replaced cannot tell what was leased after the backup
+    #[arg(long, conflicts_with = "leases_since")]
+    nothing_since: bool,
 }
 
 impl RunCommand for Restore {
@@ -122,11 +138,14 @@ impl RunCommand for Restore {
             context
                 .warn(&format!("cluster `{name}` is not in the backup: its machines keep running"));
         }
-        for held_lease in held_leases {
-            context.warn(&held_lease);
+        for held_lease in &held_leases {
+            context.warn(held_lease);
         }
         warn_of_unknown_jobs(context, store.path(), &known_jobs);
         context.answer(describe_result("restored from", &self.file))?;
+        if !held_leases.is_empty() {
+            context.hint("poolctl doctor --release-quarantine gives back all that is held");
+        }
         context.hint("next: poolctl doctor, then poolctl plan");
         Ok(())
     }
@@ -135,7 +154,11 @@ impl RunCommand for Restore {
 impl Restore {
     /// The command line to type again after a refusal.
     fn command(&self) -> String {
-        let option = if self.leases_since.is_some() { HOLD_OPTION } else { "" };
+        let option = match self.leases_since {
+            Some(LeasesSince::Hold) => HOLD_OPTION,
+            None if self.nothing_since => NOTHING_OPTION,
+            None => "",
+        };
         format!("poolctl restore {}{option}", self.file.display())
     }
 
@@ -152,6 +175,11 @@ impl Restore {
             RestoreTarget::Usable(store) => {
                 if is_of_another_state(store, copy)? {
                     context.warn("this is the backup of another state");
+                } else if store.read_revision()? < copy.read_revision()? {
+                    context.warn(
+                        "the backup is newer than the state: was this state copied or restored \
+                         from an older one?",
+                    );
                 }
                 let cluster_count = store.list_names(Kind::ClusterDeployment)?.len();
                 let clusters = count_of(cluster_count, "cluster");
@@ -176,8 +204,10 @@ impl Restore {
         };
         let now = match snapshot {
             Err(refusal) if refusal.exit == Exit::State => {
-                warn_of_unknown_leases(context, &refusal.what, copy)?;
-                return Ok(Vec::new());
+                if self.nothing_since {
+                    return Ok(Vec::new());
+                }
+                return hold_what_may_be_leased(context, &refusal.what, copy);
             }
             snapshot => snapshot?,
         };
@@ -204,17 +234,51 @@ fn is_of_another_state(state: &Store, copy: &Store) -> Result<bool, Refusal> {
     })
 }
 
-/// Warns that nobody knows what the backup would give away: there is no state to compare it with.
-fn warn_of_unknown_leases(context: &Context, why: &str, copy: &Store) -> Result<(), Refusal> {
+/// Holds in the copy what is free there: there is no state that tells what was leased since. Returns
+/// a sentence about it for each kind.
+fn hold_what_may_be_leased(
+    context: &Context,
+    why: &str,
+    copy: &Store,
+) -> Result<Vec<String>, Refusal> {
     let last_pass = copy.read_mark()?.now;
     context.warn(&format!(
         "what was leased after {last_pass}, the last pass of the backup, is not known: {why}"
     ));
-    context.hint(
-        "before the next pass, compare `poolctl get cluster,claim,ipaddress,host,agent -A` with \
-         what is in use; protect what is missing: poolctl ip reserve, host hold, pool pause",
-    );
-    Ok(())
+    let mut names_by_kind: BTreeMap<Kind, Vec<String>> = BTreeMap::new();
+    for (kind, key) in leases::hold_free_objects(context, copy)? {
+        // A cluster is in a namespace of its own name.
+        let name = if kind == Kind::ClusterDeployment { key.name } else { key.to_string() };
+        names_by_kind.entry(kind).or_default().push(name);
+    }
+    let mut sentences = Vec::new();
+    for (kind, mut names) in names_by_kind {
+        let unnamed = names.len().saturating_sub(MANY_NAMES);
+        names.truncate(MANY_NAMES);
+        if unnamed > 0 {
+            names.push(format!("{unnamed} more"));
+        }
+        let give_back = match kind {
+            Kind::ClusterDeployment => {
+                format!("annotate cluster NAME {RECONCILE_PAUSE}- {QUARANTINE}-")
+            }
+            Kind::IpPool => "ip reserve NAME RANGE --remove".to_owned(),
+            _ => "host unhold NAME".to_owned(),
+        };
+        sentences.push(format!(
+            "held, because it was free in the backup: {} {}; by name: poolctl {give_back}",
+            kind.word(),
+            names.join(", ")
+        ));
+    }
+    if !sentences.is_empty() {
+        context.hint(
+            "compare `poolctl get cluster,claim,ipaddress,host,agent -A` with what is in use; \
+             protect what is missing: poolctl ip reserve, host hold, pool pause; then give back \
+             what is held: poolctl doctor --release-quarantine",
+        );
+    }
+    Ok(sentences)
 }
 
 /// Keeps the current state as `kept_copy`. Returns the state to write to, and the clusters that the

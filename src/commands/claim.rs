@@ -190,7 +190,10 @@ pub fn make_new_claim(
     let changed = door.change_claims(
         &scope,
         &needs,
-        |state, tick| make_claim(state, &pool_key, name, terms, tick),
+        |state, tick| {
+            context.check_quota_of_guest(store)?;
+            make_claim(state, &pool_key, name, terms, tick)
+        },
         |state, new_claim| has_running_cluster(state, &new_claim.key),
     );
     let (mut new_claim, answered) = match changed {

@@ -112,6 +112,8 @@ pub struct Context {
     default_namespace: String,
     /// Who asks, if that is a guest behind sudo; found out when it is needed.
     pub(super) guest: OnceCell<Option<Person>>,
+    /// What is to be told once a command that only reads is done.
+    late_warning: OnceCell<String>,
     /// What was answered as documents so far. They are printed as one when the command is done.
     answered: RefCell<Answer>,
     /// The warnings of passes so far: a command that waits runs many passes, and says each once.
@@ -127,6 +129,7 @@ impl Context {
             world,
             default_namespace,
             guest: OnceCell::new(),
+            late_warning: OnceCell::new(),
             answered: RefCell::default(),
             pass_warnings: RefCell::default(),
         })
@@ -153,6 +156,13 @@ impl Context {
         LockWait { limit, report: report_lock_wait, trusts_network: self.globals.i_know }
     }
 
+    /// Warns of what makes the answer of a command doubtful that has read the state.
+    pub(super) fn print_late_warning(&self) {
+        if let Some(warning) = self.late_warning.get() {
+            self.warn(warning);
+        }
+    }
+
     /// Tells the store how to wait for others. Moves a clock that stands to the last pass of the
     /// state, so that a rehearsal of several commands goes on where the last one left it.
     fn prepare_state(&self, store: Store) -> Result<Store, Refusal> {
@@ -161,6 +171,12 @@ impl Context {
             self.world.wait_until(store.read_mark()?.now, Span::default());
         }
         store.set_time(self.world.now());
+        if let Some(refusal) = store.find_second_name() {
+            let next = refusal.next.map(|next| format!("; next: {next}")).unwrap_or_default();
+            let causes = refusal.causes.join("; ");
+            // Whoever opens the state twice is warned once.
+            self.late_warning.get_or_init(|| format!("{}: {causes}{next}", refusal.what));
+        }
         Ok(store)
     }
 

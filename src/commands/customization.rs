@@ -9,6 +9,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::edits::{self, PutMode, put_object};
+use crate::model::annotations::QUARANTINE;
 use crate::model::customization::{Customization, CustomizationSpec, Patch, PatchOperation};
 use crate::model::event_reason::EventReason;
 use crate::model::inventory::{CUSTOMIZATION_ATTEMPTS, EntryStatus, InventoryStatus};
@@ -321,6 +322,9 @@ fn reset_customization(state: &mut State, key: &Key, tick: &Tick) -> &'static st
         if holder.preserved {
             result = "reset and freed";
             plan::free_customization(state, customization_id, tick);
+            state.customizations.update(customization_id, |customization| {
+                customization.metadata.annotations.remove(QUARANTINE);
+            });
             is_changed = true;
         } else {
             result = "reset; it stays leased";

@@ -3,6 +3,7 @@
 
 mod agents;
 mod hosts;
+mod quarantine;
 mod salvage;
 
 use std::collections::HashSet;
@@ -44,6 +45,9 @@ pub struct Doctor {
     /// The new state file
     #[arg(long, value_name = "NEW-FILE", requires = "salvage")]
     to: Option<PathBuf>,
+    /// Give back everything that a restore holds; clusters claimed after the backup are destroyed
+    #[arg(long, conflicts_with_all = ["fix", "salvage"])]
+    release_quarantine: bool,
 }
 
 /// What a check found.
@@ -118,6 +122,9 @@ impl RunCommand for Doctor {
         if let (Some(from), Some(to)) = (&self.salvage, &self.to) {
             return salvage::salvage_and_report(context, from, to);
         }
+        if self.release_quarantine {
+            return quarantine::release_and_report(context);
+        }
         let store = context.open_existing_state()?;
         let door = Door { store: &store, world: &context.world, plans_changes: false };
         let checks_of_state = checks_of_state(context, &door);
@@ -142,6 +149,7 @@ fn checks_of_state<'a>(context: &'a Context, door: &'a Door<'a>) -> Vec<Check<'a
     let store = door.store;
     vec![
         Check::new("constraints", move || store.check_constraints()),
+        Check::new("contents", move || store.check_contents()),
         Check::new("journal", move || store.check_journal()).fixed_by(move || store.fix_journal()),
         Check::new("addresses", move || store.check_addresses())
             .fixed_by(move || store.fix_addresses()),

@@ -146,6 +146,11 @@ fn run_command(matches: &ArgMatches) -> anyhow::Result<()> {
     let outcome = tree::dispatch(matches, &context);
     // A command may have changed objects before it failed; those changes are answered too.
     let concluded = context.print_documents();
+    let refusal = outcome.as_ref().err().and_then(|error| error.downcast_ref::<Refusal>());
+    // A refusal of the state itself says it already.
+    if !refusal.is_some_and(Refusal::is_about_state_file) {
+        context.print_late_warning();
+    }
     outcome.and(concluded)
 }
 

@@ -9,12 +9,19 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::statvfs;
+
 use super::files::open_regular_file;
 
 /// Bytes that one file of a log has at most.
 const PART_BYTES: u64 = 16 << 20;
 /// Bytes that all files of a log have at most.
 const LOG_BYTES: u64 = 64 << 20;
+/// While fewer bytes are free on the disk, a log does not grow beyond `BYTES_ON_FULL_DISK`: the state,
+/// which may be on the same disk, has to be written.
+const MIN_FREE_BYTES: u64 = 16 << 20;
+/// Enough for the first cause of most failures.
+const BYTES_ON_FULL_DISK: u64 = 256 << 10;
 /// Bytes that are read at a time.
 const PIECE_BYTES: u64 = 1 << 20;
 
@@ -71,7 +78,12 @@ impl Log {
         if bytes.is_empty() {
             return;
         }
-        let _ = self.write_to_part(bytes);
+        if may_grow(self.length, free_bytes(&self.folder)) {
+            let _ = self.write_to_part(bytes);
+        } else {
+            // What comes when there is room again goes into another file.
+            self.part = None;
+        }
         self.length += bytes.len() as u64;
     }
 
@@ -108,6 +120,17 @@ impl Log {
         fs::create_dir_all(&later_parts)?;
         File::create_new(later_parts.join(self.length.to_string()))
     }
+}
+
+/// Whether a log of this length gets more, with so many bytes free on the disk. Where that cannot be
+/// told it does.
+fn may_grow(length: u64, free_bytes: Option<u64>) -> bool {
+    length < BYTES_ON_FULL_DISK || free_bytes.is_none_or(|free_bytes| free_bytes >= MIN_FREE_BYTES)
+}
+
+fn free_bytes(folder: &Path) -> Option<u64> {
+    let system = statvfs(folder).ok()?;
+    Some(system.f_bavail.saturating_mul(system.f_frsize))
 }
 
 /// How many bytes the log in a job's folder has had so far, whether or not they are kept; 0 if
@@ -229,6 +252,18 @@ mod tests {
             rest.len() == 1 && rest[0].left_out == 0 && rest[0].text == line_of_one_mebibyte(99)
         );
         assert_eq!(read_pieces(folder.path(), 100 << 20).count(), 0);
+    }
+
+    #[test]
+    fn a_log_leaves_the_last_of_a_disk_to_the_state() {
+        for (length, free_bytes, grows) in [
+            (0, Some(0), true),
+            (BYTES_ON_FULL_DISK, Some(MIN_FREE_BYTES - 1), false),
+            (BYTES_ON_FULL_DISK, Some(MIN_FREE_BYTES), true),
+            (LOG_BYTES, None, true),
+        ] {
+            assert_eq!(may_grow(length, free_bytes), grows, "{length} {free_bytes:?}");
+        }
     }
 
     #[test]

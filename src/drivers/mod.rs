@@ -144,6 +144,17 @@ fn collect_supervised_reports(work: &LiveJob<'_>) -> Vec<JobReport> {
         .collect()
 }
 
+/// What a running installation has saved so far; none before there is anything to destroy.
+pub fn read_saved_installation(work: &LiveJob<'_>) -> Option<Installation> {
+    if work.job.verb != Verb::Provision || !work.job.driver.is_supervised() {
+        return None;
+    }
+    match saved_outcome(&work.job_folder(), work.job.verb) {
+        Some(JobOutcome::Saved(installation)) => Some(installation),
+        _ => None,
+    }
+}
+
 /// What a job has saved so far, which must not be lost whatever becomes of the job.
 fn saved_outcome(job_folder: &JobFolder, verb: Verb) -> Option<JobOutcome> {
     match verb {

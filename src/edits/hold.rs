@@ -16,13 +16,16 @@ use crate::model::kinds::Kind;
 use crate::model::lease::{ClusterHolder, Holder, Lease, LeasedResource};
 use crate::model::meta::{Key, Meta};
 use crate::model::pool::RECONCILE_PAUSE;
+use crate::model::quarantine::Quarantine;
 use crate::model::state::{HostId, State};
 use crate::model::tick::Tick;
 use crate::plan;
 use crate::plan::leases::command_to_free_host;
 
 use super::events::record_event;
+use super::host_identities::settle_host_identities;
 use super::losses::{RestoreLoss, Snapshot, find_agents, find_host};
+use super::quarantine::pause_cluster;
 
 /// Holds what restoring a backup would lose.
 pub struct Holding<'a> {
@@ -100,6 +103,7 @@ impl Holding<'_> {
             sentences.extend(sentence);
         }
         sentences.extend(keep_manual_holds(state, self.now));
+        settle_host_identities(state, self.now);
         forget_power_of_free_hosts(state);
         sentences
     }
@@ -108,7 +112,7 @@ impl Holding<'_> {
     /// sentence about it; None if the cluster is gone.
     fn hold_pause(&self, state: &mut State, cluster_name: &str, tick: &Tick) -> Option<String> {
         let cluster = self.now.cluster(cluster_name)?;
-        pause_cluster(state, cluster_name);
+        pause_cluster(state, cluster_name, None);
         let command = command_to_unpause(cluster);
         let sentence = format!("cluster `{cluster_name}` is paused: {command}");
         Some(record_held(state, tick, Kind::ClusterDeployment, cluster.key(), sentence))
@@ -124,7 +128,10 @@ impl Holding<'_> {
             }
             LeasedResource::Cluster(name) => {
                 let cluster = self.now.cluster(name)?;
-                (Kind::ClusterDeployment, cluster.key(), self.hold_claimed_cluster(state, cluster))
+                let (claim_key, sentence) = self.hold_claimed_cluster(state, cluster);
+                // The claim may have another name in the copy than it has now.
+                let sentence = record_held(state, tick, Kind::ClusterClaim, claim_key, sentence);
+                (Kind::ClusterDeployment, cluster.key(), sentence)
             }
             LeasedResource::Customization(key) => {
                 let customization = now.customizations.by_key(key)?;
@@ -136,12 +143,13 @@ impl Holding<'_> {
                 (Kind::IpClaim, lease.key(), self.hold_address(state, lease, *address)?)
             }
             LeasedResource::Host(key) => {
-                let sentence = self.hold_host(state, now.hosts.by_key(key)?, &lease.holder);
-                (Kind::BareMetalHost, key.clone(), sentence)
+                let host = now.hosts.by_key(key)?;
+                let (key, sentence) = self.hold_host(state, host, &lease.holder);
+                (Kind::BareMetalHost, key, sentence)
             }
             LeasedResource::Agent(key) => {
-                let sentence = self.hold_agent(state, now.agents.by_key(key)?, tick);
-                (Kind::Agent, key.clone(), sentence)
+                let (key, sentence) = self.hold_agent(state, now.agents.by_key(key)?, tick);
+                (Kind::Agent, key, sentence)
             }
         };
         Some(record_held(state, tick, kind, key, sentence))
@@ -149,12 +157,14 @@ impl Holding<'_> {
 
     /// The claim keeps its cluster. A cluster that was not installed when the backup was made is
     /// paused, too: a pass on what the backup knows of it would destroy it and install it again.
-    fn hold_claimed_cluster(&self, state: &mut State, cluster: &Cluster) -> String {
+    /// Returns the key of the claim in the copy with the sentence.
+    fn hold_claimed_cluster(&self, state: &mut State, cluster: &Cluster) -> (Key, String) {
         let claim_key = cluster.claim_key().unwrap_or_default();
         let claim_name = match self.now.claim(&claim_key) {
             Some(claim) => put_claim(state, claim, cluster),
             None => claim_key.name,
         };
+        let held_claim = Key::new(&*claim_key.namespace, &*claim_name);
         let mut is_paused = false;
         if let Some(cluster_id) = state.find_cluster(&cluster.name) {
             let in_backup = state.clusters.get(cluster_id);
@@ -166,7 +176,7 @@ impl Holding<'_> {
             });
         }
         if is_paused {
-            pause_cluster(state, &cluster.name);
+            pause_cluster(state, &cluster.name, Some(Quarantine::LeasedSince));
         }
         let option = (self.namespace_option)(&claim_key.namespace);
         let name = &cluster.name;
@@ -174,12 +184,13 @@ impl Holding<'_> {
             "cluster `{name}` has claim `{claim_name}`: poolctl release {claim_name}{option}"
         );
         if !is_paused {
-            return sentence;
+            return (held_claim, sentence);
         }
-        format!(
+        let sentence = format!(
             "{sentence}; it is not installed in the backup, so it is paused: poolctl annotate \
              cluster {name} {RECONCILE_PAUSE}-{option}"
-        )
+        );
+        (held_claim, sentence)
     }
 
     /// The customization keeps its holder. If the backup does not have that cluster, or has it with
@@ -203,10 +214,16 @@ impl Holding<'_> {
             Some(cluster) => format!("{}.{}", cluster.cluster_name, cluster.base_domain),
             None => customization.status.preserved_name.clone(),
         };
+        if preserved {
+            Quarantine::LeasedSince.mark(&mut held.metadata);
+        }
         if let Some(customization_id) = state.customizations.find(&key) {
             state.customizations.update(customization_id, |customization| {
                 customization.holder = held.holder;
                 customization.status = held.status;
+                if preserved {
+                    Quarantine::LeasedSince.mark(&mut customization.metadata);
+                }
             });
         } else {
             held.metadata.id = 0;
@@ -243,6 +260,7 @@ impl Holding<'_> {
         let cluster = lease.cluster().filter(|name| state.find_cluster(name).is_some());
         if cluster.is_none() {
             held.keep_without_cluster();
+            Quarantine::LeasedSince.mark(held.object_meta_mut());
         }
         if let Some(lease_id) = state.ip_leases.find(&lease.key()) {
             state.ip_leases.update(lease_id, |in_backup| {
@@ -270,9 +288,11 @@ impl Holding<'_> {
         Some(sentence + &pool_in_backup.overlap_sentence())
     }
 
-    /// The host keeps its power state and its user of now, and no cluster picks it.
-    fn hold_host(&self, state: &mut State, host: &BareMetalHost, holder: &Holder) -> String {
+    /// The host keeps its power state and its user of now, and no cluster picks it. Returns its key
+    /// in the copy with the sentence.
+    fn hold_host(&self, state: &mut State, host: &BareMetalHost, holder: &Holder) -> (Key, String) {
         let mut held = host.clone();
+        Quarantine::LeasedSince.mark(&mut held.metadata);
         held.metadata
             .annotations
             .entry(HOLD.into())
@@ -296,13 +316,15 @@ impl Holding<'_> {
         let name = &key.name;
         let sentence = format!("host `{name}` is held: poolctl host unhold {name}{option}");
         if holder.cluster().is_some_and(|cluster| state.find_cluster(cluster).is_none()) {
-            return format!("{sentence}, and {}", command_to_free_host(name, &option));
+            let command = command_to_free_host(name, &option);
+            return (key, format!("{sentence}, and {command}"));
         }
-        sentence
+        (key, sentence)
     }
 
-    /// The Agent is retired: no cluster gets its host, and nothing is done to the host.
-    fn hold_agent(&self, state: &mut State, agent: &Agent, tick: &Tick) -> String {
+    /// The Agent is retired: no cluster gets its host, and nothing is done to the host. Returns its
+    /// key in the copy with the sentence.
+    fn hold_agent(&self, state: &mut State, agent: &Agent, tick: &Tick) -> (Key, String) {
         let mut agent_ids = find_agents(state, agent);
         if agent_ids.is_empty() {
             let metadata = Meta { id: 0, ..agent.metadata.clone() };
@@ -319,12 +341,21 @@ impl Holding<'_> {
                 });
             }
         }
+        for agent_id in &agent_ids {
+            state.agents.update(*agent_id, |retired| {
+                Quarantine::LeasedSince.mark(&mut retired.metadata);
+            });
+        }
+        let mut key = agent.key();
         let mut commands = Vec::new();
         for retired in agent_ids.iter().filter_map(|agent_id| state.agents.get(*agent_id)) {
             let option = (self.namespace_option)(&retired.metadata.namespace);
             commands.push(format!("poolctl delete agent {}{option}", retired.metadata.name));
+            key = retired.key();
         }
-        format!("agent `{}` is retired: {}", agent.metadata.name, commands.join(", "))
+        let sentence =
+            format!("agent `{}` is retired: {}", agent.metadata.name, commands.join(", "));
+        (key, sentence)
     }
 }
 
@@ -339,7 +370,7 @@ fn record_held(state: &mut State, tick: &Tick, kind: Kind, key: Key, sentence: S
 /// others by now. So it is paused, and its hosts are held as they are now.
 fn hold_gone_cluster(state: &mut State, cluster: &Cluster, now: &Snapshot) -> String {
     let name = &cluster.name;
-    pause_cluster(state, name);
+    pause_cluster(state, name, Some(Quarantine::Gone));
     for host_id in state.hosts_of(name) {
         let host_now = state.hosts.get(host_id).and_then(|host| now.host(host));
         let online_now = host_now.map(|host| host.spec.online);
@@ -352,6 +383,7 @@ fn hold_gone_cluster(state: &mut State, cluster: &Cluster, now: &Snapshot) -> St
                 // The state in place does not know the machine, so it must not be switched.
                 None => drop(annotations.insert(DETACHED.into(), String::new())),
             }
+            Quarantine::Gone.mark(&mut host.metadata);
         });
     }
     let unpause = command_to_unpause(cluster);
@@ -399,17 +431,6 @@ fn keep_manual_holds(state: &mut State, now: &Snapshot) -> Vec<String> {
     sentences
 }
 
-/// Pauses a cluster by its fact and by the annotation in its document, which must agree.
-fn pause_cluster(state: &mut State, cluster_name: &str) {
-    let Some(cluster_id) = state.find_cluster(cluster_name) else { return };
-    state.clusters.update(cluster_id, |cluster| {
-        cluster.paused = true;
-        if let Some(body) = cluster.body.as_mut() {
-            body.metadata.annotations.insert(RECONCILE_PAUSE.into(), "true".into());
-        }
-    });
-}
-
 fn command_to_unpause(cluster: &Cluster) -> String {
     format!("poolctl annotate cluster {} {RECONCILE_PAUSE}-", cluster.name)
 }
@@ -424,6 +445,10 @@ fn put_claim(state: &mut State, claim: &Claim, cluster: &Cluster) -> String {
     let mut held = Claim { cluster: Some(cluster.name.clone()), ..claim.clone() };
     if is_name_taken {
         held.name.clone_from(&cluster.name);
+    }
+    let is_in_backup = cluster_in_backup == Some(&cluster.name);
+    if !is_in_backup && let Some(body) = held.body.as_mut() {
+        Quarantine::LeasedSince.mark(&mut body.metadata);
     }
     let name = held.name.clone();
     if let Some(claim_id) = claim_id

@@ -183,6 +183,28 @@ annotations! {
         value: AnnotationValue::Text,
         default: None,
     }
+    // A text and no word, so that an export of a later poolctl is read by an earlier one.
+    QUARANTINE = "poolctl.dev/quarantine" {
+        about: "Why a restore holds it; written by poolctl until `doctor --release-quarantine`.",
+        kinds: [
+            ClusterClaim,
+            ClusterDeployment,
+            Customization,
+            IpPool,
+            IpClaim,
+            IpAddress,
+            BareMetalHost,
+            Agent
+        ],
+        value: AnnotationValue::Text,
+        default: None,
+    }
+    QUARANTINED_RANGES = "poolctl.dev/quarantined-ranges" {
+        about: "The ranges that a restore has reserved; written by poolctl.",
+        kinds: [IpPool],
+        value: AnnotationValue::Text,
+        default: None,
+    }
     PIN = "poolctl.dev/bmc-certificate-sha256" {
         about: "The SHA-256 of the only certificate accepted from the host's controller.",
         kinds: [BareMetalHost],

@@ -180,6 +180,14 @@ impl ClusterRunning {
     }
 }
 
+/// The claims of a person that are not being released.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClaimCounts {
+    pub open: u32,
+    /// Those of them that wait for a cluster.
+    pub waiting: u32,
+}
+
 impl Claim {
     pub fn key(&self) -> Key {
         Key::new(&*self.namespace, &*self.name)

@@ -201,10 +201,27 @@ pub struct SettingsSpec {
     /// addresses have changed. It gets all of them as JSON on its standard input.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_change: Option<String>,
+    /// How many claims each person behind sudo may have who is no admin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quota: Option<Quota>,
     /// How programs, clusters and hosts of this site reach the world: proxies, mirrors and
     /// certificate authorities of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub site: Option<Site>,
+}
+
+/// `spec.quota` of the Settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Quota {
+    /// Claims at the same time; 20 without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = 20))]
+    pub claims: Option<u32>,
+    /// Claims at the same time that wait for a cluster; 20 without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = 20))]
+    pub waiting: Option<u32>,
 }
 
 /// `spec.admins` of the Settings.

@@ -243,6 +243,8 @@ declared! {
         // The state.
         /// A restore kept what was leased after the backup.
         Held = "Held",
+        /// What a restore held is given back.
+        QuarantineEnded = "QuarantineEnded",
         /// The clock of the machine moved by more than the time that passed.
         ClockJumped = "ClockJumped" => Site "poolctl doctor",
     }

@@ -201,6 +201,13 @@ impl IpLease {
         &mut self.notes.get_or_insert_default().claim
     }
 
+    /// The stored part of the metadata of the IPClaim, or of the IPAddress if there is no IPClaim.
+    pub fn object_meta_mut(&mut self) -> &mut Meta {
+        let is_claimed = self.claimed;
+        let notes = self.notes.get_or_insert_default();
+        if is_claimed { &mut notes.claim } else { &mut notes.address }
+    }
+
     /// The address that the claim asks for, as it is written.
     pub fn requested_address(&self) -> Option<&str> {
         self.stored_claim_meta()?

@@ -49,6 +49,7 @@ pub mod pool;
 pub mod pool_versions;
 pub mod power;
 pub mod pull_secret;
+pub mod quarantine;
 pub mod range_set;
 pub mod refers;
 pub mod refusal;

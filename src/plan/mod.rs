@@ -62,7 +62,7 @@ pub use power::hibernates_at;
 pub use preflight::render_checked_cluster;
 pub use recipe::render_next_cluster;
 pub use repair::{free_customization, repair_links};
-pub use reports::{take_healths, take_job_reports};
+pub use reports::{keep_installation, take_healths, take_job_reports};
 pub use schedule::schedule_of;
 pub use size::{BROKEN_CLUSTER, STALE_CLUSTER};
 pub use status::describe_failed_destruction;

@@ -357,6 +357,13 @@ fn note_failed_installation(
     }
 }
 
+/// Keeps what the installation of a cluster has made so far. Needs its Secrets.
+pub fn keep_installation(state: &mut State, cluster: &str, installation: &Installation, now: Time) {
+    if let Some(cluster_id) = state.find_cluster(cluster) {
+        keep_secrets(state, cluster_id, installation, now);
+    }
+}
+
 /// Keeps what an installation has made that has to be secret: the kubeconfig, the password of the
 /// administrator, and what destroying the cluster needs. Secrets that exist already are
 /// overwritten.

@@ -4,13 +4,15 @@
 use std::collections::BTreeMap;
 
 use crate::drivers::{self, LiveJob};
-use crate::model::cluster::INSTALLATION_SECRETS;
+use crate::model::cluster::{Cluster, INSTALLATION_SECRETS};
 use crate::model::job::{ClusterHealth, Job, JobOutcome, JobReport};
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
-use crate::model::state::{JobId, State};
+use crate::model::state::{JobId, Scope, State};
 use crate::model::tick::Tick;
 use crate::plan;
+use crate::store::{Filter, NeededObject};
 
 use super::{Door, LiveJobs};
 
@@ -119,10 +121,46 @@ impl Door<'_> {
             let secret = Key::new(&*namespace, format!("{}-{suffix}", job.object));
             self.store.load_secret(state, &secret)?;
         }
-        let secret = Key::new(&*namespace, format!("{}-metadata-json", job.object));
+        let secret = Key::new(&*namespace, metadata_secret_of(&job.object));
         let known_metadata = self.store.read_secret_value(&secret, "metadata.json")?;
         let is_known = known_metadata == installation.metadata;
         Ok(!is_known || matches!(report.outcome, JobOutcome::Installed(_)))
+    }
+
+    /// Stores what running installations have made since the last pass, as the next pass would. A
+    /// copy of the state can then destroy what was being made when it was taken.
+    pub fn save_running_installations(&self) -> Result<(), Refusal> {
+        let mut new_installations = Vec::new();
+        let mut needs = Vec::new();
+        for job in self.store.live_jobs_of_programs()? {
+            let jobs = &self.jobs_folder();
+            let annotations = BTreeMap::new();
+            let work = LiveJob { job: &job, cluster_name: "", base_domain: "", annotations, jobs };
+            let Some(installation) = drivers::read_saved_installation(&work) else { continue };
+            let filter = Filter { name: Some(job.object.clone()), ..Filter::default() };
+            let Some(cluster) = self.store.list::<Cluster>(&filter)?.pop() else { continue };
+            let secrets = INSTALLATION_SECRETS
+                .map(|suffix| Key::new(&*cluster.namespace, format!("{}-{suffix}", cluster.name)));
+            let metadata_secret = Key::new(&*cluster.namespace, metadata_secret_of(&cluster.name));
+            let known_metadata = self.store.read_secret_value(&metadata_secret, "metadata.json")?;
+            if known_metadata == installation.metadata {
+                continue;
+            }
+            needs.push(NeededObject { kind: Kind::ClusterDeployment, key: cluster.key() });
+            needs.extend(secrets.map(|key| NeededObject { kind: Kind::Secret, key }));
+            new_installations.push((cluster.name, installation));
+        }
+        if new_installations.is_empty() {
+            return Ok(());
+        }
+        let door_without_pass = Self { plans_changes: false, ..*self };
+        door_without_pass.change(&Scope::Pools(Vec::new()), &needs, |state, tick| {
+            for (cluster, installation) in &new_installations {
+                plan::keep_installation(state, cluster, installation, tick.now);
+            }
+            Ok(())
+        })?;
+        Ok(())
     }
 
     /// Live jobs, of one pool or of all.
@@ -142,6 +180,11 @@ impl Door<'_> {
         }
         Ok(in_flight)
     }
+}
+
+/// The name of the Secret with what destroying a cluster needs.
+fn metadata_secret_of(cluster: &str) -> String {
+    format!("{cluster}-metadata-json")
 }
 
 /// What the driver of a job reports, and the end of a job that is overdue if no supervisor ends it.

@@ -2,16 +2,20 @@
 //! system who that person is. The account that owns the state may do everything and is not asked
 //! about here; admins may do the same.
 
-use crate::model::claim::Claim;
-use crate::model::documents::{Admins, RoleBinding, Subject};
+use crate::model::claim::{Claim, ClaimCounts};
+use crate::model::documents::{Admins, Quota, RoleBinding, Subject};
 use crate::model::meta::Meta;
 use crate::model::pool::{ClusterPool, PoolSpec, PoolStatus};
+use crate::model::refusal::{Exit, Refusal};
 
 /// The role whose subjects may see every claim and cluster of the pools of a namespace.
 const POOL_ADMIN: &str = "hive-cluster-pool-admin";
 
 /// The groups whose members are admins while the Settings name no admins.
 const ADMIN_GROUPS: [&str; 3] = ["sudo", "wheel", "admin"];
+
+/// How many claims a guest may have, and how many that wait, unless the Settings say otherwise.
+const DEFAULT_QUOTA: u32 = 20;
 
 /// Somebody behind sudo: an admin, who may do what the account may, or a guest.
 #[derive(Debug, Default)]
@@ -71,6 +75,23 @@ impl Person {
             _ => false,
         })
     }
+}
+
+/// Refuses a further claim of a guest who has as many as the Settings allow.
+pub fn check_quota(quota: &Quota, counts: ClaimCounts) -> Result<(), Refusal> {
+    let most_claims = quota.claims.unwrap_or(DEFAULT_QUOTA);
+    let most_waiting = quota.waiting.unwrap_or(DEFAULT_QUOTA);
+    let ClaimCounts { open, waiting } = counts;
+    let problem = if open >= most_claims {
+        format!("you have {open} of the {most_claims} claims that you may have at the same time")
+    } else if waiting >= most_waiting {
+        format!("{waiting} of your claims wait for a cluster, and {most_waiting} may wait")
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::new(Exit::Exhausted, problem)
+        .because("the Settings limit the claims of each person: spec.quota")
+        .advise("poolctl get claim, then poolctl release those that you do not need"))
 }
 
 /// A binding that is being deleted grants nothing any more.

@@ -16,10 +16,9 @@ use super::copies::{is_file_of_state, path_beside};
 use super::lock::{Lock, LockWait};
 use super::log_damage::refuse_damaged_log;
 use super::migrate;
-use super::open::{
-    APPLICATION_ID, HEADER_SIZE, Header, SQLITE_MAGIC, check_header, open_file, refuse_second_name,
-};
+use super::open::{APPLICATION_ID, HEADER_SIZE, Header, SQLITE_MAGIC, check_header, open_file};
 use super::schema::SCHEMA;
+use super::second_names::refuse_second_name;
 use super::snapshot::{transfer, write_snapshot};
 use super::temporary::{TemporaryFolder, parent_folder, remove_abandoned_files};
 
@@ -47,6 +46,8 @@ impl Store {
     /// Writes a backup: a consistent copy with mode 0600, whole or not at all. It replaces an older
     /// backup and nothing else.
     pub fn backup(&self, to: &Path) -> Result<(), Refusal> {
+        // It may lack what is in the log beside another name, and would outlive every warning.
+        refuse_second_name(self.path())?;
         // A state with a log is no backup: it is in use.
         let is_free_or_backup = match fs::symlink_metadata(to) {
             Err(error) if error.kind() == ErrorKind::NotFound => true,
@@ -94,7 +95,12 @@ impl Store {
         let revision = self.read_revision()?;
         let copy = backup.store.conn();
         // A command that has planned on the old state must find another revision when it writes.
-        copy.execute("UPDATE state SET revision = max(revision, ?1) + 1", [revision])?;
+        // Within a lineage the revisions of the log follow on those of the file.
+        let revision_of_other = "UPDATE state SET revision = max(revision, ?1) + 1";
+        let next_revision = "UPDATE state SET revision = ?1 + 1";
+        let is_same_lineage = self.read_lineage()? == backup.store.read_lineage()?;
+        let sql = if is_same_lineage { next_revision } else { revision_of_other };
+        copy.execute(sql, [revision])?;
         // The network was told of the addresses of this state, and not of those of the backup. A
         // backup of an earlier schema has no such columns, and it knows of nothing that was told.
         let sql = "UPDATE state SET address_changes = max(address_changes, told_changes) + 1, \

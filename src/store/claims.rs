@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, Params, params, params_from_iter};
 
-use crate::model::claim::Claim;
+use crate::model::claim::{Claim, ClaimCounts};
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
@@ -66,6 +66,16 @@ impl Store {
     pub fn claims_of_pool(&self, pool: &Key) -> Result<Vec<Claim>, Refusal> {
         let clauses = "WHERE namespace = ?1 AND pool = ?2 ORDER BY id";
         select_facts(self.conn(), clauses, params![pool.namespace, pool.name])
+    }
+
+    /// Counts the claims of a person in all namespaces.
+    pub fn count_claims_of(&self, owner: &str) -> Result<ClaimCounts, Refusal> {
+        let sql = "SELECT count(*), count(*) - count(cluster) FROM claim \
+                   WHERE owner = ?1 AND deleting IS NULL";
+        let mut statement = self.conn().prepare_cached(sql)?;
+        let counts = statement
+            .query_row([owner], |row| Ok(ClaimCounts { open: row.get(0)?, waiting: row.get(1)? }));
+        Ok(counts?)
     }
 }
 

@@ -16,6 +16,7 @@ use super::copies::path_beside;
 use super::lock::{Lock, LockWait};
 use super::reserve::{make_reserve, use_reserve};
 use super::schema::{SCHEMA, read_schema};
+use super::second_names::refuse_second_name;
 use super::temporary::remove_abandoned_files;
 
 /// The write-ahead log is folded into the state file when it has more bytes than this.
@@ -75,6 +76,7 @@ impl Store {
 
     /// Waits for the write lock. Needed before anything is written.
     pub fn lock_to_write(&self) -> Result<Lock, Refusal> {
+        refuse_second_name(&self.path)?;
         if self.file.is_readonly("main")? {
             return Err(read_only_state(&self.path));
         }
@@ -87,6 +89,12 @@ impl Store {
             use_reserve(&self.path);
         }
         Ok(lock)
+    }
+
+    /// Why the state can only be read, and what to do about it, if the file has other names than
+    /// this one.
+    pub fn find_second_name(&self) -> Option<Refusal> {
+        refuse_second_name(&self.path).err()
     }
 
     /// Lets this command use the reserve on a full disk, because it gives something back: it

@@ -14,9 +14,11 @@ use crate::model::ip_pool::IpPool;
 use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;
 
+use super::body_checksums::find_changed_documents;
 use super::connection::{Store, log_size};
 use super::copies;
 use super::documents::select_documents;
+use super::event_chain::find_breaks_of_chain;
 use super::free_addresses::{
     build_or_remove_free_list, has_free_list, is_free_list_wrong, remove_free_list,
 };
@@ -60,10 +62,23 @@ impl Store {
         Ok(mistakes)
     }
 
+    /// Finds documents and events that were changed, and events that were removed, by another
+    /// program or a failing disk. Returns a sentence about each.
+    pub fn check_contents(&self) -> Result<Vec<String>, Refusal> {
+        let mut mistakes = find_changed_documents(self.conn())?;
+        mistakes.extend(find_breaks_of_chain(self.conn())?);
+        Ok(mistakes)
+    }
+
     /// Finds what is wrong with the write-ahead log: that there is none, that it has grown large,
     /// or that the state is on a file system where logs and locks do not work.
     pub fn check_journal(&self) -> Result<Vec<String>, Refusal> {
         let mut mistakes = Vec::new();
+        if let Some(refusal) = self.find_second_name() {
+            mistakes.push(format!("{}: {}", refusal.what, refusal.causes.join("; ")));
+            // Nothing is known of a log beside another name.
+            return Ok(mistakes);
+        }
         let mode: String = self.conn().query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
         if mode != "wal" && !self.is_earlier() {
             mistakes.push(format!("the journal mode is {mode}, not wal"));
@@ -100,6 +115,7 @@ impl Store {
 
     /// Turns the write-ahead log on, and folds it into the state file.
     pub fn fix_journal(&self) -> Result<(), Refusal> {
+        let _lock = self.lock_to_write()?;
         self.keep_log()?;
         // Readers of the log may keep parts of it from being folded in; a later command does that.
         self.fold_log();

@@ -11,6 +11,7 @@ use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::State;
 use crate::model::table::{Change, Owner, Row, Table};
 
+use super::body_checksums::checksum_of;
 use super::filter::Filter;
 
 /// A kind whose table has the columns `id` and `body`. Its namespace and name are columns that
@@ -124,14 +125,17 @@ pub fn write_document<T: Document>(
             Ok(id)
         }
         (None, Some(after)) => {
-            let sql = format!("INSERT INTO {table} (body) VALUES (?1)");
-            conn.prepare_cached(&sql)?.execute([to_body(after)?])?;
+            let body = to_body(after)?;
+            let sql = format!("INSERT INTO {table} (body, checksum) VALUES (?1, ?2)");
+            conn.prepare_cached(&sql)?.execute(params![body, checksum_of(body.as_bytes())])?;
             Ok(conn.last_insert_rowid())
         }
         (Some(before), Some(after)) => {
-            let sql = format!("UPDATE {table} SET body = ?2 WHERE id = ?1");
+            let body = to_body(after)?;
+            let sql = format!("UPDATE {table} SET body = ?2, checksum = ?3 WHERE id = ?1");
             let id = before.meta().id;
-            conn.prepare_cached(&sql)?.execute(params![id, to_body(after)?])?;
+            let values = params![id, body, checksum_of(body.as_bytes())];
+            conn.prepare_cached(&sql)?.execute(values)?;
             Ok(id)
         }
     }

@@ -10,6 +10,7 @@ use crate::model::refusal::Refusal;
 use crate::model::time::Time;
 
 use super::connection::Store;
+use super::event_chain::EventChain;
 
 /// The columns of an event. `read_event` reads a row of them.
 const EVENT: &str =
@@ -136,12 +137,16 @@ fn parse_key(key: &str) -> Option<Key> {
     key.split_once('/').map(|(namespace, name)| Key::new(namespace, name))
 }
 
-/// Appends an event.
-pub fn write_event(conn: &Connection, event: &Event) -> Result<(), Refusal> {
+/// Appends an event, and its link to the chain, whose end the caller keeps.
+pub fn write_event(
+    conn: &Connection,
+    event: &Event,
+    chain: &mut EventChain,
+) -> Result<(), Refusal> {
     let sql = "INSERT INTO event \
                (time, warning, reason, kind, namespace, name, actor, message, infra_env, cluster, \
-                pool) \
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+                pool, link) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
     conn.prepare_cached(sql)?.execute(params![
         event.time.0,
         event.event_type == EventType::Warning,
@@ -154,6 +159,7 @@ pub fn write_event(conn: &Connection, event: &Event) -> Result<(), Refusal> {
         event.infra_env.as_ref().map(Key::to_string),
         event.cluster.as_ref().map(Key::to_string),
         event.pool.as_ref().map(Key::to_string),
+        chain.append(event),
     ])?;
     Ok(())
 }

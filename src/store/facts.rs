@@ -15,6 +15,7 @@ use crate::model::facts::{FactReader, FactRow, FactValue, Facts, SharedTexts, Un
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::time::Time;
 
+use super::body_checksums::checksum_of;
 use super::documents::to_body;
 
 impl FactRow for Row<'_> {
@@ -223,8 +224,9 @@ pub fn write_body<T: Serialize + PartialEq>(
     after: Option<&T>,
 ) -> Result<(), Refusal> {
     let Some(body) = after.filter(|after| before != Some(*after)) else { return Ok(()) };
-    let sql = format!("INSERT OR REPLACE INTO {table} (id, body) VALUES (?1, ?2)");
-    conn.prepare_cached(&sql)?.execute(params![id, to_body(body)?])?;
+    let json = to_body(body)?;
+    let sql = format!("INSERT OR REPLACE INTO {table} (id, body, checksum) VALUES (?1, ?2, ?3)");
+    conn.prepare_cached(&sql)?.execute(params![id, json, checksum_of(json.as_bytes())])?;
     Ok(())
 }
 

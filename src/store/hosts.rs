@@ -9,10 +9,10 @@ use crate::model::host::BareMetalHost;
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
-use crate::model::table::Row;
+use crate::model::table::{Owner, Row};
 
 use super::connection::Store;
-use super::documents::{load_document, read_document, select_documents};
+use super::documents::{load_document, read_document, select_documents, write_changed_documents};
 use super::ip_leases::{load_lease, select_leases_of_host};
 use super::jobs::load_jobs;
 use super::secrets::load_secret;
@@ -182,6 +182,27 @@ fn load_jobs_on_host(conn: &Connection, state: &mut State, key: &Key) -> Result<
     }
     let condition = "ended IS NULL AND id IN (SELECT job FROM job_host WHERE host = ?1 AND live)";
     load_jobs(conn, state, condition, [key.to_string()])
+}
+
+/// Writes the hosts that changed, on behalf of an owner or of all. Controllers and MACs may have been
+/// exchanged between hosts: what changes is taken off all of them first, because the database lets
+/// no two hosts have the same, not even for a moment.
+pub fn write_changed_hosts(
+    conn: &Connection,
+    state: &State,
+    owner: Option<&Owner>,
+) -> Result<(), Refusal> {
+    let sql = "UPDATE host SET body = json_remove(body, '$.spec.bmc', '$.spec.bootMACAddress') \
+               WHERE id = ?1";
+    for change in state.hosts.difference().filter(|change| change.is_on_behalf_of(owner)) {
+        let Some(before) = change.before else { continue };
+        let keeps_identity =
+            change.after.is_some_and(|after| Identity::read(before) == Identity::read(after));
+        if !keeps_identity {
+            conn.prepare_cached(sql)?.execute([before.metadata.id])?;
+        }
+    }
+    write_changed_documents(conn, &state.hosts, owner)
 }
 
 impl StoredDocument for BareMetalHost {

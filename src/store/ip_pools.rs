@@ -257,12 +257,19 @@ fn find_leases_of_removed_pool(
     state: &State,
     pool: &IpPool,
 ) -> Result<Vec<String>, Refusal> {
-    let clauses = "WHERE l.pool = ?1 ORDER BY l.address LIMIT 20";
     let mut offenders = Vec::new();
-    for lease in select_leases(conn, clauses, [pool.metadata.id])? {
+    let sql = format!("SELECT {LEASE_SELECTION} WHERE l.pool = ?1 ORDER BY l.address");
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut rows = statement.query([pool.metadata.id])?;
+    // The first leases of the pool may all be removed with it, so they are not simply limited.
+    while let Some(row) = rows.next()? {
+        let lease = read_lease(row)?;
         if !state.ip_leases.was_removed(&lease.key()) {
             let address = lease.address.map(|address| address.to_string()).unwrap_or_default();
             offenders.push(format!("{address} is leased to claim {}", lease.claim_for_pool()));
+        }
+        if offenders.len() == MOST_OFFENDERS {
+            break;
         }
     }
     Ok(offenders)

@@ -15,6 +15,7 @@ use crate::model::time::Span;
 
 use super::copies::{give_to_owner_of_state, path_beside};
 use super::lock_holder::LockHolder;
+use super::second_names::refuse_second_name;
 
 /// A command that waits longer than this for the write lock says who holds it.
 const SILENT_WAIT: Duration = Duration::from_secs(2);
@@ -98,6 +99,7 @@ pub fn try_tell_lock(state: &Path) -> Result<Option<Lock>, Refusal> {
 
 /// Takes the lock of a file beside the state, unless another process has it.
 fn try_lock_beside(state: &Path, ending: &str, problem: &str) -> Result<Option<Lock>, Refusal> {
+    refuse_second_name(state)?;
     let file = open_lock_file(state, ending)?;
     match file.try_lock() {
         Ok(()) => Ok(Some(Lock { file, signals_before: None })),

@@ -11,13 +11,16 @@ use crate::model::refusal::{Exit, Refusal};
 
 use super::copies::path_beside;
 
-const LOG_HEADER_SIZE: usize = 32;
-const FRAME_HEADER_SIZE: usize = 24;
+pub const LOG_HEADER_SIZE: usize = 32;
+pub const FRAME_HEADER_SIZE: usize = 24;
 /// The index of the log begins with a header of this size.
 const INDEX_HEADER_SIZE: usize = 48;
 /// A commit is on the disk before the next one begins. So if a machine lost its power, at most one
 /// commit that is not whole is at the end of the log.
 const MAX_UNFINISHED_COMMITS: usize = 1;
+
+/// A checksum of a log: two numbers, each of which depends on all bytes before.
+type Checksum = (u32, u32);
 
 /// Two numbers that all frames of a log have, until it begins anew.
 type Salts = [u8; 8];
@@ -118,6 +121,13 @@ fn read_index(path: &Path) -> Option<LogIndex> {
     Some(LogIndex { frame_count, salts: header[32..40].try_into().ok()? })
 }
 
+/// How many frames of the log with these salts are committed, as its index says. None if there is no
+/// index of this log: then nobody has it open.
+pub fn count_committed_frames(path: &Path, salts: [u8; 8]) -> Option<u64> {
+    let index = read_index(path)?;
+    if index.salts == salts { Some(u64::from(index.frame_count)) } else { None }
+}
+
 /// The size of the pages in a log. If the header of the log is damaged, that of nearly all states.
 fn page_size(log: &File) -> Option<u64> {
     let mut header = [0; LOG_HEADER_SIZE];
@@ -142,14 +152,28 @@ fn salts_of_log(log: &File, index: &LogIndex) -> Option<Salts> {
 
 /// Whether the checksum of the header of a log is right.
 fn is_header_whole(header: &[u8; LOG_HEADER_SIZE]) -> bool {
-    // The last bit of the magic number says in which order of bytes the checksum reads numbers.
-    let is_big_endian = header[3] & 1 == 1;
-    let mut sums = (0_u32, 0_u32);
-    for pair in header[..24].chunks_exact(8) {
+    read_checksum(&header[24..]) == add_to_checksum((0, 0), &header[..24], reads_big_endian(header))
+}
+
+/// In which order of bytes the checksums of a log read numbers: the last bit of the magic number in
+/// its header says it.
+pub fn reads_big_endian(header: &[u8; LOG_HEADER_SIZE]) -> bool {
+    header[3] & 1 == 1
+}
+
+/// The checksum of a log, up to what was added before and these bytes, a multiple of eight.
+pub fn add_to_checksum(before: Checksum, bytes: &[u8], is_big_endian: bool) -> Checksum {
+    let mut sums = before;
+    for pair in bytes.chunks_exact(8) {
         sums.0 = sums.0.wrapping_add(read_number(&pair[..4], is_big_endian)).wrapping_add(sums.1);
         sums.1 = sums.1.wrapping_add(read_number(&pair[4..], is_big_endian)).wrapping_add(sums.0);
     }
-    (read_number(&header[24..28], true), read_number(&header[28..32], true)) == sums
+    sums
+}
+
+/// The checksum that eight bytes are.
+pub fn read_checksum(bytes: &[u8]) -> Checksum {
+    (read_number(&bytes[..4], true), read_number(&bytes[4..8], true))
 }
 
 /// The number of four bytes.

@@ -64,7 +64,15 @@ impl Store {
 pub fn create_schema(conn: &Connection) -> Result<(), Refusal> {
     let Some(newest_schema) = NEWEST_SCHEMA else { return run_migrations(conn) };
     conn.execute_batch(newest_schema)?;
+    draw_lineage(conn)?;
     Ok(conn.pragma_update(None, "user_version", SCHEMA)?)
+}
+
+/// Gives a state that has no lineage yet one that no other state has.
+fn draw_lineage(conn: &Connection) -> Result<(), Refusal> {
+    let sql = "UPDATE state SET lineage = lower(hex(randomblob(16))) WHERE lineage = ''";
+    conn.execute(sql, [])?;
+    Ok(())
 }
 
 /// Runs the migrations that a file needs. Needs a write transaction; the caller commits.
@@ -73,6 +81,7 @@ fn run_migrations(conn: &Connection) -> Result<(), Refusal> {
     for migration in MIGRATIONS.iter().skip(schema) {
         conn.execute_batch(migration)?;
     }
+    draw_lineage(conn)?;
     Ok(conn.pragma_update(None, "user_version", SCHEMA)?)
 }
 

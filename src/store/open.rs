@@ -9,10 +9,7 @@ use std::path::Path;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
-use rustix::fs::{
-    AtFlags, CWD, RenameFlags, StatVfsMountFlags, StatxAttributes, StatxFlags, renameat_with,
-    statvfs, statx,
-};
+use rustix::fs::{CWD, RenameFlags, StatVfsMountFlags, renameat_with, statvfs};
 use rustix::io::Errno;
 
 use crate::model::refusal::{Exit, Refusal};
@@ -21,8 +18,10 @@ use super::connection::{BUSY_TIMEOUT, Store, keep_plans, log_size};
 use super::copies::path_beside;
 use super::lock::create_lock_file;
 use super::log_damage::{refuse_damaged_log, refuse_missing_log};
+use super::log_match::refuse_foreign_log;
 use super::migrate::{create_schema, migrate_copy_in_memory};
 use super::schema::{SCHEMA, check_not_newer, read_schema, refuse_newer};
+use super::second_names::refuse_second_name;
 use super::temporary::{create_temporary_file, parent_folder};
 
 /// The application id of a state file: "pool" in ASCII.
@@ -69,7 +68,6 @@ impl Store {
 
 /// Opens a connection to a state file and sets its pragmas. Each of them is read back.
 pub(super) fn open_file(path: &Path) -> Result<Connection, Refusal> {
-    refuse_second_name(path)?;
     let conn = connect_to_file(path)?;
     // The log is folded in only when it is large, which saves a command three of five fsyncs.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
@@ -107,22 +105,25 @@ pub(super) fn open_file(path: &Path) -> Result<Connection, Refusal> {
 
 /// Opens a connection to a state file, which cannot write if the file is read-only.
 fn connect_to_file(path: &Path) -> Result<Connection, Refusal> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let conn = Connection::open_with_flags(path, flags)?;
     let has_log_files = ["-wal", "-shm"].iter().all(|end| path_beside(path, end).exists());
-    if has_log_files || log_size(path) > 0 || !is_on_read_only_file_system(path) {
-        return Ok(conn);
+    if has_log_files || log_size(path) > 0 || may_make_log(path) {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        return Ok(Connection::open_with_flags(path, flags)?);
     }
-    // SQLite would make a log and its index, which it cannot. The file is whole without them, and
-    // nobody changes it.
+    // SQLite would make a log and its index, which it cannot or must not. On a read-only file system
+    // the file is whole without them, and nobody changes it.
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_URI;
     Ok(Connection::open_with_flags(immutable_uri(path), flags)?)
 }
 
-fn is_on_read_only_file_system(path: &Path) -> bool {
-    statvfs(path).is_ok_and(|system| system.f_flag.contains(StatVfsMountFlags::RDONLY))
+/// Whether SQLite can make a log and its index beside a file. Beside one of several names they would
+/// be of no use to anybody.
+fn may_make_log(path: &Path) -> bool {
+    let system = statvfs(path);
+    let is_read_only = system.is_ok_and(|system| system.f_flag.contains(StatVfsMountFlags::RDONLY));
+    !is_read_only && refuse_second_name(path).is_ok()
 }
 
 /// The address of a file that does not change, as SQLite understands it
@@ -195,8 +196,11 @@ pub fn check_header(path: &Path) -> Result<Header, Refusal> {
     // Byte 18 is the version that a writer needs: 1 without a write-ahead log, 2 with one.
     let has_log_mode = header[18] != 1;
     // The log of a state with several names may lie beside another one, which is refused later.
-    if has_log_mode && refuse_second_name(path).is_ok() {
-        refuse_missing_log(path)?;
+    if refuse_second_name(path).is_ok() {
+        if has_log_mode {
+            refuse_missing_log(path)?;
+        }
+        refuse_foreign_log(path, &file, page_size(&header))?;
     }
     Ok(Header::Ours { plain: !has_log_mode && !path_beside(path, "-wal").exists() })
 }
@@ -224,51 +228,22 @@ fn is_cut_short(path: &Path, file: &File, header: &[u8; HEADER_SIZE]) -> bool {
 
 /// Whether a file has fewer bytes than the pages that its header counts, at byte 28.
 fn is_shorter_than_its_pages(file: &File, header: &[u8; HEADER_SIZE]) -> bool {
-    let page_size = match u64::from(u16::from_be_bytes([header[16], header[17]])) {
+    let expected_size = page_size(header) * u64::from(read_number(header, 28));
+    file.metadata().is_ok_and(|metadata| metadata.len() < expected_size)
+}
+
+/// Bytes of a page of a file.
+fn page_size(header: &[u8; HEADER_SIZE]) -> u64 {
+    match u64::from(u16::from_be_bytes([header[16], header[17]])) {
         // 64 KiB does not fit into the two bytes of the field.
         1 => 65536,
         size => size,
-    };
-    let expected_size = page_size * u64::from(read_number(header, 28));
-    file.metadata().is_ok_and(|metadata| metadata.len() < expected_size)
+    }
 }
 
 /// Whether a write-ahead log, or the journal of a file without one, still has pages of the file.
 fn has_log(path: &Path) -> bool {
     log_size(path) > 0 || path_beside(path, "-journal").exists()
-}
-
-/// Refuses a state that has a second name: a hard link, or a bind mount of the file alone.
-///
-/// SQLite keeps its log, and poolctl its locks, beside the name that was used to open the file. A
-/// command that uses the other name does not see a claim that is only in the log, and gives its
-/// cluster to somebody else. Reading is refused as well: it cannot be told which of the names has
-/// the log, and without its log the file shows an old state.
-pub fn refuse_second_name(path: &Path) -> Result<(), Refusal> {
-    // Linux has statx since 4.11, and marks mount points in it since 5.8. On an older kernel
-    // nothing is refused.
-    let Ok(status) = statx(CWD, path, AtFlags::empty(), StatxFlags::NLINK) else {
-        return Ok(());
-    };
-    let is_mount_point = status.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
-    if status.stx_nlink < 2 && !is_mount_point {
-        return Ok(());
-    }
-    let path = path.display();
-    let refusal = Refusal::new(Exit::State, format!("the state `{path}` has more than one name"));
-    let refusal = if is_mount_point {
-        refusal.because("it is a bind mount of one file").advise(format!(
-            "findmnt -no SOURCE '{path}' names the file; use that one, or mount its folder"
-        ))
-    } else {
-        refusal.because(format!("it has {} hard links", status.stx_nlink)).advise(format!(
-            "find \"$(stat -c %m '{path}')\" -xdev -samefile '{path}' lists them; keep the one \
-             with a -wal beside it, rm the others"
-        ))
-    };
-    Err(refusal.because(
-        "its log and locks are beside one name; programs that use another name do not see them",
-    ))
 }
 
 /// Builds a whole state in a temporary file and gives it its name at the end. If another command

@@ -12,6 +12,7 @@ use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
 
 use super::connection::Store;
+use super::event_chain::note_removed_event;
 
 /// How many days events and ended jobs are kept, unless `spec.keepEventsDays` of the settings says
 /// otherwise.
@@ -107,8 +108,9 @@ fn select_old_events(
     cursor: i64,
     oldest_kept: Time,
 ) -> Result<Vec<OldEvent>, Refusal> {
-    let sql =
-        "SELECT id, time, kind, namespace, name FROM event WHERE id > ?1 ORDER BY id LIMIT ?2";
+    // The newest event stays: the numbers of events go on from it.
+    let sql = "SELECT id, time, kind, namespace, name FROM event \
+               WHERE id > ?1 AND id < (SELECT max(id) FROM event) ORDER BY id LIMIT ?2";
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query(params![cursor, ROWS_OF_STEP])?;
     let mut old_events = Vec::new();
@@ -126,14 +128,15 @@ fn select_old_events(
 /// Removes those of old events that are not among the last ones of an object that exists.
 fn remove_surplus_events(conn: &Connection, old_events: &[OldEvent]) -> Result<(), Refusal> {
     let mut first_kept: HashMap<&EventObject, i64> = HashMap::new();
-    let mut statement = conn.prepare_cached("DELETE FROM event WHERE id = ?1")?;
+    let mut statement = conn.prepare_cached("DELETE FROM event WHERE id = ?1 RETURNING link")?;
     for OldEvent { id, object } in old_events {
         let first_kept_id = match first_kept.entry(object) {
             Entry::Occupied(entry) => *entry.get(),
             Entry::Vacant(entry) => *entry.insert(find_first_kept(conn, object)?),
         };
         if *id < first_kept_id {
-            statement.execute([id])?;
+            let link: Option<Vec<u8>> = statement.query_row([id], |row| row.get(0))?;
+            note_removed_event(conn, *id, link.as_deref())?;
         }
     }
     Ok(())

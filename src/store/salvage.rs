@@ -10,8 +10,10 @@ use rusqlite::{Connection, OpenFlags, Row, params_from_iter};
 
 use crate::model::refusal::{Exit, Refusal};
 
+use super::body_checksums::find_changed_documents;
 use super::connection::Store;
 use super::copies::path_beside;
+use super::event_chain::rebuild_chain;
 use super::lock::{Lock, LockWait};
 use super::log_damage::refuse_damaged_log;
 use super::open::APPLICATION_ID;
@@ -50,7 +52,8 @@ pub fn salvage_state(
     // What a row refers to may come later, or be lost.
     store.file().pragma_update(None, "foreign_keys", 0)?;
     store.begin_write()?;
-    let copied = copy_tables(&source, store.file());
+    let copied = copy_tables(&source, store.file())
+        .and_then(|tables| rebuild_chain(store.file()).map(|()| tables));
     let mut tables = match copied.and_then(|tables| store.commit().map(|()| tables)) {
         Ok(tables) => tables,
         Err(refusal) => {
@@ -58,6 +61,10 @@ pub fn salvage_state(
             return Err(refusal);
         }
     };
+    let damaged_documents = find_changed_documents(store.file())?;
+    if !damaged_documents.is_empty() {
+        tables.push(SalvagedTable { name: "contents".into(), rows: 0, losses: damaged_documents });
+    }
     if let Err(refusal) = refuse_damaged_log(&copy) {
         let losses = refusal.causes.into_iter().take(1).collect();
         tables.push(SalvagedTable { name: "log".into(), rows: 0, losses });

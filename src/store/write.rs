@@ -24,7 +24,9 @@ use super::connection::Store;
 use super::customizations;
 use super::documents::{write_changed_documents, write_plain_kinds};
 use super::due::write_due;
+use super::event_chain::EventChain;
 use super::events::write_event;
+use super::hosts::write_changed_hosts;
 use super::infra_envs::write_infra_env;
 use super::ip_pools;
 use super::jobs::{release_hosts_of_ended_jobs, write_changed_jobs};
@@ -46,7 +48,7 @@ pub fn write(
     remove_clusters_and_release_hosts(conn, state, mark.now)?;
     write_changed_rows(conn, state, None, mark.now)?;
     write_due(conn, due)?;
-    write_events_and_mark(conn, state, &[], mark)
+    write_events_and_mark(conn, state, &[], &[], mark)
 }
 
 /// Writes what changed of each pool under a savepoint of its own, and returns the pools whose
@@ -60,6 +62,7 @@ pub fn write_pool_by_pool(
 ) -> Result<RefusedPools, Refusal> {
     let conn = store.conn();
     let mut refused = RefusedPools::new();
+    let mut events_of_refusals = Vec::new();
     remove_clusters_and_release_hosts(conn, state, mark.now)?;
     for owner in state.owners() {
         let Some(pool) = &owner else {
@@ -75,7 +78,7 @@ pub fn write_pool_by_pool(
                 // Every pass may be refused for the same reason: it is recorded once.
                 let last_events = store.list_events(Some((Kind::ClusterPool, pool)), 1)?;
                 if last_events.first().is_none_or(|last| last.message != event.message) {
-                    write_event(conn, &event)?;
+                    events_of_refusals.push(event);
                 }
                 refused.push((Rc::clone(pool), refusal));
             }
@@ -85,7 +88,7 @@ pub fn write_pool_by_pool(
     // What was planned for these pools was undone, so it is still to be done.
     let refused_pools = refused.iter().map(|(pool, _)| Key::clone(pool)).collect();
     write_due(conn, &DueChanges { dirty_pools: refused_pools, ..due.clone() })?;
-    write_events_and_mark(conn, state, &refused, mark)?;
+    write_events_and_mark(conn, state, &events_of_refusals, &refused, mark)?;
     Ok(refused)
 }
 
@@ -120,13 +123,22 @@ fn remove_clusters_and_release_hosts(
 fn write_events_and_mark(
     conn: &Connection,
     state: &State,
+    events_of_refusals: &[Event],
     refused: &[(Rc<Key>, Refusal)],
     mark: &CommitMark,
 ) -> Result<(), Refusal> {
+    let mut events: Vec<&Event> = events_of_refusals.iter().collect();
     for (event, owner) in &state.events {
         if !refused.iter().any(|(pool, _)| Some(pool) == owner.as_ref()) {
-            write_event(conn, event)?;
+            events.push(event);
         }
+    }
+    if !events.is_empty() {
+        let mut chain = EventChain::load(conn)?;
+        for event in events {
+            write_event(conn, event, &mut chain)?;
+        }
+        chain.save(conn)?;
     }
     write_mark(conn, mark)
 }
@@ -158,7 +170,7 @@ fn write_changed_rows(
     write_each_change(conn, &state.clusters, owner, write_cluster)?;
     customizations::write_changed_customizations(conn, state, owner)?;
     write_changed_secrets(conn, state, owner)?;
-    write_changed_documents(conn, &state.hosts, owner)?;
+    write_changed_hosts(conn, state, owner)?;
     write_changed_jobs(conn, state, owner)?;
     write_each_change(conn, &state.infra_envs, owner, write_infra_env)?;
     write_changed_documents(conn, &state.nmstate_configs, owner)?;

@@ -402,6 +402,7 @@ def build_history(lab, size):
     oldest = FLEET_MICROSECONDS - 500 * DAY_MICROSECONDS
     lab.execute(EVENTS_OF_GONE_CLUSTERS, EXPIRED_EVENTS, 0, oldest, 1_000_000)
     lab.execute("UPDATE state SET pruned = 0")
+    begin_chain(lab)
 
 
 def build_year(lab, size):
@@ -446,7 +447,26 @@ def add_history(lab, jobs, events, days):
     step = days * DAY_MICROSECONDS // max(1, events)
     lab.execute(EVENTS_OF_GONE_CLUSTERS, events, EXPIRED_EVENTS, start, step)
     lab.execute(ENDED_JOBS, jobs, start, days * DAY_MICROSECONDS // max(1, jobs))
+    begin_chain(lab)
     lab.run("doctor", "-q")
+
+
+def begin_chain(lab):
+    """Events that were written by SQL have no links: the chain of events begins behind them."""
+    connection = sqlite3.connect(lab.state)
+    columns = {row[1] for row in connection.execute("PRAGMA table_info(event)")}
+    if "link" in columns:
+        connection.executescript("""
+BEGIN;
+UPDATE event SET link = NULL;
+UPDATE state SET last_link = NULL;
+DELETE FROM event_gap;
+INSERT INTO event_gap (last, first)
+  SELECT id - 1, before + 1
+  FROM (SELECT id, coalesce(lag(id) OVER (ORDER BY id), 0) AS before FROM event)
+  WHERE id > before + 1;
+COMMIT;""")
+    connection.close()
 
 
 BUILDERS = {

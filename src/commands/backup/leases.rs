@@ -2,11 +2,13 @@
 //! people what is leased and to whom.
 
 use crate::commands::Context;
-use crate::edits::{Holding, RestoreLoss, Snapshot};
+use crate::edits::{self, Holding, RestoreLoss, Snapshot};
 use crate::model::claim::Claim;
 use crate::model::cluster::Cluster;
 use crate::model::ip_lease::IpLease;
+use crate::model::kinds::Kind;
 use crate::model::lease::{Holder, Lease, LeasedResource};
+use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 use crate::model::state::Scope;
 use crate::reconcile::Door;
@@ -40,6 +42,19 @@ pub fn hold_losses(
     door.change_copy(&needs, |state, tick| {
         Ok(holding.hold_losses(state, losses, gone_clusters, tick))
     })
+}
+
+/// Holds in one transaction what is free in the copy, because nobody knows what was leased since.
+/// Returns what is held.
+pub fn hold_free_objects(context: &Context, copy: &Store) -> Result<Vec<(Kind, Key)>, Refusal> {
+    let door = Door { store: copy, world: &context.world, plans_changes: false };
+    let mut needs = Vec::new();
+    for cluster in copy.list_all::<Cluster>()? {
+        if edits::is_free_cluster(&cluster) {
+            needs.push(NeededObject { kind: Kind::ClusterDeployment, key: cluster.key() });
+        }
+    }
+    door.change_copy(&needs, |state, tick| Ok(edits::hold_free_objects(state, tick)))
 }
 
 /// What is leased and to whom, as the cause of a refusal.

@@ -4,7 +4,7 @@
 use clap::Args;
 
 use crate::model::agent::Agent;
-use crate::model::annotations::{HOLD, WIPE};
+use crate::model::annotations::{HOLD, QUARANTINE, WIPE};
 use crate::model::host::BareMetalHost;
 use crate::model::host::wipe::NO_WIPE;
 use crate::model::kinds::Kind;
@@ -65,9 +65,14 @@ fn set_hold(
         agents.iter().map(|agent| NeededObject { kind: Kind::Agent, key: agent.key() }).collect();
     let message =
         reason.map_or("The hold was removed".to_owned(), |reason| format!("It is held: {reason}"));
-    change_hosts_with(context, &store, &host_keys, agent_needs, &message, |host| match reason {
-        Some(reason) => drop(host.metadata.annotations.insert(HOLD.into(), reason.into())),
-        None => drop(host.metadata.annotations.remove(HOLD)),
+    change_hosts_with(context, &store, &host_keys, agent_needs, &message, |host| {
+        let annotations = &mut host.metadata.annotations;
+        // From now on the hold, or its end, is a person's and not that of a restore.
+        annotations.remove(QUARANTINE);
+        match reason {
+            Some(reason) => drop(annotations.insert(HOLD.into(), reason.into())),
+            None => drop(annotations.remove(HOLD)),
+        }
     })?;
     let result = if reason.is_some() { "held" } else { "free" };
     for host in hosts {

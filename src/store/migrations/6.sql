@@ -67,9 +67,9 @@ UPDATE host SET body = json_remove(body, '$.status.switchedOnFor')
 WHERE body ->> '$.status.switchedOnFor' IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM cluster c WHERE c.name = host.body ->> '$.status.switchedOnFor');
 
--- Which state this is: its backups have the same number, and no other state has it.
+-- Which state this is: its backups have the same number, and no other state has it. It is drawn when
+-- a state is made or migrated.
 ALTER TABLE state ADD COLUMN lineage TEXT NOT NULL DEFAULT '';
-UPDATE state SET lineage = lower(hex(randomblob(16)));
 
 -- Pools that namespaces share. A lease is one of the pool's namespace, so that an address is leased
 -- once over all of them; the namespace of its claim is here if it is another one.
@@ -97,3 +97,42 @@ CREATE TABLE agent_classification (
   name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
 ) STRICT;
 CREATE UNIQUE INDEX agent_classification_name ON agent_classification (namespace, name);
+
+-- The beginning of the SHA-256 of each document, by which doctor finds one that has changed without
+-- poolctl. Documents from before have none until they are written. A later migration that changes
+-- documents sets their checksums to NULL.
+ALTER TABLE pool ADD COLUMN checksum INTEGER;
+ALTER TABLE customization ADD COLUMN checksum INTEGER;
+ALTER TABLE image_set ADD COLUMN checksum INTEGER;
+ALTER TABLE secret_object ADD COLUMN checksum INTEGER;
+ALTER TABLE namespace ADD COLUMN checksum INTEGER;
+ALTER TABLE role_binding ADD COLUMN checksum INTEGER;
+ALTER TABLE settings ADD COLUMN checksum INTEGER;
+ALTER TABLE cluster_body ADD COLUMN checksum INTEGER;
+ALTER TABLE claim_body ADD COLUMN checksum INTEGER;
+ALTER TABLE host ADD COLUMN checksum INTEGER;
+ALTER TABLE ip_pool ADD COLUMN checksum INTEGER;
+ALTER TABLE data_template ADD COLUMN checksum INTEGER;
+ALTER TABLE infra_env ADD COLUMN checksum INTEGER;
+ALTER TABLE nmstate_config ADD COLUMN checksum INTEGER;
+ALTER TABLE agent ADD COLUMN checksum INTEGER;
+ALTER TABLE metal3_data ADD COLUMN checksum INTEGER;
+ALTER TABLE metal3_data_claim ADD COLUMN checksum INTEGER;
+ALTER TABLE agent_classification ADD COLUMN checksum INTEGER;
+
+-- The chain of events: each link is the hash of an event and of the link before it, so that an event
+-- that was changed or removed is found. Events from before have no link. The last link is kept in the
+-- state, which shows whether the newest events are there.
+ALTER TABLE event ADD COLUMN link BLOB;
+ALTER TABLE state ADD COLUMN last_link BLOB;
+-- Events that were removed because they were old, as stretches of their numbers, each with the link
+-- of its last event, by which the chain goes on.
+CREATE TABLE event_gap (
+  last INTEGER PRIMARY KEY,
+  first INTEGER NOT NULL,
+  link BLOB
+) STRICT;
+INSERT INTO event_gap (last, first)
+SELECT id - 1, before + 1
+FROM (SELECT id, coalesce(lag(id) OVER (ORDER BY id), 0) AS before FROM event)
+WHERE id > before + 1;

@@ -1,0 +1,100 @@
+//! Checksums of documents. SQLite keeps none: a bit that flips inside a document passes its
+//! integrity check. Each checksum is written with its document; nothing here repairs one.
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Row};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::model::refusal::Refusal;
+
+/// More damaged documents of a table than this are not listed.
+const MOST_LISTED: usize = 20;
+
+/// The first eight bytes of the SHA-256 of a document, as a number for a column.
+pub fn checksum_of(body: &[u8]) -> i64 {
+    let digest = Sha256::digest(body);
+    let mut first_bytes = [0; 8];
+    first_bytes.copy_from_slice(&digest[..8]);
+    i64::from_be_bytes(first_bytes)
+}
+
+/// Finds the documents that differ from what was written. Returns a sentence about each.
+pub fn find_changed_documents(conn: &Connection) -> Result<Vec<String>, Refusal> {
+    let mut problems = Vec::new();
+    for table in select_tables_with_checksums(conn)? {
+        problems.extend(find_changed_documents_of(conn, &table)?);
+    }
+    Ok(problems)
+}
+
+fn select_tables_with_checksums(conn: &Connection) -> Result<Vec<String>, Refusal> {
+    let sql = "SELECT t.name FROM sqlite_schema t, pragma_table_info(t.name) c \
+               WHERE t.type = 'table' AND c.name = 'checksum' ORDER BY t.name";
+    let mut statement = conn.prepare(sql)?;
+    let names = statement.query_map([], |row| row.get(0))?;
+    Ok(names.collect::<Result<_, _>>()?)
+}
+
+fn find_changed_documents_of(conn: &Connection, table: &str) -> Result<Vec<String>, Refusal> {
+    // Documents of an earlier schema have no checksum until they are written again.
+    let sql = format!("SELECT id, body, checksum FROM {table} WHERE checksum IS NOT NULL");
+    let mut statement = conn.prepare(&sql)?;
+    let mut rows = statement.query([])?;
+    let mut problems = Vec::new();
+    while let Some(row) = rows.next()? {
+        let checksum: i64 = row.get(2)?;
+        if problems.len() < MOST_LISTED && checksum_of(body_of(row)?) != checksum {
+            let document = describe_document(row)?;
+            problems.push(format!(
+                "the document of {document} in table {table} is not the one that was written: \
+                 compare it with a backup, then edit it or restore that"
+            ));
+        }
+    }
+    Ok(problems)
+}
+
+/// The bytes of the document of a row, also of one that is no text any more.
+fn body_of<'a>(row: &'a Row<'_>) -> Result<&'a [u8], Refusal> {
+    Ok(match row.get_ref(1)? {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes,
+        _ => &[],
+    })
+}
+
+/// The name in a document, if it still has one, else the number of its row.
+fn describe_document(row: &Row<'_>) -> Result<String, Refusal> {
+    let document: Option<Value> = serde_json::from_slice(body_of(row)?).ok();
+    let name = document.as_ref().and_then(|document| document.pointer("/metadata/name")?.as_str());
+    Ok(match name {
+        Some(name) => format!("`{name}`"),
+        None => format!("row {}", row.get::<_, i64>(0)?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_that_has_changed_is_found_whatever_is_left_of_it() {
+        let conn = Connection::open_in_memory().unwrap();
+        conn.execute_batch("CREATE TABLE pool (id INTEGER PRIMARY KEY, body, checksum INTEGER)")
+            .unwrap();
+        let body = r#"{"metadata":{"name":"lab"}}"#;
+        let sql = "INSERT INTO pool (body, checksum) VALUES (?1, ?2)";
+        for _ in 0..2 {
+            conn.execute(sql, (body, checksum_of(body.as_bytes()))).unwrap();
+        }
+        conn.execute(sql, (body, None::<i64>)).unwrap();
+        assert!(find_changed_documents(&conn).unwrap().is_empty());
+        let sql = "UPDATE pool SET body = replace(body, '}}', ',\"uid\":1}}') WHERE id = 1";
+        conn.execute(sql, []).unwrap();
+        conn.execute("UPDATE pool SET body = x'ff00' WHERE id = 2", []).unwrap();
+        let problems = find_changed_documents(&conn).unwrap();
+        assert_eq!(problems.len(), 2);
+        assert!(problems[0].starts_with("the document of `lab` in table pool"), "{problems:?}");
+        assert!(problems[1].starts_with("the document of row 2 in table pool"), "{problems:?}");
+    }
+}
