@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use poolctl::model::kinds::Kind;
 use serde_json::Value;
 
 use crate::sandbox::Sandbox;
@@ -25,6 +26,10 @@ impl Census {
         let list: Value = serde_json::from_str(export).unwrap_or_default();
         let mut census = Self::default();
         for item in list["items"].as_array().into_iter().flatten() {
+            // Jobs are records of what was done, which come and go with passes.
+            if item["kind"] == Kind::Job.name() {
+                continue;
+            }
             let metadata = &item["metadata"];
             let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let name = format!("{}/{}", word(&metadata["namespace"]), word(&metadata["name"]));

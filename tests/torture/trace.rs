@@ -48,6 +48,11 @@ impl Call {
         unescape(self.argument(number))
     }
 
+    /// Whether the call is about the standard output.
+    pub fn is_to_standard_output(&self) -> bool {
+        self.argument(0).starts_with("1<")
+    }
+
     /// Whether the kernel did the call. One that strace answered itself was not done.
     pub fn is_done(&self) -> bool {
         !self.result.starts_with("-1") && !self.result.contains("INJECTED")
@@ -93,12 +98,15 @@ impl Call {
         is_change && self.paths().iter().any(|path| path.starts_with(folder))
     }
 
-    /// Whether the call changes what a file has or is called. Locks do not, and neither does the
-    /// index of the log, which SQLite makes anew.
+    /// Whether the call changes what a file has or is called. Locks, owners and what is made anew
+    /// each time, such as SQLite's index of the log, are no change of that kind.
     pub fn changes_files_in(&self, folder: &Path) -> bool {
         let is_of_index = self.paths()[0].to_string_lossy().ends_with("-shm");
-        let is_lock = ["openat", "flock", "fcntl"].contains(&self.name.as_str());
-        !is_lock && !is_of_index && self.changes_something_in(folder)
+        let leaves_content = ["openat", "flock", "fcntl", "fsync", "fdatasync"];
+        let is_left = leaves_content.contains(&self.name.as_str())
+            || self.name.contains("chown")
+            || self.name.contains("chmod");
+        !is_left && !is_of_index && self.changes_something_in(folder)
     }
 }
 
