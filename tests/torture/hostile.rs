@@ -11,7 +11,7 @@ use super::{Tally, points_of_each, spread};
 pub const MAKE_A_CLUSTER: &str = "echo 'clusters: []' > saved/kubeconfig
     echo '{\"a\": 1}' > saved/metadata.json; echo '{\"infraID\": \"x\"}' > result";
 
-/// What a driver does instead of making a cluster, in the folder of its job.
+/// What a driver does after it has made a cluster, in the folder of its job.
 const DEEDS: [&str; 18] = [
     // Results that are no results.
     "head -c 40000000 /dev/zero | tr '\\0' '[' > result",
@@ -19,12 +19,12 @@ const DEEDS: [&str; 18] = [
     "printf '\\377\\376{' > result; printf '\\377' > saved/kubeconfig",
     "echo '{\"message\": 7, \"hopeless\": \"yes\"}' > result",
     "echo '{\"infraID\": \"../../../etc\", \"clusterID\": \"$(touch owned)\"}' > result; exit 1",
-    "ln -s /dev/zero result; ln -s /dev/zero progress",
-    "mkdir result progress saved/kubeconfig saved/metadata.json",
+    "ln -sf /dev/zero result; ln -s /dev/zero progress",
+    "rm result saved/*; mkdir result progress saved/kubeconfig saved/metadata.json",
     "mkfifo progress outcome; exit 1",
     // Output without end, without lines, and for terminals.
-    "head -c 90000000 /dev/zero | tr '\\0' 'x'; exit 1",
-    "yes 'password: CANARY-vsphere-password' | head -c 9000000 >&2; exit 1",
+    "head -c 20000000 /dev/zero | tr '\\0' 'x'; exit 1",
+    "for try in $(seq 300); do cat $(find input -type f) >&2; echo >&2; done; exit 1",
     "printf '\\033[2J\\r\\342\\200\\256level=info msg=\"\\033]0;owned\\007\"\\n' >&2; exit 1",
     // The folder of the job, and the files of its supervisor.
     "rm -rf saved work input; exit 1",
@@ -48,7 +48,7 @@ fn has_ended(lab: &Lab) -> bool {
 /// Gives a cluster to a driver that does this, looks at everything, and deletes the cluster.
 fn endure(deed: &str) {
     let lab = Lab::new();
-    let driver = format!("#!/bin/sh\n[ $1 = provision ] || exit 0\n{deed}\n{MAKE_A_CLUSTER}\n");
+    let driver = format!("#!/bin/sh\n[ $1 = provision ] || exit 0\n{MAKE_A_CLUSTER}\n{deed}\n");
     lab.install_program("poolctl-driver-hostile", &driver);
     let annotations = "  annotations: {poolctl.dev/driver: 'exec:hostile'}\n";
     apply(&lab.sandbox, &pool("lab", "{none: {}}", annotations));
