@@ -33,7 +33,6 @@
 //! - **Laws over random histories** are properties: `properties.rs`, `sharing.rs`, `tenants.rs`.
 //! - **What a lab goes through in weeks** is a history of the simulator, a step a line:
 //!   `sim/step.rs` explains the words, and `cases/sim/` has those that once broke a law.
-//!
 //! - **What processes, disks and machines do at the worst moment** is the torture suite
 //!   (`torture/`); what reads the texts of others is fuzzed with a corpus (`fuzz/corpus/`, a folder
 //!   per target). `POOLCTL_TORTURE=all` runs all of both, and `cargo test` a slice.

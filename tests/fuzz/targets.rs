@@ -44,8 +44,7 @@ fn expect(holds: bool, promise: &str) -> Result<(), String> {
 fn read_yaml(input: &[u8]) -> Result<(), String> {
     let text = String::from_utf8_lossy(input);
     let Ok(value) = parse_value(&text) else { return Ok(()) };
-    let written =
-        to_text(&value).map_err(|error| format!("cannot be written: {error}"))?;
+    let written = to_text(&value).map_err(|error| format!("cannot be written: {error}"))?;
     let read = parse_value(&written);
     read.map(drop).map_err(|error| format!("cannot be read again: {error}: {written}"))
 }
@@ -86,7 +85,10 @@ fn read_addresses(input: &[u8]) -> Result<(), String> {
     let text = String::from_utf8_lossy(input);
     for line in text.lines() {
         if let Ok(address) = line.parse::<Addr>() {
-            expect(address.to_string().parse::<Addr>() == Ok(address), "an address is another one")?;
+            expect(
+                address.to_string().parse::<Addr>() == Ok(address),
+                "an address is another one",
+            )?;
             expect(Addr::from_key(&address.to_key()) == Some(address), "a key is of another one")?;
         }
         if let Ok(range) = line.parse::<IpRange>() {
@@ -130,7 +132,7 @@ fn read_schedule(input: &[u8]) -> Result<(), String> {
         if let Some((time, _)) = schedule.next_tick(now) {
             expect(time > now, "the next tick is over")?;
         }
-        let then = now.plus(Span::hours(-24 * 30));
+        let then = Time(now.0 - Span::hours(24 * 30).0);
         if let Some(due) = schedule.due_since(then, now) {
             let last = due.last_tick;
             expect(
