@@ -37,15 +37,15 @@ fn a_program_that_takes_no_lock_is_found() {
 /// written before the refusal.
 #[test]
 fn a_program_that_forgets_a_savepoint_is_found() {
-    for (half, at_least) in [
-        ("UPDATE cluster SET claim = NULL, claimed_at = NULL WHERE claim = 'c'", 1),
-        ("UPDATE claim SET cluster = NULL WHERE name = 'c'", 1),
+    for half in [
+        "UPDATE cluster SET claim = NULL, claimed_at = NULL WHERE claim = 'c'",
+        "UPDATE claim SET cluster = NULL WHERE name = 'c'",
     ] {
         let sandbox = Sandbox::new();
         sandbox.create_ready_pool("lab", 2);
         sandbox.ok("claim lab c -q");
         assert!(find_complaints(&sandbox).is_empty());
-        assert_eq!(execute_sql(&sandbox, half).unwrap(), at_least, "{half}");
+        assert_eq!(execute_sql(&sandbox, half).unwrap(), 1, "{half}");
         expect_found(!find_complaints(&sandbox).is_empty(), half);
     }
 }

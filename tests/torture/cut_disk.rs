@@ -125,15 +125,22 @@ impl File {
             _ => None,
         };
         for change in &self.unsynced {
-            match (&mut dice, change) {
-                (Some(dice), _) if dice.happens(40) => {}
-                (Some(dice), Change::Write { offset, bytes }) if dice.happens(30) => {
+            let Some(dice) = &mut dice else {
+                if loss == Loss::Nothing {
+                    change.apply(&mut content);
+                }
+                continue;
+            };
+            if dice.happens(40) {
+                continue;
+            }
+            match change {
+                Change::Write { offset, bytes } if dice.happens(30) => {
                     let sectors = u32::try_from(bytes.len() / SECTOR).unwrap();
                     let kept = usize::try_from(dice.below(sectors + 1)).unwrap() * SECTOR;
                     let bytes = bytes[..kept].to_vec();
                     Change::Write { offset: *offset, bytes }.apply(&mut content);
                 }
-                (None, _) if loss == Loss::Everything => {}
                 _ => change.apply(&mut content),
             }
         }

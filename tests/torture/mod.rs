@@ -79,7 +79,7 @@ pub fn spread<T>(values: Vec<T>, count: usize) -> Vec<T> {
 #[test]
 fn some_values_are_spread_over_all() {
     let values: Vec<usize> = (0..9).collect();
-    assert_eq!(spread(values.clone(), 0), []);
+    assert!(spread(values.clone(), 0).is_empty());
     assert_eq!(spread(values.clone(), 1), [4]);
     assert_eq!(spread(values.clone(), 3), [0, 4, 8]);
     assert_eq!(spread(values.clone(), 20), values);

@@ -88,7 +88,7 @@ fn points_of(trace: &str, folder: &Path) -> BTreeSet<Point> {
         }
         let at = names.iter().filter(|name| **name == call.name).count();
         let mut faults = vec![Fault::Kill];
-        faults.extend(errors_of(&call.name).iter().map(|error| Fault::Error(error)));
+        faults.extend(errors_of(&call.name).iter().copied().map(Fault::Error));
         if call.name == "pwrite64" {
             let (size, offset) = (call.number(2), call.number(3));
             let blocks = (offset + size / 2) / BLOCK;
@@ -183,7 +183,7 @@ impl<'a> Verb<'a> {
     fn different_points(&self) -> Vec<Point> {
         let mut groups: BTreeMap<(&str, String), Vec<&Point>> = BTreeMap::new();
         for point in &self.points {
-            groups.entry((&point.call, point.fault.part())).or_default().push(point);
+            groups.entry((point.call.as_str(), point.fault.part())).or_default().push(point);
         }
         let groups = groups.into_values();
         groups.flat_map(|points| spread(points, MAX_ALIKE)).cloned().collect()
