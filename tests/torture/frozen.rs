@@ -166,13 +166,14 @@ fn kill_at_step(victim: Victim, step: &str, behaviour: &str) {
         assert_eq!(lab.count_in_ledger(&format!("begin {step} ")), 1, "{told}");
         lab.sandbox.shell(&format!("kill -9 {installer}"));
     }
+    let goal = if step == "destroy" { "" } else { "Installed" };
     lab.wait_until(&told, |lab| {
         // Nobody has to wait for the next attempt.
         lab.sandbox.shell(
             "for c in $(poolctl get cluster -qo name); do poolctl cluster retry $c -q; done
              poolctl customization reset foo -q",
         );
-        lab.phase() == if step == "destroy" { "" } else { "Installed" }
+        lab.phase() == goal
     });
     lab.delete_clusters();
 }
