@@ -8,6 +8,7 @@
 //! - `histories`: what commands that run at once were told, and whether some order explains it.
 //! - `frozen`: commands, supervisors and installers that are stopped or killed in every phase, with
 //!   the ledger of the stand-ins.
+//! - `away`: management controllers that die at any request.
 //! - `hostile`: drivers that do what no driver should.
 //! - `canaries`: five programs that are broken on purpose, each of which must be found.
 //!
@@ -17,6 +18,7 @@
 use std::fs::OpenOptions;
 use std::io::Write;
 
+mod away;
 mod canaries;
 mod cut_disk;
 mod frozen;
