@@ -83,7 +83,7 @@ impl<'a> Mutator<'a> {
     /// A short piece of a text, from its begin to its end.
     fn piece(&mut self, length: usize) -> (usize, usize) {
         let begin = self.below(length + 1);
-        let most = self.dice.pick(&[1, 4, 16, 256]).min(length - begin);
+        let most = self.dice.pick(&[1_usize, 4, 16, 256]).min(length - begin);
         (begin, begin + self.below(most + 1))
     }
 

@@ -30,7 +30,7 @@ const MAX_EVENTS: usize = 128;
 /// Whether some order of the events explains them all.
 pub fn has_order<M: Model>(model: &M, events: &[Event<M::Deed>]) -> bool {
     assert!(events.len() <= MAX_EVENTS, "{}", events.len());
-    let everything = (0..events.len()).fold(0_u128, |done, number| done | (1 << number));
+    let everything = (0..events.len()).fold(0_u128, |done, number| done | (1_u128 << number));
     let mut seen: HashSet<(u128, M)> = HashSet::new();
     let mut waiting = vec![(0_u128, model.clone())];
     while let Some((done, model)) = waiting.pop() {
@@ -39,7 +39,7 @@ pub fn has_order<M: Model>(model: &M, events: &[Event<M::Deed>]) -> bool {
         }
         for number in possible_next(events, done) {
             if let Some(next) = model.after(&events[number].deed) {
-                let step = (done | (1 << number), next);
+                let step = (done | (1_u128 << number), next);
                 if seen.insert(step.clone()) {
                     waiting.push(step);
                 }
@@ -51,7 +51,7 @@ pub fn has_order<M: Model>(model: &M, events: &[Event<M::Deed>]) -> bool {
 
 /// The events that may come next: those that began before any of the others had ended.
 fn possible_next<Deed>(events: &[Event<Deed>], done: u128) -> Vec<usize> {
-    let left = (0..events.len()).filter(|number| done & (1 << number) == 0);
+    let left = (0..events.len()).filter(|number| done & (1_u128 << *number) == 0);
     let left: Vec<usize> = left.collect();
     let first_end = left.iter().map(|number| events[*number].ended).min().unwrap_or_default();
     left.into_iter().filter(|number| events[*number].started < first_end).collect()
