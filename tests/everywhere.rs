@@ -5,13 +5,22 @@ use poolctl::output::Format;
 
 use crate::sandbox::{Ran, Sandbox, has_program, is_met_or_skipped, is_root};
 
-/// Every command, as the words of its path, with its example.
+/// Every command that help lists, as the words of its path, with its example.
 fn examples() -> Vec<(Vec<String>, String)> {
+    examples_of(|subcommand| !subcommand.is_hide_set())
+}
+
+/// Every command, also those that help does not list, as the words of its path, with its example.
+pub fn all_examples() -> Vec<(Vec<String>, String)> {
+    examples_of(|_| true)
+}
+
+fn examples_of(is_wanted: fn(&clap::Command) -> bool) -> Vec<(Vec<String>, String)> {
     let mut examples = Vec::new();
     let mut waiting: Vec<(Vec<String>, _)> = vec![(Vec::new(), poolctl::commands::tree())];
     while let Some((path, mut command)) = waiting.pop() {
         command.build();
-        for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
+        for subcommand in command.get_subcommands().filter(|subcommand| is_wanted(subcommand)) {
             let mut subpath = path.clone();
             subpath.push(subcommand.get_name().to_owned());
             waiting.push((subpath, subcommand.clone()));
@@ -67,31 +76,58 @@ fn prepared() -> Sandbox {
     sandbox
 }
 
-/// Runs the example of each command, after the lines of `surroundings`, on a copy of the prepared
-/// state of its own; `check` gets the path of the command, its example and how it ended.
-pub fn run_examples(surroundings: &str, check: impl Fn(&[String], &str, &Ran)) {
-    let free = prepared();
-    let claimed = free.copy();
-    claimed.ok(&format!("claim lab ci-17 --reason '{HOSTILE}' -q"));
-    let examples = examples();
-    assert!(examples.len() > 38, "{}", examples.len());
-    for (path, example) in examples {
+/// The states that examples are run on.
+pub struct PreparedStates {
+    /// Pool `lab` has a cluster that nobody has claimed.
+    free: Sandbox,
+    claimed: Sandbox,
+}
+
+impl PreparedStates {
+    pub fn new() -> Self {
+        let free = prepared();
+        let claimed = free.copy();
+        claimed.ok(&format!("claim lab ci-17 --reason '{HOSTILE}' -q"));
+        Self { free, claimed }
+    }
+
+    /// A copy of the state that the example of a command needs.
+    pub fn copy_for(&self, path: &[String]) -> Sandbox {
         // These create the claim, or need the cluster that it would take.
         let needs_free_cluster = ["claim", "apply", "run", "wait"].contains(&path[0].as_str());
-        let sandbox = if needs_free_cluster { free.copy() } else { claimed.copy() };
+        let sandbox = if needs_free_cluster { self.free.copy() } else { self.claimed.copy() };
         if path[0] == "wait" {
             sandbox.ok("claim lab ci-17 -q");
         }
-        let example = example
-            // Controllers of examples have addresses for documentation; tests speak to nobody there.
-            .replace("192.0.2.", "127.0.0.")
-            .replace("CLUSTER", "$CLUSTER")
-            .replace("condition=$CLUSTERR", "condition=ClusterR");
-        let preparation = "CLUSTER=$(poolctl get cluster -qo name | head -1)
+        sandbox
+    }
+}
+
+/// The example of a command as tests run it.
+pub fn localized(example: &str) -> String {
+    example
+        // Controllers of examples have addresses for documentation; tests speak to nobody there.
+        .replace("192.0.2.", "127.0.0.")
+        .replace("CLUSTER", "$CLUSTER")
+        .replace("condition=$CLUSTERR", "condition=ClusterR")
+}
+
+/// Lines that make the files that examples name.
+pub const PREPARATION: &str = "CLUSTER=$(poolctl get cluster -qo name | head -1)
             [ -e $HOME/hosts ] || ssh-keygen -q -t ed25519 -N '' -f $HOME/hosts
             echo \"127.0.0.1 $(cut -d' ' -f1,2 $HOME/hosts.pub)\" > $HOME/known_hosts
             echo '{\"auths\": {}}' > $HOME/pull-secret.json";
-        let script = format!("set -e\n{preparation}\n{surroundings}\n{example}");
+
+/// Runs the example of each command, after the lines of `surroundings`, on a copy of the prepared
+/// state of its own; `check` gets the path of the command, its example and how it ended.
+pub fn run_examples(surroundings: &str, check: impl Fn(&[String], &str, &Ran)) {
+    let states = PreparedStates::new();
+    let examples = examples();
+    assert!(examples.len() > 38, "{}", examples.len());
+    for (path, example) in examples {
+        let sandbox = states.copy_for(&path);
+        let example = localized(&example);
+        let script = format!("set -e\n{PREPARATION}\n{surroundings}\n{example}");
         check(&path, &example, &sandbox.shell(&script));
     }
 }

@@ -35,6 +35,9 @@
 //! - **Laws over random histories** are properties: `properties.rs`, `sharing.rs`, `tenants.rs`.
 //! - **What a lab goes through in weeks** is a history of the simulator, a step a line:
 //!   `sim/step.rs` explains the words, and `cases/sim/` has those that once broke a law.
+//! - **What processes, disks and machines do at the worst moment** is the torture suite
+//!   (`torture/`); what reads the texts of others is fuzzed with a corpus (`fuzz/corpus/`, a folder
+//!   per target). `POOLCTL_TORTURE=all` runs all of both, and `cargo test` a slice.
 //!
 //! `cases/index.txt` says for every scenario of the specification where it is tested, or why not.
 //! A test has the name of the rule that it holds. One that cannot run here says SKIP and why; with
@@ -79,6 +82,7 @@ mod faults;
 mod first_hour;
 mod fixture;
 mod foreign_leases;
+mod fuzz;
 mod given_back;
 mod growing;
 mod healing;

@@ -31,7 +31,7 @@ const MAX_ROUNDS: usize = 10;
 pub struct Tell {
     /// State file
     #[arg(value_name = "FILE")]
-    state: PathBuf,
+    file: PathBuf,
 }
 
 impl RunCommand for Tell {
@@ -40,7 +40,7 @@ impl RunCommand for Tell {
     const EXAMPLE: &'static str = "poolctl __tell FILE";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let store = Store::open(&self.state)?;
+        let store = Store::open(&self.file)?;
         store.set_time(context.world.now());
         // Another process that has the lock looks for changes until there are none.
         let Some(_lock) = store.try_lock_to_tell()? else { return Ok(()) };

@@ -1,5 +1,5 @@
 -- What all migrations make. A new state needs only this script, which is written by
--- tests/newest_schema.rs. Digest of the migrations: b56269920321c324
+-- tests/newest_schema.rs. Digest of the migrations: 524efd81670d5e30
 CREATE TABLE state (
   id INTEGER PRIMARY KEY CHECK (id = 1),
   revision INTEGER NOT NULL,
@@ -10,31 +10,31 @@ CREATE TABLE state (
   doubted INTEGER NOT NULL,
   off INTEGER NOT NULL,
   pruned INTEGER NOT NULL
-, prune_cursor INTEGER NOT NULL DEFAULT 0, lineage TEXT NOT NULL DEFAULT '') STRICT;
+, prune_cursor INTEGER NOT NULL DEFAULT 0, lineage TEXT NOT NULL DEFAULT '', address_changes INTEGER NOT NULL DEFAULT 1, told_changes INTEGER NOT NULL DEFAULT 0, tell_failures INTEGER NOT NULL DEFAULT 0, tell_after INTEGER, last_link BLOB) STRICT;
 CREATE TABLE pool (
   id INTEGER PRIMARY KEY,
   body TEXT NOT NULL CHECK (json_valid(body)),
   namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
   name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
-) STRICT;
+, checksum INTEGER) STRICT;
 CREATE TABLE customization (
   id INTEGER PRIMARY KEY,
   body TEXT NOT NULL CHECK (json_valid(body)),
   namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
   name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
-) STRICT;
+, checksum INTEGER) STRICT;
 CREATE TABLE image_set (
   id INTEGER PRIMARY KEY,
   body TEXT NOT NULL CHECK (json_valid(body)),
   namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
   name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
-) STRICT;
+, checksum INTEGER) STRICT;
 CREATE TABLE secret_object (
   id INTEGER PRIMARY KEY,
   body TEXT NOT NULL CHECK (json_valid(body)),
   namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
   name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
-) STRICT;
+, checksum INTEGER) STRICT;
 CREATE TABLE secret (
   object INTEGER NOT NULL REFERENCES secret_object ON DELETE CASCADE,
   key TEXT NOT NULL,
@@ -46,19 +46,19 @@ CREATE TABLE namespace (
   body TEXT NOT NULL CHECK (json_valid(body)),
   namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
   name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
-) STRICT;
+, checksum INTEGER) STRICT;
 CREATE TABLE role_binding (
   id INTEGER PRIMARY KEY,
   body TEXT NOT NULL CHECK (json_valid(body)),
   namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
   name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
-) STRICT;
+, checksum INTEGER) STRICT;
 CREATE TABLE settings (
   id INTEGER PRIMARY KEY,
   body TEXT NOT NULL CHECK (json_valid(body)),
   namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
   name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
-) STRICT;
+, checksum INTEGER) STRICT;
 CREATE TABLE cluster (
   id INTEGER PRIMARY KEY,
   name TEXT NOT NULL UNIQUE,
@@ -112,7 +112,7 @@ CREATE TABLE cluster (
 CREATE TABLE cluster_body (
   id INTEGER PRIMARY KEY REFERENCES cluster ON DELETE CASCADE,
   body TEXT NOT NULL CHECK (json_valid(body))
-) STRICT;
+, checksum INTEGER) STRICT;
 CREATE TABLE claim (
   id INTEGER PRIMARY KEY,
   namespace TEXT NOT NULL,
@@ -136,7 +136,7 @@ CREATE TABLE claim (
 CREATE TABLE claim_body (
   id INTEGER PRIMARY KEY REFERENCES claim ON DELETE CASCADE,
   body TEXT NOT NULL CHECK (json_valid(body))
-) STRICT;
+, checksum INTEGER) STRICT;
 CREATE TABLE host (
   id INTEGER PRIMARY KEY,
   body TEXT NOT NULL CHECK (json_valid(body)),
@@ -145,25 +145,25 @@ CREATE TABLE host (
   mac TEXT AS (lower(body ->> '$.spec.bootMACAddress')) VIRTUAL,
   bmc TEXT AS (body ->> '$.spec.bmc.address') VIRTUAL,
   consumer TEXT AS (body ->> '$.spec.consumerRef.name') VIRTUAL
-) STRICT;
+, checksum INTEGER) STRICT;
 CREATE TABLE ip_pool (
   id INTEGER PRIMARY KEY,
   body TEXT NOT NULL CHECK (json_valid(body)),
   namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
   name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
-) STRICT;
+, checksum INTEGER) STRICT;
 CREATE TABLE data_template (
   id INTEGER PRIMARY KEY,
   body TEXT NOT NULL CHECK (json_valid(body)),
   namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
   name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
-) STRICT;
+, checksum INTEGER) STRICT;
 CREATE TABLE infra_env (
   id INTEGER PRIMARY KEY,
   body TEXT NOT NULL CHECK (json_valid(body)),
   namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
   name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
-) STRICT;
+, checksum INTEGER) STRICT;
 CREATE TABLE infra_env_token (
   infra_env INTEGER NOT NULL REFERENCES infra_env ON DELETE CASCADE,
   id TEXT NOT NULL,
@@ -178,7 +178,7 @@ CREATE TABLE nmstate_config (
   body TEXT NOT NULL CHECK (json_valid(body)),
   namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
   name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
-) STRICT;
+, checksum INTEGER) STRICT;
 CREATE TABLE agent (
   id INTEGER PRIMARY KEY,
   body TEXT NOT NULL CHECK (json_valid(body)),
@@ -190,7 +190,7 @@ CREATE TABLE agent (
   host TEXT AS (lower(body ->> '$.status.hostID')) VIRTUAL,
   wanted TEXT AS (body ->> '$.spec.clusterDeploymentName.name') VIRTUAL,
   bound TEXT AS (body ->> '$.status.boundTo.name') VIRTUAL
-) STRICT;
+, checksum INTEGER) STRICT;
 CREATE TABLE agent_mac (
   agent INTEGER NOT NULL REFERENCES agent ON DELETE CASCADE,
   mac TEXT NOT NULL,
@@ -213,7 +213,7 @@ CREATE TABLE ip_lease (
   claim TEXT NOT NULL,
   network INTEGER NOT NULL REFERENCES ip_network,
   created INTEGER NOT NULL,
-  more TEXT, cluster TEXT, agent TEXT CHECK (agent IS NULL OR cluster IS NOT NULL),
+  more TEXT, cluster TEXT, agent TEXT CHECK (agent IS NULL OR cluster IS NOT NULL), claim_namespace TEXT,
   PRIMARY KEY (scope, address)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE ip_wait (
@@ -289,7 +289,7 @@ CREATE TABLE event (
   message TEXT NOT NULL,
   infra_env TEXT,
   cluster TEXT
-, pool TEXT) STRICT;
+, pool TEXT, link BLOB) STRICT;
 CREATE TABLE due_scope (
   namespace TEXT NOT NULL,
   pool TEXT NOT NULL,
@@ -324,14 +324,25 @@ CREATE TABLE metal3_data (
   body TEXT NOT NULL CHECK (json_valid(body)),
   namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
   name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
-) STRICT;
+, checksum INTEGER) STRICT;
 CREATE TABLE metal3_data_claim (
   id INTEGER PRIMARY KEY,
   body TEXT NOT NULL CHECK (json_valid(body)),
   namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
   name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
+, checksum INTEGER) STRICT;
+CREATE TABLE agent_classification (
+  id INTEGER PRIMARY KEY,
+  body TEXT NOT NULL CHECK (json_valid(body)),
+  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
+  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
+, checksum INTEGER) STRICT;
+CREATE TABLE event_gap (
+  last INTEGER PRIMARY KEY,
+  first INTEGER NOT NULL,
+  link BLOB
 ) STRICT;
-INSERT INTO state (id, revision, last_pass, wall, boot, since_boot, doubted, off, pruned, prune_cursor, lineage) VALUES (1, 0, 0, 0, '', 0, 0, 0, 0, 0, lower(hex(randomblob(16))));
+INSERT INTO state (id, revision, last_pass, wall, boot, since_boot, doubted, off, pruned, prune_cursor, lineage, address_changes, told_changes, tell_failures, tell_after, last_link) VALUES (1, 0, 0, 0, '', 0, 0, 0, 0, 0, '', 1, 0, 0, NULL, NULL);
 INSERT INTO due_scope (namespace, pool, due, dirty, polled, waits) VALUES ('', '', NULL, 1, 0, 0);
 CREATE UNIQUE INDEX pool_name ON pool (namespace, name);
 CREATE UNIQUE INDEX customization_name ON customization (namespace, name);
@@ -362,7 +373,6 @@ CREATE INDEX agent_wanted ON agent (wanted) WHERE wanted IS NOT NULL;
 CREATE INDEX agent_bound ON agent (bound) WHERE bound IS NOT NULL;
 CREATE INDEX agent_mac_mac ON agent_mac (mac);
 CREATE UNIQUE INDEX agent_mac_bound ON agent_mac (mac, bound) WHERE bound IS NOT NULL;
-CREATE UNIQUE INDEX ip_lease_claim ON ip_lease (scope, claim);
 CREATE INDEX ip_lease_going ON ip_lease (pool) WHERE more ->> '$.deleting' IS NOT NULL;
 CREATE INDEX ip_wait_pool ON ip_wait (namespace, pool);
 CREATE INDEX ip_released_when ON ip_released (pool, released);
@@ -414,3 +424,10 @@ CREATE INDEX ip_lease_name ON ip_lease (more ->> '$.notes.address.name')
 CREATE INDEX ip_lease_host ON ip_lease (more ->> '$.host') WHERE more ->> '$.host' IS NOT NULL;
 CREATE UNIQUE INDEX metal3_data_name ON metal3_data (namespace, name);
 CREATE UNIQUE INDEX metal3_data_claim_name ON metal3_data_claim (namespace, name);
+CREATE UNIQUE INDEX ip_lease_claim ON ip_lease (scope, claim) WHERE claim_namespace IS NULL;
+CREATE UNIQUE INDEX ip_lease_foreign_claim ON ip_lease (claim_namespace, claim)
+  WHERE claim_namespace IS NOT NULL;
+CREATE INDEX ip_wait_of_name ON ip_wait (pool);
+CREATE INDEX ip_pool_shared ON ip_pool (id)
+  WHERE body ->> '$.metadata.annotations."poolctl.dev/share-with"' IS NOT NULL;
+CREATE UNIQUE INDEX agent_classification_name ON agent_classification (namespace, name);
