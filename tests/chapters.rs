@@ -58,7 +58,8 @@ fn every_command_of_the_pages_is_one() {
         for line in page.commands() {
             // The shell says which words they are.
             let line = line.replace("2>&1", "").replace("2>/dev/null", "");
-            let command = line.split(['>', '|']).next().unwrap();
+            let first_command = line.split("&& poolctl").next().unwrap();
+            let command = first_command.split(['>', '|']).next().unwrap();
             let print_words = "poolctl() { printf '%s\\n' poolctl \"$@\"; }";
             let words = sandbox.shell(&format!("{print_words}\n{command}")).out;
             let parsed = poolctl::commands::tree().try_get_matches_from(words.lines());

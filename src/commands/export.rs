@@ -41,8 +41,8 @@ pub struct Export {
     /// Write files for another program into a new folder, with a script that applies them
     #[arg(long = "for", value_enum, value_name = "PROGRAM", requires = "file")]
     program: Option<Program>,
-    /// With --for hive: manifests of a ClusterPool and one of its ClusterDeployments, from the Hive
-    /// that takes over; hashes of pools are computed as its release does, by default as the newest
+    /// With --for hive: manifests of a ClusterPool and of one of its ClusterDeployments, as the Hive
+    /// that takes over has them. By default the Hive is of the newest release
     #[arg(long, value_name = "FILE", requires = "program")]
     like: Option<PathBuf>,
     /// Pause the pools of the files: nothing is made or destroyed before they are resumed

@@ -256,7 +256,7 @@ annotations! {
         default: None,
     }
     WIPE = "poolctl.dev/wipe" {
-        about: "How disks of returned hosts are wiped; host counts before InfraEnv before pool.",
+        about: "How disks of returned hosts are wiped: host before InfraEnv before pool.",
         kinds: [BareMetalHost, InfraEnv, ClusterPool],
         value: AnnotationValue::WordOrProgram(&["quick", "full", "none"]),
         default: Some("quick"),
