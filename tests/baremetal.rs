@@ -40,7 +40,7 @@ pub fn example_objects(lab: &Lab, web: &Server) -> String {
 /// approved without asking.
 pub fn discover_rack(lab: &Sandbox, rack: &Rack) {
     rack.add_to(lab);
-    lab.ok("agent discover --all --infraenv rack -q");
+    lab.ok("agent discover --all --infraenv metal -q");
 }
 
 /// Passes until a condition holds; after each, every cluster must have all of its hosts and

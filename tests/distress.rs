@@ -418,7 +418,7 @@ fn what_can_be_read_of_a_corrupt_state_is_salvaged_and_losses_are_told() {
     }
     assert!(losses > 2, "{losses}");
     // So is a file that is cut short, as far as it goes.
-    std::fs::write(sandbox.state(), &whole[..whole.len() / 2]).unwrap();
+    std::fs::write(sandbox.state(), &whole[..whole.len() / 4]).unwrap();
     let ran = sandbox.shell(&format!("{salvage} $HOME/half.db"));
     assert!(ran.code == 1 && ran.err.contains("half.db doctor --fix"), "{}{}", ran.out, ran.err);
 }

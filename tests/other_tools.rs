@@ -173,7 +173,7 @@ fn a_line_of_a_table_is_a_slot_with_its_addresses_and_hosts() {
         "host/bar-2 created",
         "ipclaim/bar-api created",
         "ipclaim/bar-ingress created",
-        "clusterpool/vsphere has 2 more slots",
+        "clusterpool/vsphere has 2 slots more",
     ];
     for line in lines {
         assert!(checked.contains(&format!("{line} (check)")), "{line}: {checked}");

@@ -20,7 +20,8 @@ fn a_pool_is_not_removed_with_twenty_of_its_many_leases() {
     }
     apply(&sandbox, &claims);
     let first_claims: Vec<&str> = claims.split("---\n").take(20).collect();
-    let pool = "apiVersion: ipam.metal3.io/v1alpha1\nkind: IPPool\nmetadata: {name: lan}\n";
+    let pool = "apiVersion: ipam.metal3.io/v1alpha1\nkind: IPPool\nmetadata: {name: lan}\n\
+                spec: {pools: [{start: 10.0.0.10, end: 10.0.0.99}]}\n";
     let file =
         sandbox.write_file("going.yaml", &format!("{}---\n{pool}", first_claims.join("---\n")));
     let ran = sandbox.run(&format!("delete -f {file} -y"));
@@ -99,7 +100,7 @@ fn the_chain_of_events_goes_on_where_old_events_were_removed() {
     for day in ["06", "09"] {
         for name in ["a", "b", "c"] {
             sandbox.ok(&format!("claim lab {name} -q"));
-            sandbox.ok(&format!("label pool lab last={name}{day} -q"));
+            sandbox.ok(&format!("label pool lab last={name}{day} --overwrite -q"));
             sandbox.ok(&format!("release {name} -q"));
         }
         sandbox.ok("reconcile --wait=1h -q");

@@ -128,9 +128,9 @@ impl Fleet {
             lines.push(format!("n{number},{address},{USER},{PASSWORD},{}", mac_of(number)));
         }
         import_hosts(lab, "name,bmc,username,password,mac", &lines);
-        lab.run("agent discover n1 n2 n3 n4 n5 n6 n7 n8 n9 --infraenv rack -q");
+        lab.run("agent discover n1 n2 n3 n4 n5 n6 n7 n8 n9 --infraenv metal -q");
         for number in IPMI_ONLY {
-            lab.ok(&format!("label host/n{number} infraenvs.agent-install.openshift.io=rack -q"));
+            lab.ok(&format!("label host/n{number} infraenvs.agent-install.openshift.io=metal -q"));
             report_host(lab, number);
         }
     }
@@ -235,7 +235,7 @@ impl Fleet {
 }
 
 fn report_host(lab: &Sandbox, number: usize) {
-    lab.ok(&format!("agent register --infraenv rack --id h{number} -q"));
+    lab.ok(&format!("agent register --infraenv metal --id h{number} -q"));
     let mut inventory: Value =
         serde_json::from_str(&report(&format!("h{number}"), &mac_of(number))).unwrap();
     inventory["interfaces"][0]["ipv4_addresses"] = json!([format!("192.0.2.{number}/24")]);

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcgetwinsize, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use serde_json::Value;
 
 use crate::model::agent::Agent;
@@ -19,9 +19,7 @@ use crate::model::meta::Key;
 use crate::model::object::{Object, Resource};
 use crate::model::refusal::{Exit, Refusal, nearest_name};
 use crate::model::time::Span;
-use crate::output::{
-    Answer, Colors, Entry, Format, Letters, Name, Row, Style, WIDTH, clean_line, clean_lines,
-};
+use crate::output::{Answer, Entry, Format, Name, Row, clean_line, clean_lines};
 use crate::reconcile::{Door, PassOutcome};
 use crate::rules;
 use crate::rules::access::{AccessAction, Person};
@@ -33,11 +31,6 @@ use crate::commands::target;
 
 /// How long a prompt waits for input before it looks for signals: a tenth of a second.
 const PROMPT_SLICE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-
-/// Text is never broken into shorter lines than this, however narrow the terminal is.
-const LEAST_WIDTH: usize = 40;
-/// Text is never broken into longer lines than this, however wide the terminal is.
-const LARGEST_WIDTH: usize = 100;
 
 /// When answers are coloured, as `--color` says. `auto` colours them on a terminal, unless the
 /// environment says that it takes no colours.
@@ -99,7 +92,7 @@ pub struct Globals {
     /// Wait at most this long while another command writes; by default 60s
     #[arg(long, global = true, value_name = "DURATION")]
     pub lock_timeout: Option<Span>,
-    /// Change a state on a network file system; only one machine may use it
+    /// Change a state on a network file system that no other machine uses
     #[arg(long, global = true)]
     pub i_know: bool,
 }
@@ -439,23 +432,6 @@ impl Context {
         drop(writeln!(std::io::stderr(), "warning: {}", clean_line(message)));
     }
 
-    /// Whether stderr is a terminal that can redraw a line.
-    pub fn can_redraw(&self) -> bool {
-        let is_dumb = self.world.variable("TERM").is_none_or(|term| term == "dumb");
-        std::io::stderr().is_terminal() && !is_dumb && self.world.variable("CI").is_none()
-    }
-
-    /// The columns that a table may have: those of the terminal. Elsewhere, and on a smaller one,
-    /// they are 80.
-    #[expect(clippy::unused_self, reason = "commands speak through their context")]
-    pub fn table_width(&self) -> usize {
-        let stdout = std::io::stdout();
-        if !stdout.is_terminal() {
-            return WIDTH;
-        }
-        tcgetwinsize(&stdout).map_or(WIDTH, |size| usize::from(size.ws_col).max(WIDTH))
-    }
-
     /// Whether stdin is a terminal, so that somebody can be asked.
     #[expect(clippy::unused_self, reason = "commands speak through their context")]
     pub fn is_at_terminal(&self) -> bool {
@@ -506,45 +482,6 @@ impl Context {
                 return Ok(line);
             }
         }
-    }
-
-    /// How the answer looks. Every command that draws or colours anything asks here.
-    pub fn style(&self) -> Style {
-        Style { colors: self.colors(), letters: self.letters(), width: self.width() }
-    }
-
-    /// Whether the answer is coloured; documents never are.
-    pub fn colors(&self) -> Colors {
-        let is_colored = match self.globals.color {
-            ColorChoice::Always => true,
-            ColorChoice::Never => false,
-            ColorChoice::Auto => {
-                let is_plain = self.world.variable("NO_COLOR").is_some()
-                    || self.world.variable("TERM").is_none_or(|term| term == "dumb");
-                std::io::stdout().is_terminal() && !is_plain
-            }
-        };
-        if is_colored && self.globals.output.is_for_people() { Colors::Ansi } else { Colors::Plain }
-    }
-
-    /// The letters that what is drawn may use.
-    pub fn letters(&self) -> Letters {
-        if self.globals.ascii || !self.world.is_locale_utf8() {
-            Letters::Ascii
-        } else {
-            Letters::Unicode
-        }
-    }
-
-    /// The width of lines: that of the terminal within limits, because long lines are hard to read.
-    #[expect(clippy::unused_self, reason = "commands speak through their context")]
-    fn width(&self) -> usize {
-        let stdout = std::io::stdout();
-        if !stdout.is_terminal() {
-            return WIDTH;
-        }
-        let columns = tcgetwinsize(&stdout).map_or(0, |size| usize::from(size.ws_col));
-        if columns == 0 { WIDTH } else { columns.clamp(LEAST_WIDTH, LARGEST_WIDTH) }
     }
 
     /// Asks before something is lost. Without a terminal it is refused, with `command -y` as what

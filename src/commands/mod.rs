@@ -57,6 +57,7 @@ mod supervise;
 mod target;
 mod tell;
 mod template;
+mod terminal;
 mod tree;
 mod version;
 mod wait;

@@ -10,6 +10,7 @@ mod address_news;
 mod agents;
 mod backup;
 mod body_checksums;
+mod changed_leases;
 mod claims;
 mod clusters;
 mod connection;
