@@ -194,7 +194,7 @@ fn a_line_of_a_table_is_a_slot_with_its_addresses_and_hosts() {
     // No IPPool has the addresses of the other slot.
     assert_eq!(sandbox.ok("get ipclaim -o name").lines().count(), 2);
     let again = sandbox.ok(&import);
-    assert!(again.contains("clusterpool/vsphere has 0 more slots"), "{again}");
+    assert!(again.contains("clusterpool/vsphere has 0 slots more"), "{again}");
     assert!(!again.contains("created") && !again.contains("configured"), "{again}");
 }
 

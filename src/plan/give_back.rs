@@ -94,7 +94,9 @@ pub fn follow_returned_hosts(state: &mut State, tick: &Tick) {
     let host_ids: Vec<HostId> = state.hosts.iter().map(|(host_id, _)| host_id).collect();
     for host_id in host_ids {
         let Some(host) = state.hosts.get(host_id) else { continue };
-        if host.status.may_run_for.is_some() && has_stopped(state, host) {
+        // A job that still works on it may switch it on.
+        let is_busy = state.is_host_busy(&host.key().to_string());
+        if host.status.may_run_for.is_some() && !is_busy && has_stopped(state, host) {
             state.hosts.update(host_id, |host| host.status.may_run_for = None);
         }
     }
