@@ -130,13 +130,12 @@ impl Waiting<'_> {
         let Some(lock) = try_pass_lock(self.door.store.path())? else {
             return Ok(TriedPass { has_passed: false, due: soon });
         };
-        let passed = match self.pool {
-            Some(pool) => self.door.run_pass(&Scope::pool(pool.clone()))?,
-            None => {
-                let passed = self.door.run_due_pass()?;
-                self.door.store.note_pass(self.context.world.now());
-                passed
-            }
+        let passed = if let Some(pool) = self.pool {
+            self.door.run_pass(&Scope::pool(pool.clone()))?
+        } else {
+            let passed = self.door.run_due_pass()?;
+            self.door.store.note_pass(self.context.world.now());
+            passed
         };
         drop(lock);
         self.context.report_pass(&passed)?;

@@ -3,6 +3,7 @@
 //! since is held by `hold.rs`.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use crate::model::annotations::{HOLD, QUARANTINE, QUARANTINED_RANGES, RESERVED};
 use crate::model::cluster::Cluster;
@@ -169,9 +170,9 @@ fn reserve_all_ranges(pool: &mut IpPool) {
     let mut lines = lines_of_reservations(pool);
     let mut quarantined = Vec::new();
     for (_, range) in pool.ranges() {
-        if !lines.contains_key(&range.to_string()) {
-            lines.insert(range.to_string(), Quarantine::Unknown.name().to_owned());
-            quarantined.push(range.to_string());
+        if let Entry::Vacant(line) = lines.entry(range.to_string()) {
+            quarantined.push(line.key().clone());
+            line.insert(Quarantine::Unknown.name().to_owned());
         }
     }
     write_reservations(pool, &lines);

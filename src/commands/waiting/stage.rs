@@ -64,12 +64,11 @@ pub fn find_stage(
     cluster: Option<&str>,
     now: Time,
 ) -> Result<Stage, Refusal> {
-    let job = match cluster {
-        Some(name) => live_jobs.iter().find(|job| job.cluster() == Some(name)),
-        None => {
-            let installations = live_jobs.iter().filter(|job| job.verb == Verb::Provision);
-            installations.min_by_key(|job| job.started)
-        }
+    let job = if let Some(name) = cluster {
+        live_jobs.iter().find(|job| job.cluster() == Some(name))
+    } else {
+        let installations = live_jobs.iter().filter(|job| job.verb == Verb::Provision);
+        installations.min_by_key(|job| job.started)
     };
     let Some(job) = job else { return Ok(Stage::default()) };
     let usual = match job.pool.as_deref() {

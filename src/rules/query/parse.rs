@@ -248,7 +248,7 @@ impl Parser {
                 Ok(Expression::Array(Some(Box::new(expression))))
             }
             Token::Word(word) => self.parse_word(&word),
-            token => Err(describe_unexpected(&token)),
+            token @ Token::Sign(_) => Err(describe_unexpected(&token)),
         }
     }
 
