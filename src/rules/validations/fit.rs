@@ -56,7 +56,7 @@ mod tests {
     fn a_missing_requirement_says_what_there_is_and_what_is_needed() {
         let disk = Disk { size_bytes: 60 * GB, ..Disk::default() };
         let inventory = Inventory { disks: vec![disk], ..Inventory::default() };
-        let expected = ["0 CPU cores < 4", "memory 0.00 GiB < 16.00 GiB", "disk 60 GB < 100 GB"];
+        let expected = ["0 CPU cores < 4", "memory 0.00 MiB < 16.00 GiB", "disk 60 GB < 100 GB"];
         let missing = missing_requirements(&inventory, NodeRole::multi_node(Role::Master));
         assert_eq!(missing.into_iter().map(|(_, why)| why).collect::<Vec<_>>(), expected);
     }
