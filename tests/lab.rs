@@ -123,8 +123,11 @@ impl Lab {
 
     /// Puts a script into the folder of programs.
     pub fn install_program(&self, name: &str, script: &str) {
-        fs::write(self.bin(name), script).unwrap();
-        fs::set_permissions(self.bin(name), fs::Permissions::from_mode(0o755)).unwrap();
+        // One that runs cannot be written, but it can be replaced.
+        let new_program = self.bin(&format!("{name}.new"));
+        fs::write(&new_program, script).unwrap();
+        fs::set_permissions(&new_program, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::rename(new_program, self.bin(name)).unwrap();
     }
 
     /// Applies the Settings with more lines behind one of their lines.

@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use poolctl::model::annotations::SHARE_WITH;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
@@ -224,6 +225,8 @@ impl StoreCode {
             .collect();
         paths.sort();
         let mut store_code = Self { strings: Vec::new(), constants: BTreeMap::new() };
+        // The index of shared pools has the name of their annotation.
+        store_code.constants.insert("SHARE_WITH".into(), SHARE_WITH.into());
         for path in paths {
             store_code.add_file(&std::fs::read_to_string(path).unwrap());
         }

@@ -56,9 +56,12 @@ pub fn switch_off(host: &mut BareMetalHost, tick: &Tick) {
     forget_old_power(host, tick);
 }
 
-/// A host that was off some time ago may be on by now, so its controller is asked again.
+/// A host that was off some time ago may be on by now, so its controller is asked again. One that
+/// answers with an error has not said whether it is off.
 fn forget_old_power(host: &mut BareMetalHost, tick: &Tick) {
-    if host.power() == HostPower::Off && host.status.last_updated != Some(tick.now) {
+    let is_just_seen =
+        host.status.last_updated == Some(tick.now) && host.status.error_message.is_empty();
+    if host.power() == HostPower::Off && !is_just_seen {
         host.forget_power();
     }
 }

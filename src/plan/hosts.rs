@@ -305,16 +305,14 @@ fn take_report(host: &mut BareMetalHost, report: HostReport, tick: &Tick) {
     }
 }
 
-/// Makes it unknown whether those hosts of a job that failed are on which are or were a cluster's:
-/// nobody knows what the job has done to them since they were last asked.
-pub fn doubt_power_of_used_hosts(state: &mut State, job: &Job) {
+/// Makes it unknown whether those hosts of a job that failed are on which have left their cluster
+/// meanwhile: nobody knows what the job has done to them since they were last asked.
+pub fn doubt_power_of_returned_hosts(state: &mut State, job: &Job) {
     for host in &job.hosts {
         let Some((namespace, name)) = host.split_once('/') else { continue };
         let Some(host_id) = state.hosts.find(&Key::new(namespace, name)) else { continue };
         state.hosts.update(host_id, |host| {
-            let status = &host.status;
-            let is_used = status.may_run_for.is_some() || status.switched_on_for.is_some();
-            if is_used && host.power() == HostPower::Off {
+            if host.status.may_run_for.is_some() && host.power() == HostPower::Off {
                 host.forget_power();
             }
         });

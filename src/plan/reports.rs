@@ -104,7 +104,7 @@ fn finish_job(state: &mut State, job_id: JobId, job: &Job, outcome: JobOutcome, 
         job.class = class_of_failure(job.verb, &outcome);
     });
     if result != SUCCEEDED {
-        hosts::doubt_power_of_used_hosts(state, job);
+        hosts::doubt_power_of_returned_hosts(state, job);
     }
     if let Some(host) = job.host() {
         hosts::finish_host_job(state, &host, job.verb, &outcome, tick);
