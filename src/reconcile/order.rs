@@ -158,8 +158,7 @@ impl Door<'_> {
             | Verb::Wipe => {}
         }
         if job.driver == Driver::Exec {
-            let parameters = Value::Object(read_parameters(&annotations)).to_string();
-            inputs.push(("parameters.json".into(), SecretValue::new(parameters)));
+            inputs.push(parameters_input(&annotations));
         }
         let cluster_metadata = wire.spec.cluster_metadata.as_ref();
         let infra_id = cluster_metadata.map(|metadata| metadata.infra_id.clone());
@@ -467,6 +466,12 @@ fn is_joining(agent: &Agent) -> bool {
 fn seconds_until_deadline(job: &Job, annotations: &BTreeMap<String, String>) -> u64 {
     let limit = plan::deadline(job, annotations).since(job.started);
     u64::try_from(limit.0 / 1_000_000).unwrap_or(0).max(1)
+}
+
+/// The parameters of a program of one's own, as a file of its order.
+pub fn parameters_input(annotations: &BTreeMap<String, String>) -> (String, SecretValue) {
+    let parameters = Value::Object(read_parameters(annotations)).to_string();
+    ("parameters.json".into(), SecretValue::new(parameters))
 }
 
 fn render_yaml(document: &Value) -> Result<SecretValue, Refusal> {

@@ -7,9 +7,7 @@ use serde_json::Value;
 
 use crate::drivers::probe::{self, Finding};
 use crate::model::deployment::{ClusterDeployment, Provisioning};
-use crate::model::documents::SecretValue;
 use crate::model::driver::Driver;
-use crate::model::driver_description::read_parameters;
 use crate::model::job::{Job, Verb};
 use crate::model::meta::Key;
 use crate::model::order::JobOrder;
@@ -18,7 +16,7 @@ use crate::model::refusal::Refusal;
 use crate::plan::Rendered;
 
 use super::Door;
-use super::order::{Inputs, find_programs, installer_environment};
+use super::order::{Inputs, find_programs, installer_environment, parameters_input};
 
 /// Seconds that a trial may take.
 const TRIAL_SECONDS: u64 = 600;
@@ -88,8 +86,7 @@ impl Door<'_> {
         inputs.extend(self.read_platform_certificates(&cluster)?);
         inputs.extend(self.read_site_inputs(&settings)?);
         if driver == Driver::Exec {
-            let parameters = Value::Object(read_parameters(&annotations)).to_string();
-            inputs.push(("parameters.json".into(), SecretValue::new(parameters)));
+            inputs.push(parameters_input(&annotations));
         }
         let order = JobOrder {
             verb: Verb::Provision,

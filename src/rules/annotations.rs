@@ -109,11 +109,7 @@ fn find_value_problem(kind: Kind, expected: AnnotationValue, value: &str) -> Opt
         AnnotationValue::Fingerprint => parse_certificate_pin(value)
             .is_none()
             .then(|| format!(": `{value}` is not a SHA-256, which has 64 hexadecimal digits")),
-        AnnotationValue::CipherSuite => {
-            let is_suite = value.parse::<u8>().is_ok_and(|suite| suite <= LAST_CIPHER_SUITE);
-            (!is_suite)
-                .then(|| format!(": `{value}` is not a cipher suite from 0 to {LAST_CIPHER_SUITE}"))
-        }
+        AnnotationValue::CipherSuite => find_cipher_suite_problem(value),
         AnnotationValue::Pointers => find_pointers_problem(value),
         AnnotationValue::JsonObject => {
             let parsed = serde_json::from_str::<Map<String, Value>>(value);
@@ -138,6 +134,11 @@ fn find_value_problem(kind: Kind, expected: AnnotationValue, value: &str) -> Opt
             result.err().map(|why| format!(": {why}"))
         }
     }
+}
+
+fn find_cipher_suite_problem(value: &str) -> Option<String> {
+    let is_suite = value.parse::<u8>().is_ok_and(|suite| suite <= LAST_CIPHER_SUITE);
+    (!is_suite).then(|| format!(": `{value}` is not a cipher suite from 0 to {LAST_CIPHER_SUITE}"))
 }
 
 /// Whether the value is `exec:NAME` with a name that a driver may have.
