@@ -4,32 +4,44 @@
 mod cluster_api;
 mod cluster_install;
 pub mod editor_schema;
+mod generated_name;
 mod hive_config;
 mod kustomization;
+mod moved_state;
+mod parts;
+mod places;
+mod records;
 pub mod schema;
 mod spelling;
+mod spool;
+mod spooled_leases;
+mod texts;
 mod unmodelled;
 
-use std::collections::BTreeMap;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
 
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::model::cluster::RESTORED_LABEL;
 use crate::model::event::Event;
 use crate::model::job::Job;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
-use crate::model::refusal::{Exit, Refusal};
-use crate::model::typed::read_value;
+use crate::model::refusal::Refusal;
+use crate::model::tick::Tick;
+use crate::model::time::Time;
 use crate::rules;
-use crate::yaml::{self, JsonPart, Node, Tree};
+use crate::yaml::{self, Node, Tree};
 
 pub use crate::manifest::cluster_install::ClusterInstall;
 pub use crate::manifest::hive_config::HiveConfig;
-pub use crate::manifest::kustomization::read_kustomization;
+pub use crate::manifest::kustomization::{read_kustomization, read_kustomized};
+pub use crate::manifest::moved_state::StateText;
+pub use crate::manifest::places::{ObjectPlaces, RepeatedObject};
+pub use crate::manifest::spool::{Spool, SpoolReader, SpoolReaders};
+pub use crate::manifest::texts::{folders_below, read_texts, refuse_unreadable};
 pub use crate::manifest::unmodelled::ForeignLease;
 
 /// Fields of metadata that Kubernetes keeps, and that mean nothing here.
@@ -41,18 +53,21 @@ const OWN_FIELDS: [&str; 5] =
 
 /// What finalizers of upstream's programs contain. These programs do not run here, so nobody would
 /// ever take such a finalizer away.
-const UPSTREAM_FINALIZERS: [&str; 5] = [
+const UPSTREAM_FINALIZERS: [&str; 7] = [
     "hive.openshift.io/",
     "ipam.metal3.io",
+    "baremetalhost.metal3.io",
     "agent-install.openshift.io/",
     "metal3data.infrastructure.cluster.x-k8s.io",
     "metal3dataclaim.infrastructure.cluster.x-k8s.io",
+    "metal3datatemplate.infrastructure.cluster.x-k8s.io",
 ];
 
 /// The largest text of a whole state that is read, in bytes.
 const LARGEST_STATE: usize = 1 << 30;
 
 /// How manifests are to be read.
+#[derive(Default)]
 pub struct ReadOptions<'a> {
     /// The namespace of objects that name none.
     pub namespace: &'a str,
@@ -61,6 +76,8 @@ pub struct ReadOptions<'a> {
     /// Whether a whole state is moved here: then identity, times and status of objects are taken as
     /// they are, and jobs and events come along. Otherwise they are left out.
     pub moves_state: bool,
+    /// What makes names of objects that say only how theirs begins. Without it they are refused.
+    pub name_maker: Option<&'a Tick>,
 }
 
 impl ReadOptions<'_> {
@@ -76,6 +93,8 @@ pub struct Manifests {
     pub objects: Vec<Object>,
     pub jobs: Vec<Job>,
     pub events: Vec<Event>,
+    /// When the last of the events happened that are in a spool, and not among these.
+    pub last_spooled_event: Option<Time>,
     /// How many jobs and events are of kinds that are not kept here.
     pub records_left_out: usize,
     /// When a state is moved: objects of other programs that hold something.
@@ -88,6 +107,10 @@ pub struct Manifests {
     pub hive_configs: Vec<HiveConfig>,
     /// AgentClusterInstalls, until the clusters that they are about have been read.
     pub cluster_installs: Vec<ClusterInstall>,
+    /// The objects that a server of Kubernetes has written down, as `oc get` prints them.
+    pub server_objects: HashSet<(Kind, Key)>,
+    /// When a state is moved: where its objects stand, and which of them come twice.
+    pub places: ObjectPlaces,
     /// What a user should know, in sentences that begin with the name of the file.
     pub warnings: Vec<String>,
 }
@@ -111,22 +134,28 @@ impl Manifests {
             objects,
             jobs,
             events,
+            last_spooled_event,
             records_left_out,
             foreign_leases,
             refused_pools,
             skipped,
             hive_configs,
             cluster_installs,
+            server_objects,
+            places,
             warnings,
         } = file_manifests;
         self.objects.extend(objects);
         self.jobs.extend(jobs);
         self.events.extend(events);
+        self.last_spooled_event = self.last_spooled_event.max(last_spooled_event);
         self.records_left_out += records_left_out;
         self.foreign_leases.extend(foreign_leases);
         self.refused_pools.extend(refused_pools);
         self.hive_configs.extend(hive_configs);
         self.cluster_installs.extend(cluster_installs);
+        self.server_objects.extend(server_objects);
+        self.places.append(places);
         for (kind, count) in skipped {
             *self.skipped.entry(kind).or_default() += count;
         }
@@ -140,13 +169,34 @@ pub fn read(paths: &[PathBuf], reading: &ReadOptions<'_>) -> Result<Manifests, R
     let mut manifests = Manifests::default();
     let mut refusals = Vec::new();
     for path in paths {
-        for (file, content) in read_texts(path, reading.limit())? {
-            match read_json(&file, &content, reading) {
-                Some(file_manifests) => manifests.append(file_manifests),
-                None => refusals.extend(add_documents(&mut manifests, &file, &content, reading)),
-            }
+        let texts = read_texts(path, reading.limit())?;
+        refusals.extend(add_texts(&mut manifests, &texts, reading));
+    }
+    finish_reading(manifests, refusals)
+}
+
+/// Adds what texts hold, each of which has the name of its file. Returns what is wrong with them.
+fn add_texts(
+    manifests: &mut Manifests,
+    texts: &[(String, String)],
+    reading: &ReadOptions<'_>,
+) -> Vec<Refusal> {
+    let mut refusals = Vec::new();
+    for (file, content) in texts {
+        match parts::read_in_parts(file, content, reading) {
+            Some(file_manifests) => manifests.append(file_manifests),
+            None => refusals.extend(add_documents(manifests, file, content, reading)),
         }
     }
+    refusals
+}
+
+/// What has been read, once everything is there that objects say of each other; or all that is
+/// wrong with it.
+fn finish_reading(
+    mut manifests: Manifests,
+    mut refusals: Vec<Refusal>,
+) -> Result<Manifests, Refusal> {
     if !refusals.is_empty() {
         refusals.extend(manifests.refused_pools.into_iter().flat_map(|pool| pool.refusals));
         return Refusal::refuse_all(refusals).map(|()| Manifests::default());
@@ -154,23 +204,6 @@ pub fn read(paths: &[PathBuf], reading: &ReadOptions<'_>) -> Result<Manifests, R
     cluster_install::complete_clusters(&mut manifests);
     unmodelled::warn_of_skipped(&mut manifests);
     Ok(manifests)
-}
-
-/// Reads a JSON text about which there is nothing to tell: only then no place in it is needed, and
-/// a large state is read in a small part of the time.
-fn read_json(file: &str, content: &str, reading: &ReadOptions<'_>) -> Option<Manifests> {
-    let mut manifests = Manifests::default();
-    yaml::visit_json_within(content, reading.limit(), &mut |part| match part {
-        JsonPart::Item(document) | JsonPart::Document(document) => {
-            add_document(&mut manifests, file, document, reading).is_empty()
-        }
-        // Of another document its items are no documents.
-        JsonPart::RestOfList(list) => string_field(&list, "kind") == "List",
-    })?;
-    let needs_places = !manifests.warnings.is_empty()
-        || !manifests.foreign_leases.is_empty()
-        || !manifests.refused_pools.is_empty();
-    if needs_places { None } else { Some(manifests) }
 }
 
 /// Adds what a text holds. Returns what is wrong with it.
@@ -201,108 +234,6 @@ fn refuse_node(file: &str, node: &Node, message: &str) -> Refusal {
     refuse_at(file, node.line, node.column, message)
 }
 
-/// The name and the text of a file, of each manifest in a folder, or of standard input if the path
-/// is `-`. A text of more than `limit` bytes is refused.
-pub fn read_texts(path: &Path, limit: usize) -> Result<Vec<(String, String)>, Refusal> {
-    let name = path.display().to_string();
-    if name == "-" {
-        let content = read_text("stdin", std::io::stdin().lock(), limit)?;
-        return Ok(vec![("stdin".into(), content)]);
-    }
-    let metadata = std::fs::metadata(path).map_err(|error| refuse_unreadable(&name, &error))?;
-    if !metadata.is_dir() {
-        let content = read_file(path, &name, limit)?;
-        return Ok(vec![(name, content)]);
-    }
-    let mut texts = Vec::new();
-    for file in manifest_files(path, &name)? {
-        let file_name = file.display().to_string();
-        let content = read_file(&file, &file_name, limit)?;
-        texts.push((file_name, content));
-    }
-    Ok(texts)
-}
-
-/// The manifests in a folder, not in folders below it, in the order of their names.
-fn manifest_files(folder: &Path, name: &str) -> Result<Vec<PathBuf>, Refusal> {
-    let entries = std::fs::read_dir(folder).map_err(|error| refuse_unreadable(name, &error))?;
-    let mut files = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(|error| refuse_unreadable(name, &error))?.path();
-        let is_manifest = path.extension().is_some_and(|extension| {
-            extension == "yaml" || extension == "yml" || extension == "json"
-        });
-        if is_manifest && !path.is_dir() {
-            files.push(path);
-        }
-    }
-    if files.is_empty() {
-        return Err(Refusal::invalid(format!("`{name}` has no yaml, yml or json files")));
-    }
-    files.sort();
-    Ok(files)
-}
-
-/// The folders with manifests at and below each path, and the paths that are files.
-pub fn folders_below(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Refusal> {
-    let mut folders = Vec::new();
-    let mut waiting = paths.to_vec();
-    while let Some(path) = waiting.pop() {
-        if !path.is_dir() {
-            folders.push(path);
-            continue;
-        }
-        let name = path.display().to_string();
-        let entries = std::fs::read_dir(&path).map_err(|error| refuse_unreadable(&name, &error))?;
-        for entry in entries {
-            let below = entry.map_err(|error| refuse_unreadable(&name, &error))?.path();
-            // A link may lead back to a folder above.
-            if below.is_dir() && !below.is_symlink() {
-                waiting.push(below);
-            }
-        }
-        if manifest_files(&path, &name).is_ok() {
-            folders.push(path);
-        }
-    }
-    if folders.is_empty() {
-        return Err(Refusal::invalid("there are no yaml, yml or json files in the folders"));
-    }
-    folders.sort();
-    Ok(folders)
-}
-
-fn read_file(path: &Path, name: &str, limit: usize) -> Result<String, Refusal> {
-    let file = std::fs::File::open(path).map_err(|error| refuse_unreadable(name, &error))?;
-    read_text(name, file, limit)
-}
-
-/// Reads a text of at most `limit` bytes. `name` is how a refusal calls the source.
-fn read_text(name: &str, source: impl Read, limit: usize) -> Result<String, Refusal> {
-    let mut bytes = Vec::new();
-    // One byte more than is accepted shows that there is more.
-    source
-        .take(limit as u64 + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|error| refuse_unreadable(name, &error))?;
-    if bytes.len() > limit {
-        return Err(Refusal::invalid(format!("{name}: more than {limit} bytes"))
-            .advise("split it into several files"));
-    }
-    String::from_utf8(bytes).map_err(|_| Refusal::invalid(format!("{name}: is not UTF-8 text")))
-}
-
-/// Why a file cannot be read, with the exit code that fits.
-pub fn refuse_unreadable(name: &str, error: &std::io::Error) -> Refusal {
-    use std::io::ErrorKind;
-    let exit = match error.kind() {
-        ErrorKind::NotFound => Exit::NotFound,
-        ErrorKind::PermissionDenied => Exit::Denied,
-        _ => Exit::Failed,
-    };
-    Refusal::new(exit, format!("`{name}` cannot be read")).because(error.to_string())
-}
-
 /// Adds what a document holds: an object, a List of them, a record of a state that is moved, or
 /// something of a kind that is not modelled. Returns what is wrong with it.
 fn add_document(
@@ -323,7 +254,7 @@ fn add_document(
         return add_list(manifests, file, document, reading);
     }
     if reading.moves_state {
-        match add_record(manifests, version, kind_name, &document) {
+        match records::add_record(manifests, version, kind_name, &document) {
             Ok(true) => return Vec::new(),
             Ok(false) => {}
             Err(refusal) => return vec![refusal],
@@ -389,10 +320,19 @@ fn add_object(
     mut document: Node,
     reading: &ReadOptions<'_>,
 ) -> Vec<Refusal> {
+    let ordinal = manifests.objects.len();
+    if let Err(refusal) = generated_name::complete_name(&mut document, file, ordinal, reading) {
+        return vec![refusal];
+    }
+    let metadata = document.get("metadata");
+    let is_of_server = metadata.is_some_and(|metadata| metadata.get("resourceVersion").is_some());
     normalise_document(kind, &mut document, reading);
     let key = document.get("metadata").map(|metadata| {
         Key::new(string_field(metadata, "namespace"), string_field(metadata, "name"))
     });
+    if is_of_server && let Some(key) = &key {
+        manifests.server_objects.insert((kind, key.clone()));
+    }
     let refusals = add_checked_object(manifests, file, kind, document, reading);
     if reading.moves_state
         && kind == Kind::IpPool
@@ -452,37 +392,11 @@ fn add_checked_object(
     for warning in warnings {
         manifests.warnings.push(format!("{file}: {warning}"));
     }
+    if reading.moves_state {
+        manifests.places.note(kind, object.key(), file, &document);
+    }
     manifests.objects.push(object);
     Vec::new()
-}
-
-/// Adds a job or an event of a state that is moved. Returns whether the document is one of these.
-fn add_record(
-    manifests: &mut Manifests,
-    version: &str,
-    kind_name: &str,
-    document: &Node,
-) -> Result<bool, Refusal> {
-    match (version, kind_name) {
-        ("poolctl.dev/v1", "Job") => {
-            let mut wire = document.clone();
-            remove_fields(&mut wire, &["apiVersion", "kind"]);
-            let job = Job::from_wire(parse_record(kind_name, &wire)?);
-            manifests.records_left_out += usize::from(job.is_none());
-            manifests.jobs.extend(job);
-        }
-        ("v1", "Event") => {
-            let event = Event::from_wire(parse_record(kind_name, document)?);
-            manifests.records_left_out += usize::from(event.is_none());
-            manifests.events.extend(event);
-        }
-        _ => return Ok(false),
-    }
-    Ok(true)
-}
-
-fn parse_record<T: DeserializeOwned>(kind_name: &str, document: &Node) -> Result<T, Refusal> {
-    read_value(&document.to_value()).map_err(|message| refuse_node(kind_name, document, &message))
 }
 
 /// Takes out what servers write, and replaces older spellings of fields by those of today.
@@ -519,11 +433,14 @@ fn normalise_document(kind: Kind, document: &mut Node, reading: &ReadOptions<'_>
     }
 }
 
-/// Takes out of the metadata what upstream's own programs keep there: finalizers, and kubectl's
-/// copy of the manifest, which may have the values of a Secret.
+/// Takes out of the metadata what upstream's own programs keep there: finalizers, kubectl's copy of
+/// the manifest, which may have the values of a Secret, and the mark of a cluster that moves to Hive.
 fn remove_upstream_marks(metadata: &mut Node) {
     if let Some(annotations) = field_mut(metadata, "annotations") {
         remove_fields(annotations, &["kubectl.kubernetes.io/last-applied-configuration"]);
+    }
+    if let Some(labels) = field_mut(metadata, "labels") {
+        remove_fields(labels, &[RESTORED_LABEL]);
     }
     if let Some(Node { tree: Tree::List(finalizers), .. }) = field_mut(metadata, "finalizers") {
         finalizers.retain(|finalizer| {

@@ -4,17 +4,21 @@
 
 mod act;
 mod answer;
+mod cluster_files;
 mod collect;
 mod copy;
 mod due;
 mod order;
+mod rehearsal;
 mod sightings;
 mod site;
+mod steps;
 mod trial;
 mod wipe_order;
 
 pub use act::{SUPERVISE_COMMAND, TELL_COMMAND};
 pub use answer::Answered;
+pub use steps::Steps;
 
 use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
@@ -75,15 +79,12 @@ struct PassStart {
     tick: Tick,
     /// What its commit leaves for the next pass.
     mark: CommitMark,
-    /// The revision of the state that it starts from.
-    revision: i64,
 }
 
 /// What a pass would write, planned without the write lock.
 struct PlannedPass {
     state: State,
-    /// The revision that the plan started from: it may be written only while this is the newest.
-    revision: i64,
+    /// It may be written only while its revision is the newest.
     mark: CommitMark,
     due: DueChanges,
     tick: Tick,
@@ -210,21 +211,27 @@ impl Door<'_> {
         check: impl FnOnce(&State, T) -> Result<U, Refusal>,
     ) -> Result<(U, PassOutcome), Refusal> {
         let news = judged.news;
-        let PassStart { tick, mark, .. } = self.begin_pass(judged)?;
+        let PassStart { tick, mark } = self.begin_pass(judged)?;
         let mut state = self.store.load(scope, needs)?;
         state.events.extend(news.map(|news| (clock_jumped_event(news, &tick), None)));
         let value = edit(&mut state, &tick)?;
         let edited = state.changed_kinds();
-        self.store.load_references(scope, &mut state)?;
-        rules::check_invariants(&state)?;
-        plan::check_edited_input(&state)?;
+        self.check_edit(scope, &mut state)?;
         if self.plans_changes {
             self.plan_to_fixed_point(scope, &mut state, &tick)?;
         }
         let value = check(&state, value)?;
         let due = self.due_changes(&state, &edited, self.plans_changes, &tick)?;
         self.write_and_commit(&state, &due, &mark)?;
+        self.store.checkpoint();
         Ok((value, PassOutcome::new(state)))
+    }
+
+    /// Refuses an edit after which the state would be wrong, by itself or beside what it refers to.
+    fn check_edit(&self, scope: &Scope, state: &mut State) -> Result<(), Refusal> {
+        self.store.load_references(scope, state)?;
+        rules::check_invariants(state)?;
+        plan::check_edited_input(state)
     }
 
     /// Writes what has changed and commits it. A command changes all that it was asked to change,
@@ -243,9 +250,7 @@ impl Door<'_> {
         if let Err(refusal) = store::write(self.store, state, due, mark) {
             return Err(self.name_refused_pool(refusal, state, due, mark));
         }
-        self.store.commit()?;
-        self.store.checkpoint();
-        Ok(())
+        self.store.commit()
     }
 
     /// Adds to a refusal of the database which pool's changes it refuses. To find the pool, the
@@ -280,9 +285,13 @@ impl Door<'_> {
     fn begin_pass(&self, judged: JudgedClocks) -> Result<PassStart, Refusal> {
         let revision = self.store.read_revision()?;
         let tick = self.world.tick(&judged, revision.unsigned_abs());
-        let mark =
-            CommitMark { now: judged.now, clocks: judged.clocks, begins_anew: judged.begins_anew };
-        Ok(PassStart { tick, mark, revision })
+        let mark = CommitMark {
+            now: judged.now,
+            clocks: judged.clocks,
+            begins_anew: judged.begins_anew,
+            revision,
+        };
+        Ok(PassStart { tick, mark })
     }
 
     /// Collects what drivers report and plans until nothing changes any more.
@@ -319,7 +328,7 @@ impl Door<'_> {
         for _ in 0..TRIES {
             let planned = match self.plan_without_lock(scope, needs) {
                 Ok(planned) => planned,
-                Err(refusal) if refusal.exit == Exit::State => return Err(refusal),
+                Err(refusal) if refusal.is_about_state_file() => return Err(refusal),
                 // What is wrong with one pool must not keep the others from their pass.
                 Err(_) => return self.pass_pool_by_pool(scope, needs),
             };
@@ -372,18 +381,6 @@ impl Door<'_> {
         progress
     }
 
-    /// The state and the tick that a change would start from, for an edit that is only shown.
-    pub fn load_for_dry_run(
-        &self,
-        scope: &Scope,
-        needs: &[NeededObject],
-    ) -> Result<(State, Tick), Refusal> {
-        self.store.read_snapshot(|| {
-            let start = self.begin_pass(self.judge_clock(PassExtent::Part)?)?;
-            Ok((self.store.load(scope, needs)?, start.tick))
-        })
-    }
-
     /// The state as a pass would leave it, and what the pass would know of the world.
     pub fn preview_pass(&self, scope: &Scope) -> Result<(State, Tick), Refusal> {
         self.plan_without_lock(scope, &[]).map(|planned| (planned.state, planned.tick))
@@ -397,10 +394,11 @@ impl Door<'_> {
         self.store.read_snapshot(|| {
             let judged = self.judge_clock(extent_of(scope))?;
             let news = judged.news;
-            let PassStart { tick, mark, revision } = self.begin_pass(judged)?;
-            let mut state = self.store.load(scope, needs)?;
+            let PassStart { tick, mark } = self.begin_pass(judged)?;
+            let mut state = self.store.load(scope, &[])?;
             state.events.extend(news.map(|news| (clock_jumped_event(news, &tick), None)));
             if !needs.is_empty() {
+                self.store.load_due_objects(&mut state, needs)?;
                 self.store.load_references(scope, &mut state)?;
             }
             self.plan_to_fixed_point(scope, &mut state, &tick)?;
@@ -410,18 +408,18 @@ impl Door<'_> {
                 let object = DueObject { kind: *kind, key: key.clone() };
                 due.settled.objects.entry(object).or_default();
             }
-            Ok(PlannedPass { state, revision, mark, due, tick })
+            Ok(PlannedPass { state, mark, due, tick })
         })
     }
 
     /// Writes a planned state, and returns the pools that were refused. Writes nothing and returns
     /// None if the state has another revision than the one that was planned on.
     fn commit_at_revision(&self, planned: &PlannedPass) -> Result<Option<RefusedPools>, Refusal> {
-        let PlannedPass { state, revision, mark, due, .. } = planned;
+        let PlannedPass { state, mark, due, .. } = planned;
         let _lock = self.store.lock_to_write()?;
         self.store.begin_write()?;
         let written = self.store.read_revision().and_then(|current_revision| {
-            if current_revision != *revision {
+            if current_revision != mark.revision {
                 return Ok(None);
             }
             self.announce_removals(state)?;
@@ -497,7 +495,13 @@ impl Door<'_> {
         judged: JudgedClocks,
     ) -> Result<PassOutcome, Refusal> {
         let ((), passed) = self.change_and_act(scope, || {
-            self.commit_checked_edit(scope, needs, judged, |_, _| Ok(()), |_, ()| Ok(()))
+            self.commit_checked_edit(
+                scope,
+                &[],
+                judged,
+                |state, _| self.store.load_due_objects(state, needs),
+                |_, ()| Ok(()),
+            )
         })?;
         Ok(passed)
     }

@@ -4,7 +4,8 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::env::VarError;
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,18 +21,23 @@ use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 
 use crate::model::clock::{Clocks, JudgedClocks};
+use crate::model::documents::DEFAULT_NAMESPACE;
 use crate::model::hash::hex;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 
+/// The folder of the account that keeps the pools of a machine.
+const SYSTEM_FOLDER: &str = "/var/lib/poolctl";
 /// The longest sleep between two looks for signals: a tenth of a second.
 const SIGNAL_INTERVAL: Span = Span(100_000);
 
-/// All variables that poolctl reads, but for PATH, which is read when a program is looked for.
-const VARIABLES: [&str; 20] = [
+/// All variables that poolctl reads, but for two: PATH is read when a program is looked for, and
+/// SUDO_COMMAND when a command is suggested.
+const VARIABLES: [&str; 21] = [
     "POOLCTL_STATE",
     "POOLCTL_NAMESPACE",
+    "POOLCTL_YES",
     "POOLCTL_NOW",
     "POOLCTL_SEED",
     "POOLCTL_KILL_MODE",
@@ -194,6 +200,11 @@ impl World {
         Tick { now, seed: self.seed(), revision, actor: self.actor_name(), clock_jumped }
     }
 
+    /// What makes names for objects that a command creates; `revision` is the number of commits.
+    pub fn name_maker(&self, revision: u64) -> Tick {
+        Tick { now: self.now(), seed: self.seed(), revision, ..Tick::default() }
+    }
+
     /// The seed of one pass: the number in `POOLCTL_SEED`, or else random.
     fn seed(&self) -> u128 {
         if let Some(seed) = self.seed {
@@ -228,6 +239,22 @@ impl World {
     /// Whether sudo was used by somebody who is neither root nor the account itself.
     pub fn is_behind_sudo(&self) -> bool {
         self.sudo_user.is_some()
+    }
+
+    /// What the user behind sudo types before the name of the program. Nothing without sudo, and
+    /// nothing in a shell that sudo has opened.
+    pub fn sudo_words(&self) -> String {
+        let is_started_by_sudo = self.sudo_user.is_some()
+            && program_of_sudo().is_some_and(|program| {
+                std::env::current_exe().is_ok_and(|own_program| own_program == program)
+            });
+        if !is_started_by_sudo {
+            return String::new();
+        }
+        if geteuid().is_root() {
+            return "sudo ".to_owned();
+        }
+        format!("sudo -u {} ", self.account_name())
     }
 
     /// The name of a variable of poolctl's own that is set, if any is.
@@ -285,7 +312,7 @@ impl World {
         }
         let written = self.namespace_file().and_then(|path| std::fs::read_to_string(path).ok());
         let name = written.as_deref().map(str::trim).unwrap_or_default();
-        if name.is_empty() { "default".into() } else { name.to_owned() }
+        if name.is_empty() { DEFAULT_NAMESPACE.into() } else { name.to_owned() }
     }
 
     /// The file with the namespace that commands work in by default. None behind sudo: the account
@@ -303,7 +330,7 @@ impl World {
 
     /// Where the state is when neither `--state` nor `POOLCTL_STATE` says it.
     pub fn default_state_path(&self) -> Result<PathBuf, Refusal> {
-        let system_path = PathBuf::from("/var/lib/poolctl/state.db");
+        let system_path = Path::new(SYSTEM_FOLDER).join("state.db");
         let account = geteuid();
         let owner = std::fs::metadata(&system_path).map(|file| file.uid());
         if owner.is_ok_and(|owner| account.is_root() || owner == account.as_raw()) {
@@ -324,6 +351,18 @@ impl World {
         }
         let sentence = "there is no place for the state: neither HOME nor XDG_STATE_HOME is set";
         Err(Refusal::usage(sentence).advise("poolctl --state FILE, or set POOLCTL_STATE"))
+    }
+
+    /// The account that keeps the pools of this machine, if it is another one and nothing names a
+    /// state. Its state cannot even be seen, but for sudo.
+    pub fn account_of_machine(&self) -> Option<String> {
+        if self.variable("POOLCTL_STATE").is_some() || self.sudo_user.is_some() {
+            return None;
+        }
+        let owner = std::fs::metadata(SYSTEM_FOLDER).ok()?.uid();
+        let account = geteuid();
+        let is_another = owner != 0 && !account.is_root() && owner != account.as_raw();
+        is_another.then(|| user_name(owner))
     }
 
     /// The path in a variable. A relative one counts as unset, as the XDG specification has it.
@@ -445,6 +484,15 @@ pub fn program_folders() -> Vec<PathBuf> {
     // Without PATH the C library looks in these.
     let folders = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
     std::env::split_paths(&folders).collect()
+}
+
+/// The program that sudo has started, as `SUDO_COMMAND` has it before the arguments. A long command
+/// is cut there, so the whole need not be text.
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+fn program_of_sudo() -> Option<PathBuf> {
+    let command = std::env::var_os("SUDO_COMMAND")?;
+    let program = command.as_bytes().split(|byte| *byte == b' ').next()?;
+    std::fs::canonicalize(OsStr::from_bytes(program)).ok()
 }
 
 /// A user as the system's name service knows it; none if that fails, too.

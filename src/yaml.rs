@@ -2,13 +2,18 @@
 //! It knows no kinds. In what it writes, every string is quoted that another reader would take for
 //! a number or a boolean.
 
+mod list;
+
 use std::fmt;
+use std::io::Read;
 
 use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Value};
 use serde_saphyr::Spanned;
 
 use crate::model::text::{escape_json, has_hostile_letters};
+
+pub use list::visit_list_within;
 
 /// The largest text that is read, in bytes.
 pub const MAX_BYTES: usize = 1 << 20;
@@ -115,10 +120,21 @@ pub fn visit_json_within(
     if !content.trim_start().starts_with('{') || content.len() > limit {
         return None;
     }
-    let mut deserializer = serde_json::Deserializer::from_str(content);
+    visit_json_documents(&mut serde_json::Deserializer::from_str(content), take)
+}
+
+/// As `visit_json_within`, of a text of any size. No more of it than a part is held in memory.
+pub fn visit_json_of(source: impl Read, take: &mut dyn FnMut(JsonPart) -> bool) -> Option<()> {
+    visit_json_documents(&mut serde_json::Deserializer::from_reader(source), take)
+}
+
+fn visit_json_documents<'de, R: serde_json::de::Read<'de>>(
+    deserializer: &mut serde_json::Deserializer<R>,
+    take: &mut dyn FnMut(JsonPart) -> bool,
+) -> Option<()> {
     while deserializer.end().is_err() {
         let visitor = DocumentVisitor { take: &mut *take };
-        Deserializer::deserialize_map(&mut deserializer, visitor).ok()?;
+        Deserializer::deserialize_map(&mut *deserializer, visitor).ok()?;
     }
     Some(())
 }

@@ -256,6 +256,77 @@ fn guests_have_as_many_claims_as_the_settings_allow() {
 }
 
 #[test]
+fn guests_lease_addresses_and_release_their_own() {
+    let Some(machine) = Machine::new() else { return };
+    let create = "ippool create lan --range 10.0.0.1-10.0.0.9 --allocation sequential -q";
+    assert_eq!(machine.run_as_owner(create).code, 0);
+    let settings = "apiVersion: poolctl.dev/v1\nkind: Settings\nmetadata: {name: default}\n\
+                    spec: {quota: {claims: 2}}\n";
+    let file = machine.sandbox.path().join("home/settings.yaml");
+    std::fs::write(&file, settings).unwrap();
+    assert_eq!(machine.run_as_owner(&format!("apply -f {}", file.display())).code, 0);
+    assert_eq!(machine.ok("alice", "ip claim lan hers"), "10.0.0.1\n");
+    assert_eq!(machine.ok("alice", "ip claim lan hers"), "10.0.0.1\n");
+    assert_eq!(machine.run_as_owner("ip claim lan ours --comment secret").code, 0);
+    for line in [
+        "ip claim lan hers",
+        "ip claim lan ours --for 1h",
+        "ip release hers",
+        "ip release ours",
+        "ip release nobody",
+        "ip who 10.0.0.1",
+        "ip reserve lan 10.0.0.5",
+    ] {
+        machine.assert_denied("bob", line);
+    }
+    // What other people have is not told.
+    let ran = machine.run_behind_sudo("bob", "ip claim lan his --address 10.0.0.2");
+    assert_eq!((ran.code, ran.err.contains("secret")), (6, false), "{}", ran.err);
+    assert!(ran.err.contains("next: the same command without --address"), "{}", ran.err);
+    // Addresses count like clusters, also several at once.
+    let ran = machine.run_behind_sudo("alice", "ip claim lan more --count 2");
+    assert_eq!(ran.code, 6, "{}{}", ran.out, ran.err);
+    assert!(ran.err.contains("you have 2 of the 2 claims that you may have"), "{}", ran.err);
+    machine.ok("alice", "ip claim lan second -q");
+    assert_eq!(machine.run_behind_sudo("alice", "ip claim lan third").code, 6);
+    assert_eq!(machine.run_behind_sudo("alice", "claim lab third").code, 6);
+    machine.ok("alice", "ip release hers");
+    machine.ok("alice", "ip claim lan third -q");
+}
+
+#[test]
+fn what_guests_shall_type_next_is_what_they_can_type() {
+    let Some(machine) = Machine::new() else { return };
+    assert_eq!(machine.run_as_owner("reconcile --wait=1m -q").code, 0);
+    let create = "ippool create one --range 10.0.1.1-10.0.1.1 -q";
+    assert_eq!(machine.run_as_owner(create).code, 0);
+    assert_eq!(machine.run_as_owner("ip claim one ours -q").code, 0);
+    assert_eq!(machine.run_as_owner("pool create slow --fake --size 0 -q").code, 0);
+    for (code, line, next) in [
+        (6, "ip claim one his", "the same command with --wait, until an address is free"),
+        (5, "ip claim one his --wait=1s", "ask an admin"),
+        (5, "ip claim one his --wait=1s --keep", "sudo -u poolctl poolctl ip claim one his"),
+        (3, "ip claim none his", "ask an admin"),
+        (3, "release nothing", "sudo -u poolctl poolctl get claim"),
+        (5, "claim slow later --wait=1s", "sudo -u poolctl poolctl get pool/slow"),
+        (0, "claim lab --no-reconcile", "ask an admin"),
+        (0, "claim lab his", "sudo -u poolctl poolctl kubeconfig his >kubeconfig"),
+    ] {
+        let ran = machine.run_behind_sudo("bob", line);
+        assert_eq!(ran.code, code, "{line}: {}{}", ran.out, ran.err);
+        assert!(ran.err.contains(&format!("next: {next}")), "{line}: {}", ran.err);
+    }
+    let may = |kind: &str| machine.run_behind_sudo("bob", &format!("auth can-i list {kind}")).out;
+    assert_eq!((&*may("claim"), &*may("ippool")), ("yes\n", "no\n"));
+    // In a shell that sudo has opened, poolctl is typed as it is.
+    let line = "sudo -n -u poolctl sh -c 'poolctl get pool nowhere'";
+    let ran = machine.run_as("erin", line);
+    assert!(ran.err.contains("next: poolctl get "), "{}", ran.err);
+    let ran = machine.run_behind_sudo("erin", "get pool nowhere");
+    assert!(ran.err.contains("next: sudo -u poolctl poolctl get "), "{}", ran.err);
+}
+
+#[test]
 fn guests_see_how_many_clusters_pools_have() {
     let Some(machine) = Machine::new() else { return };
     assert_eq!(machine.run_as_owner("reconcile --wait=1m -q").code, 0);

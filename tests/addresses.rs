@@ -364,6 +364,12 @@ fn clusters_have_the_addresses_of_their_api_and_ingress_from_pools() {
             assert_eq!(*vips, leased, "{install_config}");
         }
     }
+    // The names that a list of addresses has are found, also those below a wildcard.
+    for host in ["api", "console.apps"] {
+        let who = sandbox.ok(&format!("ip who {host}.{}.example.com", names[0]));
+        assert_eq!(who.matches("10.50.0.1").count(), 1, "{who}");
+        assert_eq!(who.matches("fd00:50::1").count(), 1, "{who}");
+    }
     // For a fourth there is no address: it is not made, and the pool says why.
     sandbox.ok("pool scale lab --size 4 -q");
     sandbox.ok("reconcile --wait -q");

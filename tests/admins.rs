@@ -217,6 +217,30 @@ fn a_state_that_cannot_be_read_has_no_admins() {
 }
 
 #[test]
+fn who_types_no_sudo_is_told_where_the_state_of_the_machine_is() {
+    let Some(machine) = Machine::without_state() else { return };
+    // The folder of the package is there, and nobody else may look into it.
+    for user in ["alice", "erin"] {
+        let ran = machine.run_as(user, "poolctl status");
+        assert_eq!(ran.code, 3, "{user}: {}{}", ran.out, ran.err);
+        assert!(ran.err.contains("next: sudo -u poolctl poolctl status\n"), "{}", ran.err);
+    }
+    let ran = machine.run_as("alice", "poolctl --state /tmp/no-such-state.db status");
+    assert!(!ran.err.contains("sudo"), "{}", ran.err);
+}
+
+#[test]
+fn guests_are_told_to_ask_an_admin() {
+    let Some(machine) = Machine::without_state() else { return };
+    ok(&machine.run_as_owner(CREATE));
+    for command in ["pool scale lab --size 1", "why pool/lab"] {
+        let ran = machine.run_behind_sudo("alice", command);
+        assert_eq!(ran.code, 9, "{command}: {}{}", ran.out, ran.err);
+        assert!(ran.err.contains("ask an admin\n"), "{command}: {}", ran.err);
+    }
+}
+
+#[test]
 fn run_is_refused_behind_sudo_and_names_what_helps() {
     let Some(machine) = Machine::without_state() else { return };
     ok(&machine.run_as_owner(CREATE));
@@ -224,7 +248,8 @@ fn run_is_refused_behind_sudo_and_names_what_helps() {
         let ran = behind_sudo(&machine, user, AS_ACCOUNT, "-n here run lab -- touch /tmp/x");
         assert_eq!(ran.code, 9, "{user}: {}{}", ran.out, ran.err);
         assert!(ran.err.contains("would run as poolctl"), "{user}: {}", ran.err);
-        assert!(ran.err.contains("next: poolctl claim --wait lab -n here\n"), "{}", ran.err);
+        let next = "next: sudo -u poolctl poolctl claim --wait lab -n here\n";
+        assert!(ran.err.contains(next), "{}", ran.err);
     }
     assert_eq!(ok(&machine.run_as_owner("get claim -A -o name")), "");
 }

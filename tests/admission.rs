@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::cases::{assert_all_hold, columns, rows};
 use crate::lab::Lab;
-use crate::sandbox::{Sandbox, apply, jsonpath};
+use crate::sandbox::{Sandbox, apply, in_one_line, jsonpath};
 
 const FIELDS_WITHOUT_EFFECT: &str = include_str!("cases/fields_without_effect.txt");
 
@@ -316,7 +316,7 @@ fn what_is_missing_of_a_state_that_moves_is_warned_of_and_kept() {
 }
 
 /// A cluster by hand that says more than its image set does.
-const BY_HAND: &str = r#"
+pub const BY_HAND: &str = r#"
 apiVersion: v1
 kind: Secret
 metadata: {name: s, namespace: hand}
@@ -361,4 +361,60 @@ fn the_release_manifests_and_variables_that_a_cluster_names_itself_count() {
     });
     assert!(lab.ledger().contains(&"given OPENSHIFT_INSTALL_X=from-a-secret".to_owned()));
     assert!(lab.ledger().contains(&"manifest 99-extra.yaml".to_owned()), "{:?}", lab.ledger());
+}
+
+#[test]
+fn all_secrets_that_a_cluster_names_and_that_are_not_there_are_said_at_once() {
+    let lab = Lab::new();
+    let manifest = BY_HAND
+        .replace("installConfigSecretRef: {name: s}", "installConfigSecretRef: {name: config}")
+        .replace("credentialsSecretRef: {name: s}", "credentialsSecretRef: {name: login}");
+    let path = lab.sandbox.write_file("hand.yaml", &manifest);
+    let ran = lab.sandbox.run(&format!("apply -f {path}"));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    for secret in ["config", "login"] {
+        let warning = format!("there is no Secret `{secret}`");
+        assert!(in_one_line(&ran.err).contains(&warning), "{}", ran.err);
+    }
+    lab.wait_until("failed", |lab| {
+        lab.sandbox.ok("get cluster -A --no-headers").contains("Retrying")
+    });
+    let why = lab.sandbox.ok("why cluster/hand -n hand");
+    let sentence = "the cluster lacks Secret `config` of spec.provisioning.installConfigSecretRef \
+                    and Secret `login` of spec.platform.vsphere.credentialsSecretRef; next: \
+                    poolctl secret create config -n hand --from-file=install-config.yaml=FILE";
+    assert!(in_one_line(&why).contains(sentence), "{why}");
+    let cluster = lab.sandbox.ok("get cluster hand -n hand -o yaml");
+    assert!(cluster.contains("SetupMissing"), "{cluster}");
+    assert!(lab.ledger().is_empty(), "{:?}", lab.ledger());
+}
+
+#[test]
+fn an_installation_without_a_secret_that_it_needs_fails_for_missing_setup() {
+    for (before, after) in [
+        ("manifestsSecretRef: {name: manifests}", "manifestsSecretRef: {name: later}"),
+        ("secretKeyRef: {name: s, key: variable}", "secretKeyRef: {name: later, key: variable}"),
+    ] {
+        let lab = Lab::new();
+        std::fs::write(lab.bin("version"), "4.17.1").unwrap();
+        apply(&lab.sandbox, &BY_HAND.replace(before, after));
+        lab.wait_until("failed", |lab| {
+            lab.sandbox.ok("get cluster -A --no-headers").contains("Retrying")
+        });
+        for command in ["events -A", "why cluster/hand -n hand"] {
+            let output = lab.sandbox.ok(command);
+            assert!(output.contains("`later`"), "{command}: {output}");
+        }
+        let cluster = lab.sandbox.ok("get cluster hand -n hand -o yaml");
+        assert!(cluster.contains("SetupMissing"), "{cluster}");
+        apply(
+            &lab.sandbox,
+            "apiVersion: v1\nkind: Secret\nmetadata: {name: later, namespace: hand}\n\
+             stringData: {99-extra.yaml: 'kind: Extra', variable: from-a-secret}\n",
+        );
+        lab.sandbox.ok("cluster retry hand -n hand -q");
+        lab.wait_until("installed", |lab| {
+            lab.sandbox.ok("get cluster -A --no-headers").contains("Installed")
+        });
+    }
 }

@@ -181,6 +181,65 @@ fn an_authority_that_is_not_trusted_is_missing_setup_and_uses_up_nothing() {
 }
 
 #[test]
+fn a_pool_without_the_value_of_a_variable_leases_nothing() {
+    let lab = Lab::new();
+    let variable = "{name: OPENSHIFT_INSTALL_X, valueFrom: {secretKeyRef: {name: later, key: x}}}";
+    let more = format!("{TEMPLATED}  installerEnv: [{variable}]\n");
+    apply(&lab.sandbox, &pool("lab", VSPHERE, &more));
+    assert_eq!(lab.pool_condition("MissingDependencies").split(' ').next(), Some("True"));
+    assert_eq!(lab.phase(), "");
+    let explanation = in_one_line(&lab.sandbox.ok("why pool/lab"));
+    assert!(explanation.contains("OPENSHIFT_INSTALL_X"), "{explanation}");
+    apply(
+        &lab.sandbox,
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: later}\nstringData: {x: from-a-secret}\n",
+    );
+    lab.wait_until_installed();
+    lab.delete_clusters();
+}
+
+#[test]
+fn a_failure_of_what_was_corrected_meanwhile_pauses_nothing() {
+    let lab = Lab::new();
+    lab.set_cloud("network: another");
+    lab.set_behaviour("create-manifests: sleep 4000");
+    apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
+    lab.wait_until("begun", |lab| lab.count_in_ledger("begin create-manifests") > 0);
+    lab.set_behaviour("");
+    let platform = "{vCenter: vcenter.example.com, datacenter: lab, network: another}";
+    apply(
+        &lab.sandbox,
+        &format!(
+            "apiVersion: v1\nkind: Secret\nmetadata: {{name: template}}\nstringData:\n  \
+             install-config.yaml: |\n    {{apiVersion: v1, metadata: {{name: x}},\n     \
+             platform: {{vsphere: {platform}}}}}\n"
+        ),
+    );
+    lab.wait_until_installed();
+    let events = lab.sandbox.ok("events");
+    assert!(events.contains("unable to find network provided"), "{events}");
+    assert!(!events.contains("InstallationsPaused"), "{events}");
+    assert_eq!(attempts_left(&lab), "3");
+    lab.delete_clusters();
+}
+
+#[test]
+fn credentials_that_are_not_whole_are_missing_setup_and_use_up_nothing() {
+    let lab = Lab::new();
+    apply(
+        &lab.sandbox,
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: cloud}\nstringData: {vcenters: 'garbage: ['}\n",
+    );
+    let credentials = "credentialsSecretRef: {name: cloud}";
+    let platform = VSPHERE.replace("credentialsSecretRef: {name: vsphere}", credentials);
+    apply(&lab.sandbox, &pool("lab", &platform, TEMPLATED));
+    let message = wait_until_degraded(&lab, "SetupMissing");
+    assert!(message.contains("key `vcenters` is no list"), "{message}");
+    assert_eq!(lab.count_in_ledger("begin create-manifests"), 0, "{:?}", lab.ledger());
+    assert_eq!(attempts_left(&lab), "3");
+}
+
+#[test]
 fn operators_that_are_late_are_waited_for_and_those_that_never_come_are_the_cause() {
     let lab = lab_with_inventory("operators: late");
     lab.wait_until_installed();

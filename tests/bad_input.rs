@@ -17,6 +17,20 @@ fn pool(more: &str) -> String {
     format!("{POOL}{more}")
 }
 
+/// Every item of a large file was once a cause of its own, which filled the terminal for minutes.
+#[test]
+fn of_many_problems_the_first_are_shown_and_the_rest_is_counted() {
+    let sandbox = Sandbox::new();
+    let items = "- {}\n".repeat(500);
+    let list = format!("apiVersion: v1\nkind: List\nitems:\n{items}");
+    let file = sandbox.write_file("many.yaml", &list);
+    let ran = sandbox.run(&format!("import {file}"));
+    assert_ne!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("problems: 500"), "{}", ran.err);
+    assert!(ran.err.matches("cause: ").count() <= 100, "{}", ran.err);
+    assert!(ran.err.contains("cause: 401 more"), "{}", ran.err);
+}
+
 /// A document whose aliases expand to nine to the ninth values.
 fn bomb() -> String {
     let mut bomb = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x]\n");
@@ -41,7 +55,7 @@ fn manifests() -> Vec<(String, i32, &'static str)> {
         (pool("  inventory: [{name: a}, {name: a}]\n"), 1, "lists `a` twice"),
         (POOL.replace("name: lab", "name: ../x"), 1, "`../x` is not usable"),
         (POOL.replace("name: lab", &format!("name: {}", "a".repeat(64))), 1, "it has 64 characters; the limit is 63"),
-        (POOL.replace("none: {}", "none: {}, aws: {region: x}"), 1, "exactly one platform; it has aws, none"),
+        (POOL.replace("none: {}", "none: {}, aws: {region: x}"), 1, "exactly one platform; it has `aws`, `none`"),
         (POOL.replace("none: {}", "nome: {}"), 1, "did you mean `none`?"),
         (POOL.replace("example.com", "exa mple"), 1, "is not a domain"),
         (pool("  labels: {version: 4.18}\n"), 1, "not a string; write it in quotes"),

@@ -58,6 +58,7 @@ fn every_command_of_the_pages_is_one() {
         for line in page.commands() {
             // The shell says which words they are.
             let line = line.replace("2>&1", "").replace("2>/dev/null", "");
+            let line = crate::sandbox::in_one_line(&line);
             let first_command = line.split("&& poolctl").next().unwrap();
             let command = first_command.split(['>', '|']).next().unwrap();
             let print_words = "poolctl() { printf '%s\\n' poolctl \"$@\"; }";
@@ -116,6 +117,25 @@ fn the_list_of_chapters_has_each_page_of_the_book_once() {
     assert_eq!(listed, expected);
     let settings = std::fs::read_to_string(root().join("docs/book.toml")).unwrap();
     assert!(settings.contains("src = \".\""), "{settings}");
+}
+
+/// How many symptoms the chapter has at least: the worst ones.
+const LEAST_SYMPTOMS: usize = 25;
+
+#[test]
+fn each_symptom_says_what_it_looks_like_why_and_what_to_type() {
+    let chapter = std::fs::read_to_string(root().join("docs/troubleshooting.md")).unwrap();
+    let sections = chapter.split("\n## ").flat_map(|part| part.split("\n### ").skip(1));
+    let symptoms: Vec<&str> = sections.collect();
+    assert!(symptoms.len() >= LEAST_SYMPTOMS, "{}", symptoms.len());
+    for symptom in symptoms {
+        let title = symptom.lines().next().unwrap();
+        // A transcript shows what it looks like.
+        let is_seen = symptom.contains("**It looks like this:**") || symptom.contains("```console");
+        assert!(is_seen, "{title}");
+        let text = symptom.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("**Why:**") && text.contains("**What to type:**"), "{title}");
+    }
 }
 
 #[test]

@@ -73,6 +73,27 @@ fn a_single_node_and_whoever_manages_the_networks_get_platform_none() {
 }
 
 #[test]
+fn its_manifests_are_those_of_the_cluster() {
+    for (more, config_map, names) in [
+        (json!({"manifestsConfigMapRefs": [{"name": "one"}]}), "one", ""),
+        (json!({"manifestsConfigMapRef": {"name": "old"}}), "old", ""),
+        (
+            json!({"manifestsConfigMapRef": {"name": "old"},
+                "manifestsConfigMapRefs": [{"name": "one"}, {"name": "two"}]}),
+            "",
+            "one,two",
+        ),
+    ] {
+        let sandbox = Sandbox::new();
+        apply_with(&sandbox, &cluster_install(&more));
+        let path = "{.spec.provisioning.manifestsConfigMapRef.name}";
+        assert_eq!(jsonpath(&sandbox, "cluster/edge", path), config_map, "{more}");
+        let path = "{.metadata.annotations.poolctl\\.dev/manifests}";
+        assert_eq!(jsonpath(&sandbox, "cluster/edge", path), names, "{more}");
+    }
+}
+
+#[test]
 fn what_is_not_read_is_said() {
     let sandbox = Sandbox::new();
     let alone = cluster_install(&json!({"holdInstallation": true}));
@@ -86,4 +107,41 @@ fn what_is_not_read_is_said() {
     let other = cluster_install(&json!({"platformType": "VSphere"}));
     let file = sandbox.write_file("install.json", &other.to_string());
     sandbox.refused(1, &format!("apply -f {file}"), "spec.platformType `VSphere` is not supported");
+}
+
+#[test]
+fn an_installed_cluster_keeps_what_it_says_on_the_way_to_assisted_service() {
+    let sandbox = Sandbox::new();
+    let mut installed = cluster_deployment();
+    installed["spec"]["installed"] = true.into();
+    let mut unfinished = cluster_deployment();
+    unfinished["metadata"]["name"] = "late".into();
+    unfinished["spec"]["clusterName"] = "late".into();
+    unfinished["spec"].as_object_mut().unwrap().remove("clusterInstallRef");
+    let install = cluster_install(&json!({"sshPublicKey": "ssh-ed25519 AAAA lab"}));
+    let dump = format!("{installed}\n---\n{unfinished}\n---\n{install}\n");
+    sandbox.ok(&format!("import {}", sandbox.write_file("dump.yaml", &dump)));
+    let folder = sandbox.path().join("assisted");
+    let ran = sandbox.run(&format!("export {} --for assisted", folder.display()));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("cluster late is left out: it is not installed yet"), "{}", ran.err);
+    let file = std::fs::read_to_string(folder.join("90-agentclusterinstall.yaml")).unwrap();
+    let list = poolctl::yaml::parse_value(&file).unwrap();
+    let spec = &list["items"][0]["spec"];
+    assert_eq!(
+        spec["provisionRequirements"],
+        json!({"controlPlaneAgents": 3, "workerAgents": 2}),
+        "{spec}"
+    );
+    assert_eq!(spec["networking"]["machineNetwork"][0]["cidr"], "192.0.2.0/24");
+    assert_eq!(spec["apiVIPs"], json!(["192.0.2.100"]));
+    assert_eq!(spec["ingressVIPs"], json!(["192.0.2.101"]));
+    assert_eq!(spec["imageSetRef"]["name"], "ocp");
+    assert_eq!(spec["sshPublicKey"], "ssh-ed25519 AAAA lab");
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let content = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        assert!(!content.contains("installedTimestamp"), "{content}");
+        // Hive refuses a cluster that has both this and an AgentClusterInstall.
+        assert!(!content.contains("provisioning:"), "{content}");
+    }
 }

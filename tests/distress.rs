@@ -112,6 +112,23 @@ fn what_killed_commands_leave_is_removed_by_the_next_command_that_writes() {
     assert_eq!(sandbox.shell(list_litter).out, "");
 }
 
+/// Whoever never made a backup of that name again kept its secrets for ever.
+#[test]
+fn what_a_killed_backup_leaves_is_removed_by_a_backup_of_another_name() {
+    if !has_program("strace") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.create_ready_pool("lab", 1);
+    sandbox.shell("mkdir $HOME/backups; echo theirs > $HOME/backups/.theirs.db.x1Y2z3");
+    assert!(is_killed_at(&sandbox, "/^rename", 1, "backup $HOME/backups/a.db"));
+    let list_litter = "ls -A $HOME/backups | grep '^[.]'";
+    assert!(sandbox.shell(list_litter).out.contains(".a.db."));
+    crate::sandbox::pause(1100);
+    sandbox.shell("poolctl backup $HOME/backups/b.db -q");
+    assert_eq!(sandbox.shell(list_litter).out, ".theirs.db.x1Y2z3\n");
+}
+
 #[test]
 fn what_is_done_is_told_although_stdout_is_full() {
     let sandbox = Sandbox::new();
@@ -183,6 +200,14 @@ fn a_state_on_a_read_only_file_system_is_read_and_backed_up_elsewhere() {
             let ran = sandbox.shell(&format!("unshare -m sh -c '{mount} && poolctl {command}'"));
             assert_eq!(ran.code, 8, "{command}: {}{}", ran.out, ran.err);
             assert!(ran.err.contains("is read-only"), "{command}: {}", ran.err);
+        }
+        // A pass opens a lock before anything else, and a kubeconfig is written beside the state.
+        for (command, says) in [
+            ("reconcile", "is read-only"),
+            ("credentials c", "next: poolctl backup FILE, on a disk that can be written"),
+        ] {
+            let ran = sandbox.shell(&format!("unshare -m sh -c '{mount} && poolctl {command}'"));
+            assert!(ran.code != 0 && ran.err.contains(says), "{command}: {}", ran.err);
         }
         assert_eq!(sandbox.all_objects(), before);
         let ran = elsewhere.shell(&format!("poolctl --state {target}/b.db get claim -o name"));
@@ -260,9 +285,12 @@ fn a_log_that_is_damaged_before_its_end_is_reported_and_not_cut_off() {
     sandbox.create_ready_pool("lab", 3);
     sandbox.shell("poolctl backup $HOME/b.db");
     crate::sandbox::execute_sql(&sandbox, "PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
-    for claim in ["a", "b", "c"] {
+    for claim in ["a", "b"] {
         sandbox.ok(&format!("claim lab {claim} -q"));
     }
+    let lock_path = format!("{}.lock", sandbox.state().display());
+    let lock_of_second_claim = std::fs::read(&lock_path).unwrap();
+    sandbox.ok("claim lab c -q");
     let log_path = format!("{}-wal", sandbox.state().display());
     let log = std::fs::read(&log_path).unwrap();
     // In a page of the first commit, in the header of its frame, and in the header of the log.
@@ -276,8 +304,11 @@ fn a_log_that_is_damaged_before_its_end_is_reported_and_not_cut_off() {
             assert_eq!(std::fs::read(&log_path).unwrap(), damaged, "{place}: {command}");
         }
     }
-    // A commit at the end that was not finished is what a loss of power leaves.
+    // A commit that was finished cannot be missing at the end.
     std::fs::write(&log_path, &log[..log.len() - 5000]).unwrap();
+    sandbox.refused(8, "get claim", "lacks its last commits");
+    // One that was not finished, and so was never written down, is what a loss of power leaves.
+    std::fs::write(&lock_path, &lock_of_second_claim).unwrap();
     sandbox.ok("get claim");
     let mut torn = log.clone();
     let end = torn.len();
@@ -421,4 +452,76 @@ fn what_can_be_read_of_a_corrupt_state_is_salvaged_and_losses_are_told() {
     std::fs::write(sandbox.state(), &whole[..whole.len() / 4]).unwrap();
     let ran = sandbox.shell(&format!("{salvage} $HOME/half.db"));
     assert!(ran.code == 1 && ran.err.contains("half.db doctor --fix"), "{}{}", ran.out, ran.err);
+}
+
+/// The bytes of a page of a state.
+const PAGE_SIZE: usize = 4096;
+
+/// The numbers of the pages that have the list of tables, counted from 0. The first page has its
+/// beginning.
+fn pages_of_table_list(state: &[u8]) -> Vec<usize> {
+    let mut pages = vec![0];
+    for (number, page) in state.chunks(PAGE_SIZE).enumerate().skip(1) {
+        let has_statements = page.windows(7).any(|bytes| bytes == b"CREATE ");
+        // Such a page has rows of a table.
+        if page[0] == 13 && has_statements {
+            pages.push(number);
+        }
+    }
+    pages
+}
+
+/// Damage in the list of tables once lost all tables that it names behind the damaged place, and
+/// often all there are.
+#[test]
+fn a_state_is_salvaged_though_its_list_of_tables_is_damaged() {
+    let new = Sandbox::new();
+    new.create_ready_pool("lab", 2);
+    new.ok("claim lab c -q");
+    // Its tables are elsewhere, and the newest ones are at the end.
+    let migrated = crate::migrations::earlier(6);
+    migrated.ok("create namespace other -q");
+    for sandbox in [new, migrated] {
+        crate::sandbox::execute_sql(&sandbox, "PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+        let whole = std::fs::read(sandbox.state()).unwrap();
+        let objects = sandbox.all_objects();
+        let pages = pages_of_table_list(&whole);
+        assert!(pages.len() > 5, "{pages:?}");
+        for page in pages {
+            let mut corrupt = whole.clone();
+            // The first page begins with the header of the file.
+            let start = if page == 0 { 100 } else { page * PAGE_SIZE };
+            corrupt[start..(page + 1) * PAGE_SIZE].fill(0xa5);
+            std::fs::write(sandbox.state(), &corrupt).unwrap();
+            let new_state = format!("$HOME/salvaged-{page}.db");
+            let salvage = format!("poolctl doctor --salvage $HOME/state.db --to {new_state}");
+            let ran = sandbox.shell(&salvage);
+            assert!([0, 1].contains(&ran.code), "{page}: {}{}", ran.out, ran.err);
+            let says_loss = ran.out.contains("does not say where they are");
+            assert_eq!(says_loss, ran.code == 1, "{page}: {}{}", ran.out, ran.err);
+            assert_eq!(std::fs::read(sandbox.state()).unwrap(), corrupt, "{page}");
+            let get = "get pool,claim,cluster,cdc,imgset,secret,ns -A -o yaml";
+            let ran = sandbox.shell(&format!("poolctl --state {new_state} {get}"));
+            assert_eq!(ran.out, objects, "{page}: {}", ran.err);
+        }
+    }
+}
+
+/// A restore on a full disk once said that the backup cannot be read.
+#[test]
+fn what_lacks_room_for_a_copy_says_so_and_changes_nothing() {
+    let sandbox = Sandbox::new();
+    sandbox.create_ready_pool("lab", 1);
+    sandbox.ok("claim lab c -q");
+    sandbox.shell("poolctl backup $HOME/b.db");
+    let objects = sandbox.all_objects();
+    for command in ["restore $HOME/b.db -y", "doctor --salvage $HOME/b.db --to $HOME/new.db"] {
+        // No file may have more blocks than this, as if the disk were full.
+        let ran = sandbox.shell(&format!("trap '' XFSZ; ulimit -f 100; poolctl {command}"));
+        assert_eq!(ran.code, 8, "{command}: {}{}", ran.out, ran.err);
+        let says = "b.db` beside the state; nothing was changed";
+        assert!(ran.err.contains(says), "{command}: {}", ran.err);
+        assert!(ran.err.contains("next: make room"), "{command}: {}", ran.err);
+    }
+    assert_eq!(sandbox.all_objects(), objects);
 }

@@ -1,8 +1,11 @@
-//! What the next pass looks at after a host has said something: its Agent, and not all that is kept.
+//! What the next pass looks at after a host or its controller has said something: that host, and not
+//! all that is kept.
 
 use rusqlite::Connection;
 
+use crate::machines::{host_status, import_hosts, reconcile_until, sandbox_on_real_clock};
 use crate::sandbox::{NOON, Sandbox};
+use crate::served::closed_port;
 
 /// Noon as the state keeps time, in microseconds since 1970.
 const NOON_MICROSECONDS: i64 = 1_772_452_800_000_000;
@@ -26,11 +29,11 @@ fn set_clock(sandbox: &mut Sandbox, seconds: i64) {
     sandbox.set_variable("POOLCTL_NOW", &NOON.replace("12:00:00", &time));
 }
 
-/// What a pass would look at, so many seconds after noon: Agents by their names, `rest` for all
-/// that is neither an Agent nor of a pool.
+/// What a pass would look at, so many seconds after noon: Agents and hosts by their names, `rest` for
+/// all that is neither of them nor of a pool.
 fn due_now(sandbox: &Sandbox, seconds: i64) -> Vec<String> {
     let connection = Connection::open(sandbox.state()).unwrap();
-    let sql = "SELECT name FROM due_object WHERE dirty OR due <= ?1 UNION ALL \
+    let sql = "SELECT name FROM due_object WHERE dirty OR polled OR due <= ?1 UNION ALL \
                SELECT iif(pool = '', 'rest', pool) FROM due_scope \
                WHERE dirty OR polled OR due <= ?1 ORDER BY 1";
     let mut statement = connection.prepare(sql).unwrap();
@@ -88,4 +91,30 @@ fn a_person_who_changes_a_host_has_everything_looked_at() {
     sandbox.ok("delete agent/node-b -y -q");
     sandbox.ok("reconcile -q");
     assert_eq!(due_now(&sandbox, 3600), ["node-a"]);
+}
+
+#[test]
+fn a_host_is_looked_at_alone_while_its_controller_is_asked() {
+    let lab = sandbox_on_real_clock();
+    let address = format!("redfish://127.0.0.1:{}", closed_port());
+    import_hosts(&lab, "name,bmc,username,password", &[format!("b1,{address},root,calvin")]);
+    lab.ok("reconcile -q");
+    assert_eq!(due_now(&lab, 0), ["b1"]);
+    reconcile_until(&lab, "failed", |lab| host_status(lab, "b1", "errorCount") == "1");
+    // When it is tried again is later than any noon of these tests.
+    assert_eq!(due_now(&lab, 0), [""; 0]);
+    let connection = Connection::open(lab.state()).unwrap();
+    let sql = "SELECT count(*) FROM due_object WHERE name = 'b1' AND due IS NOT NULL";
+    let rows: i64 = connection.query_row(sql, [], |row| row.get(0)).unwrap();
+    assert_eq!(rows, 1);
+}
+
+#[test]
+fn a_host_whose_report_waits_for_a_pass_is_not_said_to_have_sent_none() {
+    let sandbox = sandbox_with_hosts();
+    sandbox.ok("agent report node-a --inventory examples/agents/reports/node-1.json -q");
+    let matched = sandbox.run("agent match --role master").out;
+    let said_of = |host: &str| matched.lines().find(|line| line.starts_with(host)).unwrap();
+    assert!(said_of("node-a").contains("the next pass looks at its report"), "{matched}");
+    assert!(said_of("node-b").contains("it has not reported its hardware yet"), "{matched}");
 }

@@ -29,7 +29,9 @@ fn examples_of(is_wanted: fn(&clap::Command) -> bool) -> Vec<(Vec<String>, Strin
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             let example = help.split("Example:\n").nth(1);
             let example = example.unwrap_or_else(|| panic!("{path:?} has no example"));
-            examples.push((path, example.lines().next().unwrap().trim().to_owned()));
+            // A long line goes on in the next one.
+            let joined = example.replace("\\\n", "");
+            examples.push((path, joined.lines().next().unwrap().trim().to_owned()));
         }
     }
     examples
@@ -93,8 +95,10 @@ impl PreparedStates {
 
     /// A copy of the state that the example of a command needs.
     pub fn copy_for(&self, path: &[String]) -> Sandbox {
-        // These create the claim, or need the cluster that it would take.
-        let needs_free_cluster = ["claim", "apply", "run", "wait"].contains(&path[0].as_str());
+        // These create the claim, or need the cluster that it would take. A restore replaces no
+        // state while a job makes another cluster in its place.
+        let without_claim = ["claim", "apply", "run", "wait", "restore"];
+        let needs_free_cluster = without_claim.contains(&path[0].as_str());
         let sandbox = if needs_free_cluster { self.free.copy() } else { self.claimed.copy() };
         if path[0] == "wait" {
             sandbox.ok("claim lab ci-17 -q");
@@ -315,7 +319,7 @@ fn every_exit_code_occurs() {
 fn behind_sudo_only_a_few_commands_are_let_in() {
     // `run` is refused with a message of its own, which `admins` tests.
     let let_in = "claim release extend kubeconfig credentials get describe why events explain \
-                  schema version completion status run cluster:hibernate cluster:resume cluster:logs";
+                  schema version completion status run ip:claim ip:release cluster:hibernate cluster:resume cluster:logs";
     let let_in: Vec<&str> = let_in.split_whitespace().collect();
     let sandbox = Sandbox::new();
     for (path, example) in examples() {

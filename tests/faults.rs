@@ -333,6 +333,11 @@ fn files_that_drivers_leave_hang_no_pass_and_count_only_if_they_are_usable() {
             echo {} > saved/metadata.json",
             "kubeconfig",
         ),
+        (
+            "printf garbage > saved/kubeconfig; echo {} > saved/metadata.json",
+            "kubeconfig: it is no YAML mapping",
+        ),
+        (": > saved/kubeconfig; echo {} > saved/metadata.json", "kubeconfig: it is empty"),
         ("echo '{\"infraID\": 7' > result", "the result of the driver cannot be read"),
         ("echo '{\"hopeless\": true, \"message\": \"no\"}' > result; exit 9", "no"),
     ] {

@@ -97,6 +97,12 @@ fn init_takes_answers_from_a_file_and_names_those_that_are_missing() {
         ("--set poool=x", 2, "did you mean `pool`?"),
         ("--set size=many", 2, "`many` is no answer to `size`"),
         ("--set pool", 2, "is not KEY=VALUE"),
+        ("--set 'baseDomain=Foo bar'", 2, "separated by dots, such as lab.example.com"),
+        ("--set directory=lab", 2, "an absolute path, such as /etc/poolctl"),
+        ("--set machineNetwork=10.0.0.1", 2, "a network in CIDR, such as 192.0.2.0/24"),
+        ("--set schedule=hourly", 2, "one of cron, timer, none"),
+        ("--from FILE --set vipEnd=192.0.2.2", 2, "`192.0.2.2` is no answer to `vipEnd`"),
+        ("--platform simulated --set size=0 --dry-run", 0, "size is 0: no cluster is kept ready"),
         (
             "--from FILE --set vipEnd=198.51.100.1",
             2,
@@ -237,6 +243,15 @@ fn every_command_has_a_man_page_with_its_example() {
         }
     }
     assert!(pages.is_empty(), "{pages:?}");
+    for verb in ["import", "export", "init", "reconcile", "claim"] {
+        let page = std::fs::read_to_string(folder.join(format!("poolctl-{verb}.1"))).unwrap();
+        assert!(page.contains("\n.SH DESCRIPTION\n") && page.contains("\n.PP\n"), "{verb}: {page}");
+        // Options of every command are on the first page of help, and only there.
+        let help = sandbox.ok(&format!("{verb} --help"));
+        assert!(!help.contains("--lock-timeout"), "{help}");
+        assert!(help.contains("`poolctl --help` lists the options of every command."), "{help}");
+    }
+    assert!(sandbox.ok("--help").contains("--lock-timeout"));
     if has_program("man") {
         let script = format!(
             "for page in {}/*.1; do man --warnings=w -l $page 2>&1 >/dev/null | grep -v break; done; true",
@@ -289,6 +304,8 @@ fn a_pool_that_could_make_no_cluster_is_not_created() {
         ("", 2, "--platform"),
         ("--platform none", 1, "a pool of hosts needs platform agentBareMetal"),
         ("--platform none", 1, "next: --platform agentBareMetal --agent-selector LABEL=VALUE"),
+        ("--platform baremetal", 1, "a pool of hosts needs platform agentBareMetal"),
+        ("--platform vsphere", 1, "next: add --credentials, --certificates, --vcenter"),
         ("--platform vspere", 2, "did you mean `vsphere`?"),
         ("--platform vsphere", 1, "spec.platform.vsphere.credentialsSecretRef.name"),
         ("--platform openstack --vcenter x", 2, "an option is not one of platform `openstack`"),
@@ -305,6 +322,10 @@ fn a_pool_that_could_make_no_cluster_is_not_created() {
         let line = format!("pool create x --base-domain example.com --image-set ocp {options}");
         sandbox.refused(code, &line, message);
     }
+    crate::sandbox::apply(&sandbox, RELEASE);
+    // What is asked for first is not of a platform that poolctl cannot install then.
+    let line = "pool create x --base-domain example.com --image-set ocp --platform baremetal";
+    sandbox.refused(1, line, "next: --platform agentBareMetal --agent-selector LABEL=VALUE");
     assert_eq!(sandbox.ok("get pool,secret -o name"), "");
 }
 
@@ -319,6 +340,10 @@ fn a_pool_on_vsphere_is_created_by_options() {
     let file = sandbox.write_file("value", "{}");
     sandbox.ok(&format!("secret create vc --from-file=username={file} -q"));
     sandbox.ok(&format!("secret create pull --from-file=.dockerconfigjson={file} -q"));
+    let template = TEMPLATE.replace("platform: {}", "platform: {vsphere: {apiVIPs: [nowhere]}}");
+    let template = sandbox.write_file("install-config.yaml", &template);
+    let next = "next: correct these fields where they are written, then run the command again";
+    sandbox.refused(1, &format!("{ON_VSPHERE} --install-config {template}"), next);
     sandbox.ok(ON_VSPHERE);
     let platform = crate::sandbox::jsonpath(&sandbox, "pool/real", "{.spec.platform.vsphere}");
     for part in ["\"vCenter\"", "\"defaultDatastore\"", "vc.example.com"] {
@@ -371,6 +396,50 @@ fn a_state_that_is_newer_names_the_copy_from_before_its_upgrade() {
 }
 
 #[test]
+fn init_makes_the_path_of_a_state_whole_for_passes_that_start_elsewhere() {
+    let sandbox = Sandbox::new();
+    let init = "poolctl --state here/s.db init --layout user --schedule none --platform none";
+    let ran = sandbox.shell(&format!("cd $HOME && {init} --dry-run"));
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    let state = sandbox.path().join("here/s.db").display().to_string();
+    assert!(ran.out.contains(&format!("state {state} ")), "{}", ran.out);
+}
+
+#[test]
+fn what_is_typed_next_names_the_state_that_was_given() {
+    let sandbox = Sandbox::new();
+    let option = "--state 'their own.db'";
+    let folder = sandbox.path().display();
+    let run = |line: &str| sandbox.shell(&format!("cd {folder} && poolctl {option} {line}"));
+    assert_eq!(run("ippool create lan --range 10.0.0.1-10.0.0.2 -q").code, 0);
+    let hint = run("status");
+    let next = format!("next: poolctl {option} pool create demo --fake");
+    assert!(hint.err.contains(&next), "{}{}", hint.out, hint.err);
+    assert_eq!(run("pool create lab --fake --size 1 -q").code, 0);
+    for line in [
+        "get pool nowhere",
+        "-n there describe ippool lan",
+        "get pod",
+        "claim lab ci-1",
+        "why pool/lab",
+        "describe pool lab",
+    ] {
+        let ran = run(line);
+        let shown = format!("{}{}", ran.out, ran.err);
+        let steps: Vec<&str> =
+            shown.lines().filter(|line| line.to_lowercase().contains("next: ")).collect();
+        assert!(!steps.is_empty(), "{line}: {shown}");
+        for step in steps {
+            assert!(step.contains(&format!("poolctl {option} ")), "{line}: {step}");
+        }
+    }
+    // Where no state was given, none is named.
+    sandbox.ok("pool create lab --fake --size 0 -q");
+    let refused = sandbox.refused(3, "get pool nowhere", "next: poolctl get ");
+    assert!(!refused.contains("--state"), "{refused}");
+}
+
+#[test]
 fn the_changelog_is_of_this_version_and_says_what_an_operator_must_do() {
     let changelog = std::fs::read_to_string("docs/CHANGELOG.md").unwrap();
     let version = env!("CARGO_PKG_VERSION");
@@ -381,5 +450,8 @@ fn the_changelog_is_of_this_version_and_says_what_an_operator_must_do() {
         assert!(section.contains("### What you must do"), "{section}");
     }
     let shown = Sandbox::new().ok("version");
-    assert!(shown.contains(version) && shown.contains("schema"), "{shown}");
+    assert!(shown.contains(version), "{shown}");
+    let (_, schema) = shown.trim_end().trim_end_matches(')').split_once("state schema ").unwrap();
+    let newest_section = changelog.split("\n## ").nth(1).unwrap();
+    assert!(newest_section.contains(&format!("migrates it to schema {schema},")), "{schema}");
 }

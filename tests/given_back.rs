@@ -7,7 +7,7 @@ use poolctl::model::condition::{Condition, ConditionReason, ConditionType};
 use poolctl::model::deployment::{ClusterDeployment, Provisioning};
 use poolctl::model::documents::{Secret, SecretValue, StoredValue};
 use poolctl::model::driver::Driver;
-use poolctl::model::host::{BareMetalHost, Bmc, ConsumerRef, CredentialsStatus, SecretRef};
+use poolctl::model::host::{BareMetalHost, Bmc, ConsumerRef, CredentialsStatus, Image, SecretRef};
 use poolctl::model::infra_env::InfraEnv;
 use poolctl::model::ip_lease::IpLease;
 use poolctl::model::job::{HostReport, Installation, Job, JobOutcome, JobReport, Verb};
@@ -322,10 +322,7 @@ fn a_node_that_is_unbound_keeps_its_address_until_its_controller_reports_it_off(
         assert!(
             plan::agents::why_kept_back(&state, agent).unwrap().contains("reported that it is off")
         );
-        if !was_on {
-            controller_says(&mut state, Verb::State, true, &later(6));
-            assert!(has_address(&state));
-        }
+        // It is switched off unasked: a job of its cluster may be about to switch it on.
         controller_says(&mut state, Verb::Stop, false, &later(7));
         assert!(!has_address(&state), "was on: {was_on}");
     }
@@ -451,4 +448,36 @@ fn a_host_that_its_controller_could_not_bring_back_is_off() {
     settle(&mut state, &later(90));
     let host = state.hosts.rows().next().unwrap();
     assert!(!host.spec.online && host.spec.image.is_none(), "{:?}", host.spec);
+}
+
+/// It was called provisioned, and nobody ever booted it from the image.
+#[test]
+fn a_host_whose_controller_broke_off_before_the_reset_is_not_provisioned_and_is_tried_again() {
+    let url = "http://192.0.2.1/tools.iso";
+    let mut state = lab(true, &[NOT_BEGUN]);
+    let host_id = state.hosts.find(&Key::new(NAMESPACE, "n1")).unwrap();
+    state.hosts.update(host_id, |host| {
+        host.spec.image = Some(Image::live(url));
+        host.spec.online = true;
+    });
+    settle(&mut state, &later(1));
+    let attach = live_job(&state, Verb::Attach);
+    let seen = HostReport {
+        host: format!("{NAMESPACE}/n1"),
+        address: ADDRESS.into(),
+        credentials: "/1".into(),
+        image: Some(url.to_owned()),
+        error: "it does not answer".to_owned(),
+        ..HostReport::default()
+    };
+    let told = |outcome| JobReport { job: attach.id, object: attach.object.clone(), outcome };
+    let messages =
+        vec![told(JobOutcome::Hosts(vec![seen])), told(JobOutcome::failed("it does not answer"))];
+    plan::take_job_reports(&mut state, messages, &later(2));
+    settle(&mut state, &later(2));
+    let status = &state.hosts.get(host_id).unwrap().status;
+    assert_eq!(status.provisioning.state, "provisioning");
+    assert_eq!(status.operational_status, "error");
+    settle(&mut state, &later(10));
+    live_job(&state, Verb::Attach);
 }

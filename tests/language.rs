@@ -1,9 +1,12 @@
 //! How the code of `src` reads, in figures that may not get worse: names of bindings and functions,
-//! closures that are really functions, conditions that hide in iterators. The figures are a floor;
-//! whether code reads well is for its readers to say.
+//! closures that are really functions, conditions that hide in iterators, public items without
+//! documentation. The figures are a floor; whether code reads well is for its readers to say.
 
 use syn::visit::{self, Visit};
-use syn::{Attribute, Expr, ExprMethodCall, ItemMod, Local, Member, Pat, PatIdent, Signature};
+use syn::{
+    Attribute, Expr, ExprMethodCall, Ident, ImplItemConst, ImplItemFn, ItemConst, ItemEnum, ItemFn,
+    ItemMod, ItemStruct, ItemTrait, ItemType, Local, Member, Pat, PatIdent, Signature, Visibility,
+};
 
 use crate::architecture::{root, rust_files};
 
@@ -161,4 +164,71 @@ fn names_say_what_they_stand_for_and_conditions_are_ifs() {
     assert!(filters.is_empty(), "`.filter(|_| ..)` instead of `if`: {filters:#?}");
     let median = figures.median_length_of_function_names();
     assert!(median >= MIN_MEDIAN_LENGTH_OF_FUNCTION_NAMES, "functions have names of {median}");
+}
+
+/// The public items that have no documentation, as `FILE: NAME`.
+#[derive(Default)]
+struct UndocumentedItems {
+    file: String,
+    items: Vec<String>,
+}
+
+impl UndocumentedItems {
+    fn check(&mut self, visibility: &Visibility, attributes: &[Attribute], name: &Ident) {
+        let is_documented = attributes.iter().any(|attribute| attribute.path().is_ident("doc"));
+        if matches!(visibility, Visibility::Public(_)) && !is_documented {
+            self.items.push(format!("{}: {name}", self.file));
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for UndocumentedItems {
+    fn visit_item_mod(&mut self, module: &'ast ItemMod) {
+        if !is_test_module(&module.attrs) {
+            visit::visit_item_mod(self, module);
+        }
+    }
+
+    fn visit_item_fn(&mut self, item: &'ast ItemFn) {
+        self.check(&item.vis, &item.attrs, &item.sig.ident);
+    }
+
+    fn visit_item_struct(&mut self, item: &'ast ItemStruct) {
+        self.check(&item.vis, &item.attrs, &item.ident);
+    }
+
+    fn visit_item_enum(&mut self, item: &'ast ItemEnum) {
+        self.check(&item.vis, &item.attrs, &item.ident);
+    }
+
+    fn visit_item_trait(&mut self, item: &'ast ItemTrait) {
+        self.check(&item.vis, &item.attrs, &item.ident);
+    }
+
+    fn visit_item_type(&mut self, item: &'ast ItemType) {
+        self.check(&item.vis, &item.attrs, &item.ident);
+    }
+
+    fn visit_item_const(&mut self, item: &'ast ItemConst) {
+        self.check(&item.vis, &item.attrs, &item.ident);
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'ast ImplItemFn) {
+        self.check(&item.vis, &item.attrs, &item.sig.ident);
+    }
+
+    fn visit_impl_item_const(&mut self, item: &'ast ImplItemConst) {
+        self.check(&item.vis, &item.attrs, &item.ident);
+    }
+}
+
+#[test]
+fn whatever_is_public_has_documentation() {
+    let mut undocumented = UndocumentedItems::default();
+    for path in rust_files(&root().join("src")) {
+        let code = std::fs::read_to_string(&path).unwrap();
+        undocumented.file = path.strip_prefix(root()).unwrap().display().to_string();
+        undocumented.visit_file(&syn::parse_file(&code).unwrap());
+    }
+    assert!(undocumented.items.is_empty(), "{:#?}", undocumented.items);
 }

@@ -202,3 +202,14 @@ fn the_name_of_a_claim_that_left_a_cluster_is_not_given_again() {
     sandbox.ok("reconcile --wait=1h -q");
     sandbox.ok("claim lab ci");
 }
+
+#[test]
+fn a_customization_that_no_pass_has_looked_at_is_not_said_to_be_in_use() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("apply -f examples/inventory --no-reconcile -q");
+    for command in ["status", "why pool/vsphere"] {
+        let ran = sandbox.run(command);
+        assert_eq!(ran.code, 0, "{command}: {}", ran.err);
+        assert!(!ran.out.contains("is free"), "{command}: {}", ran.out);
+    }
+}

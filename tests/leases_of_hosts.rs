@@ -170,6 +170,30 @@ fn a_host_has_its_addresses_again_after_a_rebuild_if_claims_are_called_after_it(
 }
 
 #[test]
+fn an_address_that_two_templates_share_goes_with_the_last_of_them() {
+    let sandbox = annotated_lab("poolctl.dev/claim-names: host");
+    let template = std::fs::read_to_string("examples/addresses/template.yaml").unwrap();
+    let metadata = "metadata:\n  name: edge\n  annotations: {poolctl.dev/claim-names: host}\n";
+    let template = template.replace("metadata:\n  name: nodes\n", metadata);
+    sandbox.ok(&format!("apply -f {}", sandbox.write_file("edge.yaml", &template)));
+    sandbox.ok("template render nodes --host node-3");
+    sandbox.ok("template render edge --host node-3");
+    for first_template in ["edge", "nodes"] {
+        let shared = "10.40.0.2=node-3-machines ";
+        assert_eq!(addresses(&sandbox), shared);
+        sandbox.ok(&format!("template release {first_template} --host node-3"));
+        assert_eq!(addresses(&sandbox), shared);
+        // It has no number any more, and its address is not its to give back.
+        let ran = sandbox.run(&format!("template release {first_template} --host node-3"));
+        assert_eq!((ran.code, addresses(&sandbox).as_str()), (0, shared), "{}", ran.err);
+        sandbox.ok(&format!("template render {first_template} --host node-3"));
+    }
+    sandbox.ok("template release edge --host node-3");
+    sandbox.ok("template release nodes --host node-3");
+    assert_eq!(addresses(&sandbox), "");
+}
+
+#[test]
 fn a_claim_of_somebody_else_is_not_taken_for_that_of_a_host() {
     let sandbox = annotated_lab("poolctl.dev/claim-names: host");
     let claim = "apiVersion: ipam.metal3.io/v1alpha1\nkind: IPClaim\n\
@@ -203,7 +227,9 @@ fn each_network_of_a_host_may_have_an_address_of_its_own_of_one_pool() {
             ),
         );
         let file = sandbox.write_file("template.yaml", &annotated);
-        sandbox.ok(&format!("apply -f {file}"));
+        let ran = sandbox.run(&format!("apply -f {file}"));
+        let is_warned = ran.err.contains("have the same address");
+        assert_eq!((ran.code, is_warned), (0, annotation == "false"), "{}", ran.err);
         let data = sandbox.ok("template render nodes --host node-1 -o json");
         let data: serde_json::Value = serde_json::from_str(&data).unwrap();
         let networks = &data["networkData"]["networks"];

@@ -20,10 +20,11 @@ pub fn sandbox_on_real_clock() -> Sandbox {
     sandbox
 }
 
-/// Reconciles until a condition is met, for two minutes at most: no controller takes longer. The
-/// name of the condition is part of the failure.
+/// Reconciles until a condition is met, for some minutes at most: after an attempt that broke off,
+/// machines are watched for a while before the next one. The name of the condition is part of the
+/// failure.
 pub fn reconcile_until(lab: &Sandbox, name: &str, is_met: impl Fn(&Sandbox) -> bool) {
-    for _ in 0..400 {
+    for _ in 0..1000 {
         lab.run("reconcile -q");
         if is_met(lab) {
             return;

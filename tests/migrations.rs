@@ -12,13 +12,15 @@ use sha2::{Digest, Sha256};
 use crate::sandbox::{Sandbox, has_program, jsonpath};
 
 /// The fixtures, and the SHA-256 of each. The last one has the schema before that of this program.
-const FIXTURES: [(u32, &str); 6] = [
+const FIXTURES: [(u32, &str); 8] = [
     (1, DIGEST_OF_1),
     (2, DIGEST_OF_2),
     (3, DIGEST_OF_3),
     (4, DIGEST_OF_4),
     (5, DIGEST_OF_5),
     (6, DIGEST_OF_6),
+    (7, DIGEST_OF_7),
+    (8, DIGEST_OF_8),
 ];
 const DIGEST_OF_1: &str = "0121b320f1cafd96bbcca25f75eb229953e903ae6957864a25a115f3ecf1d3de";
 const DIGEST_OF_2: &str = "83c311748ab19ed47c15af7fe492ec35efebef8acd2c601df551778bcbc6a189";
@@ -26,6 +28,8 @@ const DIGEST_OF_3: &str = "9ea844854cef443b66a2f36b9be00f2107b85eb58dd0b2ae0e5e8
 const DIGEST_OF_4: &str = "1de0a88020710a0939ada9c563a2834ec3b0b69525ff9d95ec8dbbc347d783b1";
 const DIGEST_OF_5: &str = "816ec458fd4756c88b0f5f56ca0170777ca887209fdae1ad3f53fa1ebee3ded9";
 const DIGEST_OF_6: &str = "f8e9948f575e6b2f9c6227866936c47222c2203680b8608dfc3852c905922fe8";
+const DIGEST_OF_7: &str = "45087d1c6cb4ac88c6f2d1af0e7c8bce11c917d0ce1f2fc2c5f063d225bf704a";
+const DIGEST_OF_8: &str = "b6bf849a25fc022481712c1fa4f927167808ab33296d5ae679f992ff219be3aa";
 /// When the fixtures were written.
 const THEN: &str = "2026-03-02T11:06:00Z";
 /// All that can be listed.

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::sandbox::{Ran, Sandbox};
+use crate::sandbox::{Ran, Sandbox, jsonpath};
 
 const POOL: &str = "apiVersion: ipam.metal3.io/v1alpha1
 kind: IPPool
@@ -134,6 +134,37 @@ fn a_move_with_leases_of_all_kinds_is_exported_as_it_came() {
 }
 
 #[test]
+fn leases_of_all_kinds_go_to_metal3_and_come_back() {
+    let sandbox = Sandbox::new();
+    let manifest = [
+        POOL,
+        &claim("ci"),
+        &address("lan-10-0-0-2", "ci", "10.0.0.2"),
+        &capi_claim("v1beta2", "web"),
+        &capi_address("web", "10.0.0.1"),
+        &address("by-hand", "outsider", "10.0.0.9"),
+    ]
+    .concat();
+    assert_eq!(import(&sandbox, &manifest, "").code, 0);
+    let folder = sandbox.path().join("metal3").display().to_string();
+    sandbox.ok(&format!("export {folder} --for metal3"));
+    let script = std::fs::read_to_string(sandbox.path().join("metal3/apply.sh")).unwrap();
+    assert!(script.contains("\nown default lan-10-0-0-2 lan ci\n"), "{script}");
+    assert!(script.contains("\nown_capi default lan-10-0-0-1 lan web\n"), "{script}");
+    // Nobody's claim is the owner of the third one.
+    assert!(!script.contains("outsider"), "{script}");
+    let readme = std::fs::read_to_string(sandbox.path().join("metal3/README.md")).unwrap();
+    assert!(readme.contains("- `default/by-hand`: 10.0.0.9, for `outsider`"), "{readme}");
+    let moved = Sandbox::new();
+    moved.ok(&format!("import {folder}"));
+    assert_eq!(leases(&moved), "10.0.0.1=web.capi 10.0.0.2=ci 10.0.0.9=outsider ");
+    let claims = exported(&moved, "IPAddressClaim");
+    assert_eq!(claims[0]["apiVersion"], "ipam.cluster.x-k8s.io/v1beta2");
+    assert_eq!(claims[0]["metadata"]["name"], "web");
+    assert_eq!(claims[0]["status"]["addressRef"]["name"], "lan-10-0-0-1");
+}
+
+#[test]
 fn a_claim_that_a_pool_serves_is_exported_with_its_cluster_and_without_dns_servers() {
     let sandbox = Sandbox::new();
     let pool = POOL.replace("  prefix: 24\n", "  prefix: 24\n  dnsServers: [9.9.9.9]\n");
@@ -191,6 +222,60 @@ fn a_pool_that_cannot_be_taken_does_not_stop_a_whole_move() {
         let warning = "IPPool `default/bad` is skipped with its claims and addresses (2 objects)";
         assert!(ran.err.contains(warning), "{}", ran.err);
         assert_eq!(leases(&sandbox), "10.0.0.1=b ");
+    }
+}
+
+#[test]
+fn pools_that_overlap_do_not_stop_a_whole_move() {
+    let overlapping = POOL
+        .replace("{name: lan}", "{name: wan}")
+        .replace("  preAllocations: {db: 10.0.0.3}\n", "");
+    let lost = [claim("a"), address("wan-10-0-0-2", "a", "10.0.0.2")].concat();
+    let lost = lost.replace("pool: {name: lan}", "pool: {name: wan}");
+    let kept = [claim("b"), address("lan-10-0-0-1", "b", "10.0.0.1")].concat();
+    let manifest = [POOL, "---\n", &overlapping, &lost, &kept].concat();
+    let problem = "IPPool `wan`: 10.0.0.1-10.0.0.3 overlaps 10.0.0.1-10.0.0.3 of IPPool `lan`";
+    let ran = import(&Sandbox::new(), &manifest, "");
+    assert_eq!(ran.code, 4, "{}", ran.err);
+    assert!(ran.err.contains(problem), "{}", ran.err);
+    assert!(ran.err.contains("moved.yaml --skip IPPool.ipam.metal3.io"), "{}", ran.err);
+    let sandbox = Sandbox::new();
+    let ran = import(&sandbox, &manifest, "--skip IPPool");
+    assert_eq!((ran.code, ran.out.as_str()), (0, "3 objects imported\n"), "{}", ran.err);
+    assert!(ran.err.contains(problem), "{}", ran.err);
+    let warning = "IPPool `default/wan` is skipped with its claims and addresses (2 objects)";
+    assert!(ran.err.contains(warning), "{}", ran.err);
+    assert_eq!(leases(&sandbox), "10.0.0.1=b ");
+    // Or both are taken, with all leases.
+    let allowing = "annotations: {poolctl.dev/allow-overlap: 'true'}";
+    let manifest = manifest
+        .replace("metadata: {name: lan}", &format!("metadata: {{name: lan, {allowing}}}"))
+        .replace("metadata: {name: wan}", &format!("metadata: {{name: wan, {allowing}}}"));
+    let sandbox = Sandbox::new();
+    let ran = import(&sandbox, &manifest, "");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(leases(&sandbox), "10.0.0.1=b 10.0.0.2=a ");
+}
+
+#[test]
+fn an_address_that_claims_of_both_groups_hold_is_said_with_both() {
+    let manifest = [
+        POOL,
+        &claim("m3"),
+        &address("lan-10-0-0-2", "m3", "10.0.0.2"),
+        &capi_claim("v1beta2", "capi"),
+        &capi_address("capi", "10.0.0.2"),
+    ]
+    .concat();
+    let ran = import(&Sandbox::new(), &manifest, "");
+    assert_eq!(ran.code, 4, "{}", ran.err);
+    for part in [
+        "the file has two claims of 10.0.0.2",
+        "IPAddress.ipam.metal3.io `default/lan-10-0-0-2` is of IPClaim.ipam.metal3.io `m3`",
+        "IPAddress.ipam.cluster.x-k8s.io `default/lan-10-0-0-2` is of \
+         IPAddressClaim.ipam.cluster.x-k8s.io `capi`",
+    ] {
+        assert!(ran.err.contains(part), "{part}: {}", ran.err);
     }
 }
 
@@ -293,4 +378,16 @@ fn an_example_that_no_machine_could_use_is_refused_by_the_name_of_its_field() {
     let ran = apply(&Sandbox::new(), example);
     assert_ne!(ran.code, 0);
     assert!(ran.err.contains("spec.networkData.links.bonds[0]"), "{}", ran.err);
+}
+
+#[test]
+fn a_claim_for_an_address_that_was_leased_by_hand_is_as_old_as_itself() {
+    let mut sandbox = Sandbox::new();
+    let manifest = format!("{POOL}{}", address("lan-10-0-0-2", "web", "10.0.0.2"));
+    assert_eq!(apply(&sandbox, &manifest).code, 0);
+    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T13:00:00Z");
+    assert_eq!(apply(&sandbox, &claim("web")).code, 0);
+    let created = "{.metadata.creationTimestamp}";
+    assert_eq!(jsonpath(&sandbox, "ipclaim/web", created), "2026-03-02T13:00:00Z");
+    assert_eq!(jsonpath(&sandbox, "ipaddress/lan-10-0-0-2", created), "2026-03-02T12:00:00Z");
 }

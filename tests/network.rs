@@ -1,182 +1,9 @@
-//! What a network is told of leased addresses: lists that real name servers, DHCP servers and
-//! Ansible accept; for whom an address is, and until when; what is said of any address.
+//! For whom an address is, and until when; what is said of any address; addresses that come from
+//! lists of other programs.
 
 use serde_json::{Value, json};
 
-use crate::sandbox::{Sandbox, apply, is_met_or_skipped, jsonpath};
-
-/// A pool with three leases of three kinds: a machine with all that can be said of it, one with a
-/// name in another domain, and one that is only a claim.
-fn lab() -> Sandbox {
-    let sandbox = Sandbox::new();
-    let options = "--gateway 10.20.0.1 --dns 10.20.0.53 --allocation sequential";
-    sandbox.ok(&format!("ippool create lan --range 10.20.0.0/24 {options}"));
-    sandbox.ok("ip claim lan web-1 --mac 52-54-00-00-00-AA --dns-name web-1,www \
-         --comment 'front, left'");
-    sandbox.ok("ip claim lan db-1 --dns-name db.example.org");
-    sandbox.ok("ip claim lan plain");
-    sandbox
-}
-
-fn list(sandbox: &Sandbox, options: &str) -> String {
-    let first = sandbox.ok(&format!("ip export --as {options}"));
-    assert_eq!(sandbox.ok(&format!("ip export --as {options}")), first, "{options}");
-    first
-}
-
-#[test]
-fn each_format_says_what_its_program_reads() {
-    let sandbox = lab();
-    for (options, expected) in [
-        (
-            "hosts --domain lab.example.com",
-            "10.20.0.2       web-1.lab.example.com web-1 www.lab.example.com www # web-1: front, left\n\
-             10.20.0.3       db.example.org # db-1\n\
-             10.20.0.4       plain.lab.example.com plain # plain\n",
-        ),
-        (
-            "dnsmasq",
-            "# web-1: front, left\n\
-             host-record=web-1,www,10.20.0.2\n\
-             dhcp-host=52:54:00:00:00:aa,10.20.0.2,web-1\n\
-             host-record=db.example.org,10.20.0.3\n\
-             host-record=plain,10.20.0.4\n",
-        ),
-        (
-            "csv --network 10.20.0.2/31",
-            "address,prefix,namespace,pool,claim,dns_name,mac,cluster,host,gateway,dns_servers,\
-             since,until,comment\n\
-             10.20.0.2,24,default,lan,web-1,web-1 www,52:54:00:00:00:aa,,,10.20.0.1,10.20.0.53,\
-             2026-03-02T12:00:00Z,,\"front, left\"\n\
-             10.20.0.3,24,default,lan,db-1,db.example.org,,,,10.20.0.1,10.20.0.53,\
-             2026-03-02T12:00:00Z,,\n",
-        ),
-        (
-            "netbox --pool lan --domain lab.example.com",
-            "address,status,role,dns_name,description\n\
-             10.20.0.2/24,active,,web-1.lab.example.com,\"web-1: front, left\"\n\
-             10.20.0.3/24,active,,db.example.org,db-1\n\
-             10.20.0.4/24,active,,plain.lab.example.com,plain\n",
-        ),
-    ] {
-        assert_eq!(list(&sandbox, options), expected, "{options}");
-    }
-    let zone = list(&sandbox, "bind --domain lab.example.com");
-    assert!(
-        zone.ends_with(
-            "@ IN NS localhost.\n\
-         web-1 IN A 10.20.0.2 ; web-1: front, left\n\
-         www IN A 10.20.0.2 ; web-1: front, left\n\
-         ; not in lab.example.com: db.example.org 10.20.0.3 ; db-1\n\
-         plain IN A 10.20.0.4 ; plain\n"
-        ),
-        "{zone}"
-    );
-    let reverse = list(&sandbox, "ptr --domain lab.example.com --name-server ns1.example.com");
-    assert!(reverse.starts_with("$ORIGIN 0.20.10.in-addr.arpa.\n"), "{reverse}");
-    assert!(reverse.contains("@ IN NS ns1.example.com.\n2 IN PTR web-1.lab.example.com. ;"));
-    let kea: Value = serde_json::from_str(&list(&sandbox, "kea")).unwrap();
-    let subnet = &kea["Dhcp4"]["subnet4"][0];
-    assert_eq!(subnet["subnet"], "10.20.0.0/24");
-    assert_eq!(subnet["reservations"].as_array().unwrap().len(), 1);
-    assert_eq!(subnet["reservations"][0]["hw-address"], "52:54:00:00:00:aa");
-    let ran = sandbox.run("ip export --as kea");
-    assert_eq!(ran.err, "2 addresses are left out; each has no MAC\n");
-    let first = sandbox.ok("ip export --as hosts -o jsonpath={.items[0].names[1]}");
-    assert_eq!(first.trim(), "www");
-    assert_eq!(sandbox.ok("ip export --as hosts -q"), "web-1\ndb-1\nplain\n");
-}
-
-#[test]
-fn ipv6_has_lists_too() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("ippool create six --range 2001:db8::/64 --allocation sequential");
-    sandbox.ok("ip claim six web --mac 52:54:00:00:00:01");
-    assert_eq!(
-        list(&sandbox, "dnsmasq --domain lab.example.com"),
-        "host-record=web.lab.example.com,web,2001:db8::1\n\
-         dhcp-host=52:54:00:00:00:01,[2001:db8::1],web\n"
-    );
-    let reverse = list(&sandbox, "ptr --domain lab.example.com");
-    assert!(reverse.starts_with("$ORIGIN 0.0.0.0.0.0.0.0.8.b.d.0.1.0.0.2.ip6.arpa.\n"));
-    let owner = "1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0";
-    assert!(reverse.contains(&format!("\n{owner} IN PTR web.lab.example.com. ; web\n")));
-    assert!(list(&sandbox, "bind --domain lab.example.com").contains("web IN AAAA 2001:db8::1"));
-}
-
-#[test]
-fn kea_has_a_configuration_for_each_family() {
-    let sandbox = Sandbox::new();
-    let options = "--gateway 2001:db8::ffff --dns 2001:db8::53 --allocation sequential";
-    sandbox.ok(&format!("ippool create six --range 2001:db8::/64 {options}"));
-    sandbox.ok("ippool create next --range 2001:db8:0:1::/64 --allocation sequential");
-    sandbox.ok("ippool create four --range 10.20.0.0/24 --allocation sequential");
-    sandbox.ok("ip claim six web --mac 52:54:00:00:00:01");
-    // DHCPv6 gives a machine several addresses.
-    sandbox.ok("ip claim six web-second --mac 52:54:00:00:00:01");
-    sandbox.ok("ip claim next db --mac 52:54:00:00:00:02");
-    sandbox.ok("ip claim four db4 --mac 52:54:00:00:00:02");
-    let ran = sandbox.run("ip export --as kea6 --domain lab.example.com");
-    assert_eq!(ran.err, "1 address is an IPv4 address (--as kea), and is left out\n");
-    let config: Value = serde_json::from_str(&ran.out).unwrap();
-    let subnets = config["Dhcp6"]["subnet6"].as_array().unwrap();
-    assert_eq!(subnets.len(), 2);
-    assert_ne!(subnets[0]["id"], subnets[1]["id"]);
-    assert_eq!(subnets[0]["subnet"], "2001:db8::/64");
-    assert_eq!(subnets[0]["option-data"], json!([{"name": "dns-servers", "data": "2001:db8::53"}]));
-    let reservation = &subnets[0]["reservations"][0];
-    assert_eq!(reservation["ip-addresses"], json!(["2001:db8::1", "2001:db8::2"]));
-    assert_eq!(reservation["hostname"], "web.lab.example.com");
-    let four: Value = serde_json::from_str(&list(&sandbox, "kea")).unwrap();
-    assert_eq!(four["Dhcp4"]["subnet4"][0]["reservations"][0]["ip-address"], "10.20.0.1");
-    if is_met_or_skipped(
-        sandbox.shell("command -v kea-dhcp6").code == 0,
-        "kea-dhcp6 is not installed",
-    ) {
-        let path = sandbox.write_file("kea6.conf", &ran.out);
-        let checked = sandbox.shell(&format!("kea-dhcp6 -t {path}"));
-        assert_eq!(checked.code, 0, "{}{}", checked.out, checked.err);
-    }
-}
-
-#[test]
-fn a_zone_that_nobody_can_know_is_asked_for() {
-    let sandbox = lab();
-    sandbox.refused(2, "ip export --as bind", "a zone needs a domain");
-    sandbox.refused(2, "ip export --as bind --domain under_score", "not usable as a name in DNS");
-    sandbox.ok("ippool create dmz --range 10.30.0.0/24");
-    sandbox.ok("ip claim dmz far");
-    let refused = sandbox.refused(2, "ip export --as ptr", "the addresses are in 2 reverse zones");
-    assert!(refused.contains("poolctl ip export --as ptr --network 10.20.0.0/24"), "{refused}");
-    sandbox.ok("ip export --as ptr --network 10.20.0.0/24");
-    sandbox.refused(3, "ip export --as hosts --pool none", "there is no ippool `none`");
-    sandbox.refused(3, "ip export --as hosts --cluster none", "there is no cluster `none`");
-}
-
-#[test]
-fn real_programs_accept_the_lists() {
-    let sandbox = lab();
-    for (program, options, command) in [
-        ("dnsmasq", "dnsmasq", "dnsmasq --test -C"),
-        ("named-checkzone", "bind --domain lab.example.com", "named-checkzone lab.example.com"),
-        ("named-checkzone", "ptr --domain lab.example.com", "named-checkzone 0.20.10.in-addr.arpa"),
-        ("kea-dhcp4", "kea", "kea-dhcp4 -t"),
-        ("ansible-inventory", "ansible", "ansible-inventory --list -i"),
-    ] {
-        let is_there = sandbox.shell(&format!("command -v {program}")).code == 0;
-        if !is_met_or_skipped(is_there, &format!("{program} is not installed")) {
-            continue;
-        }
-        let path = sandbox.write_file("list.yaml", &list(&sandbox, options));
-        let ran = sandbox.shell(&format!("{command} {path}"));
-        assert_eq!(ran.code, 0, "{program}: {}{}", ran.out, ran.err);
-        if program == "ansible-inventory" {
-            let inventory: Value = serde_json::from_str(&ran.out).unwrap();
-            assert_eq!(inventory["_meta"]["hostvars"]["plain"]["ansible_host"], "10.20.0.4");
-            assert_eq!(inventory["ippool_lan"]["hosts"].as_array().unwrap().len(), 3);
-        }
-    }
-}
+use crate::sandbox::{Sandbox, apply, jsonpath};
 
 /// A claim as somebody applies it.
 fn ip_claim(name: &str, pool: &str, annotations: &Value) -> String {
@@ -192,6 +19,10 @@ fn a_lease_ends_by_itself_and_a_warning_comes_before() {
     sandbox.ok("ip claim p guest --for 2h");
     let document = sandbox.ok("get ipclaim guest -o yaml");
     assert!(document.contains("poolctl.dev/until: \"2026-03-02T14:00:00Z\""), "{document}");
+    // The end is shown wherever the lease is.
+    let who = sandbox.ok("ip who 10.0.0.1");
+    assert!(who.trim_end().ends_with("2026-03-02T12:00:00Z  2026-03-02T14:00:00Z"), "{who}");
+    assert!(sandbox.ok("get ipclaim -o wide").contains("2026-03-02T14:00:00Z"));
     let events = |sandbox: &Sandbox| sandbox.ok("events ipclaim/guest");
     sandbox.set_variable("POOLCTL_NOW", "2026-03-02T13:31:00Z");
     sandbox.ok("reconcile");
@@ -213,20 +44,24 @@ fn a_lease_ends_by_itself_and_a_warning_comes_before() {
 fn a_purpose_that_cannot_be_is_refused() {
     let sandbox = Sandbox::new();
     sandbox.ok("ippool create p --range 10.0.0.0/24");
+    sandbox.ok("ip claim p held");
     for (code, line, message) in [
         (1, "ip claim p a --mac 52:54", "is not a MAC address"),
         (1, "ip claim p a --dns-name a_b", "`a_b` is not usable as a name in DNS"),
         (2, "ip claim p a --until yesterday", "neither a time of day nor an instant"),
         (2, "ip claim p a --until 2026-03-02T11:00:00Z", "is over already"),
+        (2, "ip claim p a --for 0s", "--for 0s is over already"),
+        (2, "ip claim p held --for 0s", "--for 0s is over already"),
         (2, "ip claim p a --count 2 --mac 52:54:00:00:00:01", "of one machine, not of several"),
         (2, "ip claim p a --address ''", "--address is empty"),
+        (2, "ip claim p a_b", "`a_b` is not usable as the name of an IPClaim"),
     ] {
         sandbox.refused(code, line, message);
     }
     let manifest = ip_claim("a", "p", &json!({"poolctl.dev/until": "soon"}));
     let path = sandbox.write_file("claim.json", &manifest);
     sandbox.refused(1, &format!("apply -f {path}"), "is not a time like");
-    assert_eq!(sandbox.ok("get ipclaim -o name"), "");
+    assert_eq!(sandbox.ok("get ipclaim -o name"), "ipclaim/held\n");
 }
 
 #[test]
@@ -240,6 +75,10 @@ fn a_claim_waits_for_an_address_and_leaves_nothing_behind() {
     sandbox.refused(5, "ip claim p third --wait=10m --keep", "after 10m");
     assert!(sandbox.ok("get ipclaim third").contains("Exhausted IP Pools"));
     sandbox.ok("ip release third");
+    // No wait helps a claim of an address that the pool leases to nobody.
+    sandbox.refused(6, "ip claim p far --address 10.0.0.9 --wait=10m", "is outside the pool");
+    let refused = sandbox.refused(5, "ip claim p far --address 10.0.0.1 --wait=10m", "after 10m");
+    assert!(refused.contains("10.0.0.1 belongs to claim first"), "{refused}");
     // What rests is waited for.
     sandbox.ok("ip release first");
     assert_eq!(sandbox.ok("ip claim p fourth --wait=10m"), "10.0.0.1\n");
@@ -252,16 +91,40 @@ fn a_claim_says_that_its_pool_is_missing_or_paused() {
     let error =
         |name: &str| jsonpath(&sandbox, &format!("ipclaim/{name}"), "{.status.errorMessage}");
     assert_eq!(error("early").trim(), "there is no IPPool later");
-    assert!(sandbox.ok("why ipclaim/early").contains("there is no IPPool later"));
+    let why = sandbox.ok("why ipclaim/early");
+    assert!(why.contains("there is no IPPool later"), "{why}");
+    assert!(why.contains("Next: poolctl ippool create later"), "{why}");
     sandbox.ok("ippool create later --range 10.0.0.1-10.0.0.2 --allocation sequential");
     assert!(sandbox.ok("ip who early").contains("10.0.0.1"));
     sandbox.ok("annotate ippool/later cluster.x-k8s.io/paused=");
     let refused = sandbox.refused(6, "ip claim later x", "has no address for claim `x`");
     assert!(refused.contains("cause: IPPool later is paused"), "{refused}");
+    let resume = "next: poolctl annotate ippool/later cluster.x-k8s.io/paused-\n";
+    assert!(refused.contains(resume), "{refused}");
     apply(&sandbox, &ip_claim("waits", "later", &json!({})));
     assert_eq!(error("waits").trim(), "IPPool later is paused");
+    let resume = "Next: poolctl annotate ippool/later cluster.x-k8s.io/paused-";
+    assert!(sandbox.ok("why ipclaim/waits").contains(resume));
     sandbox.ok("annotate ippool/later cluster.x-k8s.io/paused-");
     assert!(sandbox.ok("get ipclaim waits").contains("later-10-0-0-2"));
+}
+
+#[test]
+fn a_paused_pool_does_not_look_healthy() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("ippool create lan --range 10.0.0.1-10.0.0.2");
+    sandbox.ok("annotate ippool/lan cluster.x-k8s.io/paused=");
+    let available = "wait ippool/lan --for=condition=AddressesAvailable --timeout=0";
+    sandbox.refused(5, available, "timed out");
+    let why = sandbox.ok("why ippool/lan");
+    assert!(why.contains("ippool lan: it is paused\nNext: poolctl annotate ippool/lan"), "{why}");
+    assert!(sandbox.status().contains("! ippool lan: it is paused"));
+    assert!(sandbox.run("plan").out.contains("ippool/lan: it is paused"));
+    assert!(sandbox.ok("get ippool").contains("2 (paused)"));
+    let described = sandbox.ok("describe ippool lan");
+    assert!(described.contains("The pool is paused;"), "{described}");
+    sandbox.ok("annotate ippool/lan cluster.x-k8s.io/paused-");
+    sandbox.ok(available);
 }
 
 #[test]
@@ -288,6 +151,32 @@ fn who_says_what_any_address_is() {
         let answer = sandbox.ok(&format!("ip who {target}"));
         assert!(answer.contains(expected), "{target}: {answer}");
     }
+    // A network says as much of each address as the address itself.
+    sandbox.ok("ip reserve p 10.0.0.12-10.0.0.13 --comment printers");
+    sandbox.ok("ip claim p guest --address 10.0.0.14 --for 8h");
+    let network = sandbox.ok("ip who 10.0.0.0/28");
+    let rows: Vec<String> =
+        network.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(
+        rows,
+        [
+            "ADDRESS POOL CLAIM SINCE UNTIL",
+            "10.0.0.0 p (network address) - -",
+            "10.0.0.1 p (gateway) - -",
+            "10.0.0.2 p web (shop) 2026-03-02T12:00:00Z now",
+            "10.0.0.3 p (resting until 2026-03-02T12:05:00Z) - -",
+            "10.0.0.4-10.0.0.11 p (free) - -",
+            "10.0.0.12-10.0.0.13 p (reserved: printers) - -",
+            "10.0.0.14 p guest 2026-03-02T12:00:00Z 2026-03-02T20:00:00Z",
+            "10.0.0.15 p (broadcast address) - -",
+        ]
+    );
+    sandbox.ok("ip release guest");
+    sandbox.ok("ip reserve p 10.0.0.12-10.0.0.13 --remove");
+    sandbox.ok("patch ippool p -p '{\"spec\": {\"preAllocations\": {\"db\": \"10.0.0.9\"}}}'");
+    assert!(sandbox.ok("ip who db").contains("10.0.0.9  p     db (pre-allocated)"));
+    sandbox.ok("patch ippool p -p '{\"spec\": {\"preAllocations\": null}}'");
+    sandbox.refused(3, "ip who p", "next: poolctl ippool map p");
     sandbox.refused(3, "ip who nobody", "no address belongs to `nobody`");
     sandbox.refused(2, "ip who 10.0.0.1/33", "it is not ADDRESS/LENGTH");
     sandbox.refused(3, "ip who 10.9.0.0/24", "no address belongs to `10.9.0.0/24`");
@@ -295,12 +184,25 @@ fn who_says_what_any_address_is() {
     assert!(refused.contains("10.0.0.2 belongs to claim web (shop)"), "{refused}");
     let refused = sandbox.refused(6, "ip claim p b --address 10.0.0.1", "Requested IP");
     assert!(refused.contains("nobody: it is the gateway"), "{refused}");
-    let row = sandbox.ok("get ippool p --no-headers");
+    let row = sandbox.ok("get ippool p -o wide --no-headers");
     let counts: Vec<&str> = row.split_whitespace().skip(2).take(5).collect();
-    assert_eq!(counts, ["13", "1", "0", "1", "11"], "{row}");
-    assert!(sandbox.ok("ippool map p").starts_with("10.0.0.1   g#~...........-\n"));
+    assert_eq!(counts, ["13", "1", "0", "2", "10"], "{row}");
+    assert!(sandbox.ok("ippool map p").starts_with("10.0.0.1   g#~..........~-\n"));
     sandbox.set_variable("POOLCTL_NOW", "2026-03-02T12:06:00Z");
     assert!(sandbox.ok("ip who 10.0.0.3").contains("(free)"));
+}
+
+#[test]
+fn a_file_with_a_pool_and_its_claims_is_deleted_whole() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("apply -f examples/addresses/pool.yaml");
+    sandbox.ok("delete -f examples/addresses/pool.yaml -y");
+    assert_eq!(sandbox.ok("get ippool,ipclaim,ipaddress -o name"), "");
+    // The pool of other claims stays, with a sentence.
+    sandbox.ok("apply -f examples/addresses/pool.yaml");
+    sandbox.ok("ip claim pool-1 stays");
+    sandbox.refused(4, "delete -f examples/addresses/pool.yaml -y", "is leased to claim stays");
+    sandbox.ok("doctor");
 }
 
 #[test]
@@ -334,10 +236,19 @@ fn what_is_probably_a_slip_is_said() {
     let sandbox = Sandbox::new();
     let ran = sandbox.run("ippool create wide --range 10.0.0.200-10.0.1.50 --prefix 24");
     assert!(ran.err.contains("goes beyond its network 10.0.0.0/24"), "{}", ran.err);
+    let ran = sandbox.run("ippool create cross --range 10.30.0.250-10.30.1.5");
+    assert!(ran.err.contains("has no prefix and goes beyond 10.30.0.0/24"), "{}", ran.err);
+    let ran = sandbox.run("annotate ippool/cross poolctl.dev/exclude=10.99.0.1");
+    let warning = "10.99.0.1 is reserved, and is outside of the ranges of the pool";
+    assert!(ran.err.contains(warning), "{}", ran.err);
     sandbox.ok("ip claim wide web --address 10.0.0.210");
     let ran = sandbox.run("ip reserve wide 10.0.0.208-10.0.0.215");
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(ran.err.contains("10.0.0.210 stays leased to claim web"), "{}", ran.err);
+    sandbox.ok("ip reserve wide 10.0.0.210");
+    let ran = sandbox.run("ip reserve wide 10.0.0.210 --remove");
+    let warning = "10.0.0.208-10.0.0.215 is still reserved, with addresses of 10.0.0.210";
+    assert!(ran.code == 0 && ran.err.contains(warning), "{}", ran.err);
     let annotate = "annotate ippool/wide poolctl.dev/exclude=2001:db8::/64";
     sandbox.refused(1, annotate, "the pool has no IPv6 addresses");
     let networks = json!({"ipv4": [
@@ -404,7 +315,8 @@ fn lists_of_other_programs_become_leases() {
                    lab,10.20.0.10,,,,10.20.0.0/24,,,,,Used\n";
     let file = sandbox.write_file("netbox.csv", netbox);
     let preview = sandbox.ok(&format!("ip import {file} --dry-run"));
-    for part in ["skipped: gateway of IPPool lan", "  leased\n", "skipped: nobody has it"] {
+    for part in ["skipped: gateway of IPPool lan", "  would be leased\n", "skipped: nobody has it"]
+    {
         assert!(preview.contains(part), "{part}: {preview}");
     }
     assert_eq!(sandbox.ok("get ipclaim -o name"), "");
@@ -421,6 +333,10 @@ fn lists_of_other_programs_become_leases() {
          10.20.0.10      ip-10-20-0-10 # ip-10-20-0-10\n"
     );
     // A second time nothing is new, and our own table comes back as it was.
+    let again = sandbox.ok(&format!("ip import {file} -y"));
+    assert_eq!(again.matches("unchanged").count(), 2, "{again}");
+    // The same table as a spreadsheet writes it where numbers have a decimal comma.
+    let file = sandbox.write_file("semicolons.csv", &phpipam.replace(',', ";"));
     let again = sandbox.ok(&format!("ip import {file} -y"));
     assert_eq!(again.matches("unchanged").count(), 2, "{again}");
     let table = sandbox.ok("ip export --as csv");
@@ -452,4 +368,71 @@ fn a_list_with_a_mistake_is_not_taken_at_all() {
     assert_eq!(sandbox.ok("get ipclaim -o name"), "ipclaim/web\n");
     let file = sandbox.write_file("list.csv", "name\nweb\n");
     sandbox.refused(1, &format!("ip import {file} -y"), "no column is called address");
+}
+
+#[test]
+fn a_dry_run_of_an_import_refuses_what_the_import_refuses() {
+    let mut sandbox = Sandbox::new();
+    sandbox.ok("ippool create lan --range 10.20.0.0/24 --reuse-delay 5m");
+    sandbox.ok("ip reserve lan 10.20.0.40-10.20.0.49 --comment printers");
+    sandbox.ok("patch ippool lan -p '{\"spec\": {\"preAllocations\": {\"db\": \"10.20.0.60\"}}}'");
+    sandbox.ok("ip claim lan gone --address 10.20.0.70");
+    sandbox.ok("ip release gone");
+    for (lines, problem) in [
+        ("10.20.0.5,a,,\n10.20.0.5,b,,\n", "line 3: 10.20.0.5 is in line 2, too"),
+        ("10.20.0.41,a,,\n", "line 2: 10.20.0.41 belongs to the reserved range"),
+        ("10.20.0.60,a,,\n", "line 2: 10.20.0.60 belongs to claim db, for which it is"),
+        ("10.20.0.61,db,,\n", "line 2: claim db has 10.20.0.60 pre-allocated"),
+        ("10.20.0.70,a,,\n", "line 2: 10.20.0.70 rests, and can be leased again at"),
+        ("10.20.0.5,a,nope,\n", "line 2: there is no IPPool `nope`"),
+        ("10.30.0.5,a,lan,\n", "line 2: 10.30.0.5 is outside of the ranges of IPPool `lan`"),
+        ("10.20.0.5,A B,,\n", "line 2: `A B` is not usable as a name in DNS"),
+        ("10.20.0.5,a,,2020-01-01T00:00:00Z\n", "line 2: its end, 2020-01-01T00:00:00Z, is over"),
+    ] {
+        let file = sandbox.write_file("list.csv", &format!("address,dns_name,pool,until\n{lines}"));
+        for option in ["--dry-run", "-y"] {
+            sandbox.refused(1, &format!("ip import {file} {option}"), problem);
+        }
+    }
+    // Problems are in the order of the lines, whoever has seen them first.
+    let table = "address,dns_name\n10.20.0.41,a\n10.20.0.400,b\n10.20.0.42,c\n";
+    let file = sandbox.write_file("list.csv", table);
+    let refused = sandbox.refused(1, &format!("ip import {file} --dry-run"), "problems: 3");
+    let places = ["line 2: ", "line 3: ", "line 4: "].map(|line| refused.find(line).unwrap());
+    assert!(places.is_sorted(), "{refused}");
+    sandbox.refused(3, &format!("ip import {file} --pool nope -y"), "there is no IPPool `nope`");
+    // The pre-allocated address is the one of its claim.
+    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T12:10:00Z");
+    let file = sandbox.write_file("list.csv", "address,dns_name\n10.20.0.60,db\n10.20.0.70,a\n");
+    sandbox.ok(&format!("ip import {file} -y"));
+}
+
+#[test]
+fn an_import_says_what_its_leases_do_not_say() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("ippool create lan --range 10.20.0.0/24");
+    let netbox = "IP Address,VRF,Status,DNS Name\n10.20.0.5/24,,Active,a\n\
+                  10.20.0.6/24,,Deprecated,b\n10.20.0.7/24,blue,Active,c\n\
+                  10.20.0.8/16,,Active,d\n10.20.0.9/32,,Active,e\n";
+    let phpipam = "IP Address,Hostname,Subnet,Tag\n10.20.0.15,f,10.20.0.0/24,Used\n\
+                   10.20.0.16,g,10.20.0.0/24,Offline\n10.20.0.17,h,10.20.0.0/25,Used\n";
+    for (table, warnings) in [
+        (
+            netbox,
+            "warning: line 3: its state is deprecated; it is leased all the same\n\
+             warning: line 4: it is in VRF blue, which no IPPool knows of\n\
+             warning: line 5: /16 is not the prefix of IPPool lan, /24\n",
+        ),
+        (
+            phpipam,
+            "warning: line 3: its state is offline; it is leased all the same\n\
+             warning: line 4: /25 is not the prefix of IPPool lan, /24\n",
+        ),
+    ] {
+        let file = sandbox.write_file("list.csv", table);
+        let ran = sandbox.run(&format!("ip import {file} --dry-run"));
+        assert_eq!((ran.code, ran.err.as_str()), (0, warnings), "{}", ran.out);
+        sandbox.ok(&format!("ip import {file} -y"));
+    }
+    assert_eq!(sandbox.ok("get ipclaim -o name").lines().count(), 8);
 }

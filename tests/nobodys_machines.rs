@@ -23,8 +23,11 @@ use serde_json::json;
 
 use crate::fixture::{NAMESPACE, Names, noon};
 use crate::given_back::{INSTALL_CONFIG, INVENTORY};
+use crate::machines::{import_hosts, reconcile_until, sandbox_on_real_clock};
 use crate::rack::cluster as cluster_of_hosts;
+use crate::rigs::{IpmiSim, PASSWORD, USER};
 use crate::sandbox::{Sandbox, apply, jsonpath, move_state};
+use crate::served::{Answer, Server, closed_port};
 use crate::sim::dice::Dice;
 
 const CLUSTERS: [&str; 2] = ["edge", "far"];
@@ -427,4 +430,57 @@ fn a_host_is_not_deleted_while_it_is_on_for_an_installation_and_doctor_names_wha
     sandbox.refused(2, "delete host n1", "may still be on for cluster `a`");
     sandbox.ok("delete host n1 -y -q");
     sandbox.ok("doctor");
+}
+
+/// Passes do not ask for a host that is no Agent or that reports itself: such a machine stayed on
+/// when somebody had switched it on.
+#[test]
+fn doctor_asks_controllers_and_has_switched_off_what_is_on_for_nobody() {
+    let Some(sim) = IpmiSim::start() else { return };
+    let lab = sandbox_on_real_clock();
+    let dead = format!("ipmi://127.0.0.1:{}", closed_port());
+    let lines = [("n1", sim.address()), ("n2", dead)]
+        .map(|(name, address)| format!("{name},{address},{USER},{PASSWORD}"));
+    import_hosts(&lab, "name,bmc,username,password", &lines);
+    let powered_on = "{.status.conditions[?(@.type==\"PoweredOn\")].status}";
+    reconcile_until(&lab, "seen off", |lab| jsonpath(lab, "host/n1", powered_on) == "False");
+    sim.set_property("power", "1");
+    lab.ok("reconcile -q");
+    lab.refused(2, "doctor --ask-controllers", "--fix");
+    assert!(!lab.run("doctor --fix").out.contains("n1"));
+    assert_eq!(sim.property("power"), "1", "nobody has asked");
+    let ran = lab.run("doctor --fix --ask-controllers");
+    assert_eq!(ran.code, 1, "{ran:?}");
+    for found in [
+        "host `n1` was on, and no cluster has it: it is off now",
+        "host `n2` may be on, and no cluster has it: ",
+    ] {
+        assert!(ran.out.contains(found), "{found}: {ran:?}");
+    }
+    assert_eq!(sim.property("power"), "0");
+}
+
+#[test]
+fn doctor_names_a_machine_on_for_nobody_that_its_controller_does_not_switch_off() {
+    const SYSTEM: &str = "/redfish/v1/Systems/1";
+    let server = Server::plain(|request| match (request.method.as_str(), &*request.path) {
+        ("GET", SYSTEM) => {
+            let reset = json!({"#ComputerSystem.Reset": {"target": "/reset"}});
+            Answer::json(&json!({"PowerState": "On", "Actions": reset}))
+        }
+        ("POST", "/reset") => Answer::error(500, "Base.1.0.InternalError", "no"),
+        _ => Answer::status(404),
+    });
+    let lab = sandbox_on_real_clock();
+    let address = server.bmc_address(SYSTEM);
+    let line = format!("n1,{address},{USER},{PASSWORD}");
+    import_hosts(&lab, "name,bmc,username,password", &[line]);
+    reconcile_until(&lab, "seen on", |lab| jsonpath(lab, "host/n1", "{.spec.online}") == "true");
+    assert!(!lab.run("doctor").out.contains("n1"));
+    lab.ok("host power off n1 -q");
+    let count = "{.status.errorCount}";
+    reconcile_until(&lab, "failed", |lab| jsonpath(lab, "host/n1", count) == "1");
+    let ran = lab.run("doctor");
+    let found = "is on, and no cluster has it: ";
+    assert!(ran.code == 1 && ran.out.contains(found), "{ran:?}");
 }

@@ -68,6 +68,12 @@ fn a_program_that_fails_is_tried_again_and_a_warning_says_why() {
     lab.wait_until("a warning", |lab| lab.sandbox.ok("events").contains("AddressesNotTold"));
     let events = lab.sandbox.ok("events");
     assert!(events.contains("exit code 7: the name server is away"), "{events}");
+    // It is no secret of the events.
+    let untold = "the network is not told of addresses: exec:net failed, 1 attempt";
+    let status = lab.sandbox.status();
+    assert!(status.contains(untold), "{status}");
+    let doctor = lab.sandbox.run("doctor");
+    assert!(doctor.code != 0 && doctor.out.contains(untold), "{}", doctor.out);
     // It waits a minute before it is tried again.
     fs::remove_file(lab.bin("broken")).unwrap();
     lab.sandbox.ok("reconcile");

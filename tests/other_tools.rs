@@ -116,6 +116,18 @@ fn clusters_of_kcli_that_nobody_uses_are_given_to_the_next_claims() {
 }
 
 #[test]
+fn clusters_of_kcli_that_belong_to_no_pool_are_not_said_to_be_in_one() {
+    let sandbox = Sandbox::new();
+    let folder = write_lab(&sandbox);
+    sandbox.ok("pool create demo --fake --size 0");
+    sandbox.ok(&format!("import {folder} --from kcli"));
+    let import = format!("import {folder} --from kcli --pool demo");
+    let refused = sandbox.refused(4, &import, "`alpha` is there already, and does not move");
+    assert!(refused.contains("poolctl delete cluster alpha -n alpha"), "{refused}");
+    assert_eq!(sandbox.ok("get claim -A -o name"), "");
+}
+
+#[test]
 fn what_kcli_does_not_have_is_refused() {
     let sandbox = Sandbox::new();
     let folder = write_lab(&sandbox);
@@ -220,6 +232,43 @@ fn addresses_of_slots_are_leased_to_nobody_else() {
 }
 
 #[test]
+fn a_slot_gets_no_name_and_no_address_that_another_customization_has() {
+    let sandbox = sandbox_with_pool();
+    let holder = "customization foo-cluster-deployment-customization";
+    for (row, problem) in [
+        ("zz,10.0.0.10,10.0.0.12", format!("line 2: 10.0.0.10 belongs to {holder}")),
+        ("zz,10.0.0.12,10.0.0.11", format!("line 2: 10.0.0.11 belongs to {holder}")),
+        ("foo,10.0.0.12,10.0.0.13", format!("line 2: name foo belongs to {holder}")),
+    ] {
+        let table = format!("name,apiVIP,ingressVIP\n{row}\n");
+        let file = sandbox.write_file("slots.csv", &table);
+        sandbox.refused(1, &format!("import {file} --from csv --pool vsphere"), &problem);
+    }
+    // A customization that is applied by hand may give the address all the same: one cluster has it.
+    crate::sandbox::apply(
+        &sandbox,
+        "apiVersion: hive.openshift.io/v1
+kind: ClusterDeploymentCustomization
+metadata: {name: zz}
+spec:
+  installConfigPatches:
+    - {op: replace, path: /metadata/name, value: zz}
+    - {op: add, path: /platform/vsphere/apiVIPs, value: [10.0.0.10]}
+",
+    );
+    let inventory = "[{name: foo-cluster-deployment-customization}, {name: zz}]";
+    sandbox.ok(&format!(
+        "patch pool vsphere -p '{{spec: {{size: 2, runningCount: 2, inventory: {inventory}}}}}'"
+    ));
+    crate::sandbox::assert_settled(&sandbox);
+    assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.clusterName}"), "foo");
+    let entry = "{.status.inventory.zz.status}: {.status.inventory.zz.message}";
+    let taken = "Unavailable: The address is taken: 10.0.0.10 belongs to cluster vsphere-";
+    let entry = jsonpath(&sandbox, "pool/vsphere", entry);
+    assert!(entry.starts_with(taken), "{entry}");
+}
+
+#[test]
 fn tables_are_read_as_spreadsheets_write_them() {
     let sandbox = sandbox_with_pool();
     for (name, table) in [
@@ -266,6 +315,13 @@ fn every_problem_of_a_table_is_told_at_once() {
     let file = sandbox.write_file("slots.csv", "name,apiVIP\nBar,x\nbaz,y\n");
     let ran = sandbox.run(&format!("import {file} --from csv --pool vsphere"));
     assert!(ran.err.contains("nothing is imported, problems: 3"), "{}", ran.err);
+    // Problems come in the order of the lines, whatever is looked at first.
+    let table = "name,apiVIP\nbaz,192.0.2.20\nbaz,192.0.2.21\nBar,192.0.2.22\n";
+    let file = sandbox.write_file("slots.csv", table);
+    let ran = sandbox.run(&format!("import {file} --from csv --pool vsphere"));
+    let third = ran.err.find("line 3: name baz is in the table twice");
+    let fourth = ran.err.find("line 4: `Bar` is not usable");
+    assert!(third.is_some() && third < fourth, "{}", ran.err);
     sandbox.refused(2, &format!("import {file} --from csv"), "--pool POOL");
     assert_eq!(sandbox.all_objects(), before);
     // A platform that gives its addresses itself takes none of a table.

@@ -63,6 +63,21 @@ fn a_driver_says_its_contract_and_what_it_can_do() {
 }
 
 #[test]
+fn a_pool_that_does_not_fit_its_driver_makes_no_cluster() {
+    let tomorrow = "case $1 in describe) echo '{\"contract\": 99}' >result;; esac\n";
+    let strict =
+        "case $1 in describe) echo '{\"contract\": 2, \"parameters\": []}' >result;; esac\n";
+    for (script, problem) in [(tomorrow, "contract 99"), (strict, "takes no parameters")] {
+        let lab = lab_with_driver(script);
+        apply_pool(&lab, ", poolctl.dev/parameters: '{\"plan\": \"small\"}'");
+        lab.sandbox.run("reconcile -q");
+        assert_eq!(lab.phase(), "", "{problem}");
+        let explanation = in_one_line(&lab.sandbox.ok("why pool/lab"));
+        assert!(explanation.contains(problem), "{explanation}");
+    }
+}
+
+#[test]
 fn a_driver_has_a_folder_of_its_own_from_the_first_verb_of_a_cluster_to_the_last() {
     let lab = lab_with_driver(&format!(
         "cd \"$POOLCTL_JOB_DIR\"\ncase $1 in\nprovision) echo kept >\"$POOLCTL_CLUSTER_DIR/state\"\n{MAKE_A_CLUSTER};;\n\
@@ -135,6 +150,104 @@ fn a_pool_is_tried_out_before_its_first_installation() {
     assert!(checked.out.contains("\"credentials\""), "{}", checked.out);
 }
 
+/// The finding of a step of `driver check --pool lab`: its state, what was found, what to do.
+fn finding_of_step(lab: &Lab, step: &str) -> String {
+    let checked = lab.sandbox.run("driver check --pool lab -o json");
+    let findings: serde_json::Value = serde_json::from_str(&checked.out).unwrap();
+    let findings = findings["items"].as_array().cloned().unwrap_or_default();
+    let finding = findings.iter().find(|finding| finding["step"] == step);
+    let finding = finding.unwrap_or_else(|| panic!("no {step}: {}", checked.out));
+    ["state", "detail", "next"].map(|field| finding[field].as_str().unwrap_or_default()).join("|")
+}
+
+/// A lab with a pool that makes nothing yet, on a platform that is resolved without asking anybody.
+fn lab_to_be_checked(platform: &str) -> Lab {
+    let lab = Lab::new();
+    let manifest = pool("lab", &platform.replace("vcenter.example.com", "localhost"), "");
+    apply(&lab.sandbox, &manifest.replace("size: 1", "size: 0"));
+    lab
+}
+
+#[test]
+fn names_that_the_site_replaces_are_not_resolved() {
+    for (site, platform) in [
+        ("mirrors: {example.com/ocp: ['localhost:5000/ocp']}", VSPHERE.to_owned()),
+        (
+            "proxy: {httpsProxy: 'http://user:CANARY-proxy@localhost:3128'}",
+            VSPHERE.replace("vcenter.example.com", "vcenter.invalid"),
+        ),
+    ] {
+        let lab = lab_to_be_checked(&platform);
+        lab.add_to_settings("spec:\n", &format!("  site: {{{site}}}\n"));
+        assert_eq!(finding_of_step(&lab, "DNS names"), "ok|localhost can be resolved|", "{site}");
+    }
+}
+
+#[test]
+fn credentials_that_are_not_whole_are_found_before_anybody_logs_in() {
+    let openstack = "{openstack: {cloud: lab, credentialsSecretRef: {name: cloud}}}";
+    let vsphere = VSPHERE
+        .replace("credentialsSecretRef: {name: vsphere}", "credentialsSecretRef: {name: cloud}");
+    for (platform, values, problem) in [
+        (vsphere.as_str(), "{username: admin}", "no value under `password`"),
+        (vsphere.as_str(), "{vcenters: 'garbage: ['}", "key `vcenters` is no list"),
+        (openstack, "{clouds.yaml: ''}", "`clouds.yaml` has no clouds"),
+        (openstack, "{clouds.yaml: 'clouds: {rack: {}}'}", "no cloud `lab`, but: rack"),
+        (openstack, "{other: x}", "there is no key `clouds.yaml`"),
+    ] {
+        let lab = lab_to_be_checked(platform);
+        // The names of the release are not resolved behind a proxy.
+        lab.add_to_settings("spec:\n", "  site: {proxy: {httpsProxy: 'http://localhost:3128'}}\n");
+        let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: cloud}\nstringData: ";
+        apply(&lab.sandbox, &format!("{secret}{values}\n"));
+        let finding = finding_of_step(&lab, "credentials");
+        assert!(finding.starts_with("failed|Secret `cloud`: "), "{finding}");
+        assert!(finding.contains(problem), "{problem}: {finding}");
+        assert!(
+            finding.ends_with("|poolctl secret create cloud --from-file=KEY=FILE"),
+            "{finding}"
+        );
+    }
+}
+
+#[test]
+fn a_cache_that_cannot_be_made_is_missing_setup() {
+    let lab = lab_to_be_checked(VSPHERE);
+    let site = "proxy: {httpsProxy: 'http://localhost:3128'}";
+    fs::write(lab.bin("file"), "").unwrap();
+    let cache = lab.bin("file").join("cache").display().to_string();
+    lab.add_to_settings("spec:\n", &format!("  site: {{{site}, cacheDirectory: {cache}}}\n"));
+    let finding = finding_of_step(&lab, "image cache");
+    assert!(finding.starts_with("failed|") && finding.contains("cacheDirectory"), "{finding}");
+    lab.sandbox.ok("pool scale lab --size 1 -q");
+    lab.wait_until("degraded", |lab| lab.pool_condition("Degraded") == "True SetupMissing");
+    assert!(lab.infrastructure().is_empty());
+}
+
+#[test]
+fn without_an_image_set_no_installer_is_extracted() {
+    let lab = Lab::new();
+    lab.install_oc();
+    let manifest = pool("lab", &VSPHERE.replace("vcenter.example.com", "localhost"), "");
+    let manifest = manifest.replace("size: 1", "size: 0").replace("{name: ocp}", "{name: gone}");
+    apply(&lab.sandbox, &manifest);
+    for step in ["release", "platform"] {
+        let finding = finding_of_step(&lab, step);
+        assert!(finding.starts_with("skipped|"), "{finding}");
+    }
+    assert!(!lab.bin("extracted").exists());
+}
+
+#[test]
+fn a_secret_that_the_settings_name_is_looked_for() {
+    let lab = lab_to_be_checked(VSPHERE);
+    let site = "proxy: {httpsProxy: 'http://localhost:3128'}, \
+                additionalCertificateAuthorities: [{name: gone, namespace: hive}]";
+    lab.add_to_settings("spec:\n", &format!("  site: {{{site}}}\n"));
+    let finding = finding_of_step(&lab, "site");
+    assert!(finding.starts_with("failed|Secret `hive/gone` of the Settings"), "{finding}");
+}
+
 #[test]
 fn a_driver_is_asked_by_its_own_verb_whether_it_could_work() {
     let lab = lab_with_driver(
@@ -179,9 +292,18 @@ fn the_examples_keep_the_contract() {
         // The stand-in notes what it is asked for, and writes a kubeconfig where it is told to.
         let stand_in = fs::read_to_string(format!("tests/stub/{tool}.sh"));
         let stand_in = stand_in.unwrap_or_else(|why| panic!("tests/stub/{tool}.sh: {why}"));
-        lab.install_program(tool, &stand_in);
         let annotations = format!("  annotations: {{poolctl.dev/driver: 'exec:{name}'}}\n");
         apply(&lab.sandbox, &pool("lab", "{none: {}}", &annotations));
+        // Without its tool a driver makes nothing, and uses up no attempt.
+        lab.wait_until("degraded", |lab| lab.pool_condition("Degraded") == "True SetupMissing");
+        let missing = format!("{tool} is not installed");
+        assert!(in_one_line(&lab.sandbox.ok("why pool/lab")).contains(&missing), "{name}");
+        let checked = lab.sandbox.run("driver check --pool lab -o json");
+        assert!(checked.code == 1 && checked.out.contains(&missing), "{name}: {}", checked.out);
+        lab.install_program(tool, &stand_in);
+        fs::create_dir(lab.bin("tofu-module")).unwrap();
+        let cluster = jsonpath(&lab.sandbox, "cluster", "{.items[0].metadata.name}");
+        lab.sandbox.ok(&format!("cluster retry {cluster} -q"));
         lab.wait_until_installed();
         lab.sandbox.ok("pool scale lab --size 0 -q");
         lab.wait_until("gone", |lab| lab.phase().is_empty());

@@ -86,6 +86,7 @@ fn a_package_is_installed_used_upgraded_and_removed_and_the_state_is_kept() {
         "usr/bin/poolctl",
         "usr/lib/systemd/system/poolctl.service",
         "usr/lib/systemd/system/poolctl.timer",
+        "usr/lib/systemd/system/poolctl-backup.timer",
         "usr/share/man/man1/poolctl-claim.1.gz",
         "usr/share/bash-completion/completions/poolctl",
         "etc/sudoers.d/poolctl",
@@ -97,6 +98,16 @@ fn a_package_is_installed_used_upgraded_and_removed_and_the_state_is_kept() {
         std::fs::read_to_string(root.join("usr/lib/systemd/system/poolctl.service")).unwrap();
     let pass = service.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
     assert_eq!(pass, "/usr/bin/poolctl reconcile");
+    // No unit and no chapter names the program where the package does not have it.
+    machine.ok(&format!(
+        "cd {}; if grep -r --exclude-dir=release /usr/local/bin/poolctl usr/share/doc usr/lib etc; \
+         then exit 1; fi; mkdir -p etc/cron.d; touch etc/cron.d/poolctl",
+        root.display()
+    ));
+    machine.ok(&format!(
+        "PATH={0}/usr/bin:/usr/bin:/bin; sh {0}/usr/share/doc/poolctl/examples/quickstart/run.sh",
+        root.display()
+    ));
     machine.as_account("pool create demo --fake --size 1 --running-count 1 -q");
     machine.as_account("reconcile");
     let claimed = machine.as_account("claim demo ci --wait=1m -q");
@@ -126,6 +137,7 @@ fn a_package_is_installed_used_upgraded_and_removed_and_the_state_is_kept() {
         assert!(state.is_file(), "{option}");
     }
     assert!(!root.join("usr/bin/poolctl").exists());
+    assert!(!root.join("etc/cron.d/poolctl").exists(), "cron would look for the program");
 }
 
 #[test]
@@ -144,20 +156,22 @@ fn the_same_program_makes_the_same_packages_and_the_sums_are_theirs() {
 }
 
 #[test]
-fn the_service_is_sandboxed() {
+fn the_services_are_sandboxed() {
     if !has_program("systemd-analyze") {
         return;
     }
     let sandbox = Sandbox::new();
-    let unit = std::fs::read_to_string("examples/systemd/poolctl.service").unwrap();
-    // The program must exist where the unit is judged.
-    let unit = unit.replace("/usr/local/bin/poolctl", "/bin/true");
-    let path = sandbox.write_file("poolctl.service", &unit);
-    // Of 100; a service without any sandbox has 96.
-    let ran = sandbox.shell(&format!(
-        "systemd-analyze security --no-pager --offline=true --threshold=30 {path}"
-    ));
-    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    for name in ["poolctl.service", "poolctl-backup.service"] {
+        let unit = std::fs::read_to_string(format!("examples/systemd/{name}")).unwrap();
+        // The program must exist where the unit is judged.
+        let unit = unit.replace("/usr/local/bin/poolctl", "/bin/true");
+        let path = sandbox.write_file(name, &unit);
+        // Of 100; a service without any sandbox has 96.
+        let ran = sandbox.shell(&format!(
+            "systemd-analyze security --no-pager --offline=true --threshold=30 {path}"
+        ));
+        assert_eq!(ran.code, 0, "{name}: {}{}", ran.out, ran.err);
+    }
 }
 
 #[test]

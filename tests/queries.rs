@@ -31,9 +31,11 @@ const SMALL_TABLES: [&str; 10] = [
 
 /// Parts of the statements that are meant to read everything, or that run only where that does no
 /// harm, and where that is.
-const READ_EVERYTHING: [(&str, &str); 17] = [
+const READ_EVERYTHING: [(&str, &str); 19] = [
     ("SELECT EXISTS (SELECT 1 FROM infra_env_token)", "export"),
     ("FROM event ORDER BY id", "export"),
+    ("FROM claim WHERE running = ?1 AND deleting IS NULL", "status and doctor: nothing is decoded"),
+    ("FROM cluster c WHERE claim IS NOT NULL AND pool IS NOT NULL", "status and doctor, the same"),
     ("SELECT rowid FROM job ORDER BY started, rowid", "export"),
     ("SELECT name FROM cluster ORDER BY id", "backup"),
     ("SELECT id FROM job", "backup"),
@@ -48,7 +50,7 @@ const READ_EVERYTHING: [(&str, &str); 17] = [
         "bodies alone are written so, never pools",
     ),
     ("SELECT due, dirty, polled, waits, namespace, pool FROM due_scope", "a pass over everything"),
-    ("SELECT due, dirty, kind, namespace, name FROM due_object", "a pass over everything"),
+    ("SELECT due, dirty, polled, kind, namespace, name FROM due_object", "a pass over everything"),
     ("SELECT namespace, name FROM pool UNION", "a pass pool by pool, after a refusal"),
     ("SELECT namespace, name FROM {table} ORDER BY id", "names, after a look-up has failed"),
     ("SELECT namespace, name, mac, bmc FROM host", "a host is edited: identities have no index"),

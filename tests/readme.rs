@@ -116,5 +116,24 @@ fn the_crontab_of_the_scaling_example_scales() {
 #[test]
 fn help_fits_one_screen() {
     let help = Sandbox::new().ok("--help");
-    assert!(help.lines().count() <= 40, "{help}");
+    assert!(help.lines().count() <= 43, "{help}");
+}
+
+/// In a pipe, too, where no terminal tells how wide it is.
+#[test]
+fn no_help_is_wider_than_a_terminal() {
+    let mut waiting = vec![poolctl::commands::tree()];
+    let mut wide_lines = Vec::new();
+    while let Some(mut command) = waiting.pop() {
+        command.build();
+        for line in command.render_help().to_string().lines() {
+            // A usage is one line, and a word is never cut.
+            let is_whole = line.starts_with("Usage: ") || !line.trim_start().contains(' ');
+            if line.chars().count() > 80 && !is_whole {
+                wide_lines.push(format!("{}: {line}", command.get_name()));
+            }
+        }
+        waiting.extend(command.get_subcommands().cloned());
+    }
+    assert!(wide_lines.is_empty(), "{}", wide_lines.join("\n"));
 }

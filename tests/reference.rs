@@ -5,6 +5,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use poolctl::model::job::Verb;
+
 use crate::architecture::root;
 use crate::pages::is_blessed;
 use crate::sandbox::Sandbox;
@@ -86,6 +88,28 @@ fn explain_prints_of_conditions_and_events_what_the_reference_has() {
 }
 
 #[test]
+fn explain_prints_exit_codes_and_metrics_and_what_hive_declares() {
+    let sandbox = Sandbox::new();
+    let busy = sandbox.ok("explain exit-code/7");
+    assert!(busy.contains("EXIT CODE: 7\n") && busy.contains("holds the write lock"), "{busy}");
+    assert!(sandbox.ok("explain exit-codes").starts_with("exit code 0\n  Success.\n"));
+    sandbox.refused(3, "explain exit-code/99", "there is no exit-code `99`");
+    for row in rows(&page("metrics.md")) {
+        let shown = sandbox.ok(&format!("explain metric/{}", row[0]));
+        assert!(shown.contains(row[2].trim_end_matches('.')), "{row:?}: {shown}");
+    }
+    let foreign = sandbox.ok("explain annotation/hive.openshift.io/fake-cluster");
+    assert!(foreign.contains("on: ClusterDeployment"), "{foreign}");
+    for name in ["cluster.x-k8s.io/paused", "reboot.metal3.io"] {
+        assert!(page("annotations.md").contains(&format!("\n## {name}\n")), "{name}");
+    }
+    let commands = page("commands.md");
+    assert!(commands.contains("\n## poolctl auth\n"), "{commands}");
+    assert!(commands.contains("| `poolctl whoami` | `poolctl auth whoami` |"), "{commands}");
+    assert!(!commands.contains("__complete"), "{commands}");
+}
+
+#[test]
 fn what_is_both_a_condition_and_a_reason_is_explained_as_both() {
     let shown = Sandbox::new().ok("explain condition/available");
     assert!(shown.contains("CONDITION: Available\n"), "{shown}");
@@ -128,14 +152,42 @@ fn variables_in(path: &str) -> BTreeSet<String> {
     variables
 }
 
+/// The names that JSON has for the fields of a struct in a file of the code.
+fn fields_in(path: &str, name: &str) -> Vec<String> {
+    let code = std::fs::read_to_string(root().join(path)).unwrap();
+    let (_, rest) = code.split_once(&format!("pub struct {name} {{\n")).unwrap();
+    let (body, _) = rest.split_once("\n}").unwrap();
+    let mut fields = Vec::new();
+    let mut name_on_wire = None;
+    for line in body.lines().map(str::trim) {
+        if let Some(rest) = line.strip_prefix("#[serde(rename = \"") {
+            name_on_wire = rest.split('"').next();
+        } else if let Some(rest) = line.strip_prefix("pub ") {
+            let field = rest.split(':').next().unwrap();
+            fields.push(name_on_wire.take().unwrap_or(field).to_owned());
+        }
+    }
+    fields
+}
+
 #[test]
-fn the_contract_of_drivers_names_each_variable_that_a_driver_gets() {
-    let chapter = std::fs::read_to_string(root().join("docs/drivers.md")).unwrap();
-    let mut variables = variables_in("src/drivers/driver_program.rs");
-    variables.extend(variables_in("src/drivers/task.rs"));
-    assert!(variables.len() > 8, "{variables:?}");
-    for variable in variables {
-        assert!(chapter.contains(&format!("`{variable}`")), "{variable}");
+fn the_contract_of_drivers_has_whatever_a_driver_gets_and_may_leave() {
+    let page = page("driver-contract.md");
+    let mut names: Vec<String> =
+        variables_in("src/drivers/driver_program.rs").into_iter().collect();
+    names.extend(variables_in("src/drivers/task.rs"));
+    assert!(names.len() > 8, "{names:?}");
+    names.extend(fields_in("src/drivers/driver_program.rs", "DriverResult"));
+    names.extend(fields_in("src/model/driver_description.rs", "DriverDescription"));
+    assert!(names.contains(&"infraID".to_owned()) && names.contains(&"verbs".to_owned()));
+    for name in names {
+        assert!(page.contains(&format!("| `{name}` |")), "{name}");
+    }
+    // Only the controllers of hosts are told these.
+    let verbs_of_controllers = [Verb::Cycle, Verb::State, Verb::Attach, Verb::Eject, Verb::Inspect];
+    for verb in Verb::ALL {
+        let is_listed = page.contains(&format!("| `{}` |", verb.name()));
+        assert_eq!(is_listed, !verbs_of_controllers.contains(verb), "{}", verb.name());
     }
 }
 

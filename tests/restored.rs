@@ -361,6 +361,12 @@ fn addresses_reserved_and_hosts_held_since_the_backup_stay_so() {
     assert_eq!(kept(), before);
 }
 
+/// How many clusters of the pool are ready, standby, held if any, and unclaimed. Those that a restore
+/// held once counted as ready, and no claim got them.
+fn counts_of_pool(sandbox: &Sandbox) -> String {
+    jsonpath(sandbox, "pool/lab", "{.status.ready} {.status.standby} {.status.held} {.status.size}")
+}
+
 /// Restores the backup of a lab with two ready clusters, two addresses and a host where there is no
 /// state. Returns the names of the clusters, and what the restore said.
 fn restore_where_nothing_is(sandbox: &mut Sandbox, options: &str) -> (Vec<String>, Ran) {
@@ -392,7 +398,18 @@ fn without_the_state_that_is_replaced_all_that_is_free_in_the_backup_is_held() {
     ] {
         assert!(ran.err.contains(&says), "{says}: {}", ran.err);
     }
-    sandbox.ok("doctor");
+    let ran = sandbox.run("doctor");
+    assert_eq!(ran.code, 0, "{}", ran.out);
+    assert!(ran.err.contains("held by a restore: "), "{}", ran.err);
+    assert!(ran.err.contains("poolctl doctor --release-quarantine"), "{}", ran.err);
+    let why = sandbox.ok(&format!("why cluster/{}", clusters[0]));
+    assert!(why.contains("is held by a restore"), "{why}");
+    assert!(why.contains("reconcile-pause- poolctl.dev/quarantine-"), "{why}");
+    assert_eq!(counts_of_pool(&sandbox), "0 0 2 2");
+    let status = sandbox.status();
+    assert!(status.contains("2 held") && status.contains("is held by a restore"), "{status}");
+    let why = sandbox.ok("why pool/lab");
+    assert!(why.contains("0 ready, 0 standby, 2 held") && why.contains("held by a"), "{why}");
     sandbox.ok("claim lab ci");
     sandbox.ok("reconcile -q");
     assert_eq!(jsonpath(&sandbox, "claim/ci", "{.spec.namespace}"), "");
@@ -411,6 +428,7 @@ fn without_the_state_that_is_replaced_all_that_is_free_in_the_backup_is_held() {
     }
     assert!(freed.contains("ippool/lan open\n") && freed.contains("host/node-1 free\n"), "{freed}");
     sandbox.ok("reconcile --wait=1h -q");
+    assert_eq!(counts_of_pool(&sandbox), "2 0  2");
     sandbox.ok("claim lab second -q");
     assert_ne!(jsonpath(&sandbox, "claim/second", "{.spec.namespace}"), "");
     sandbox.ok("ip claim lan more");
@@ -431,6 +449,78 @@ fn whoever_says_that_nothing_was_leased_since_gets_the_backup_as_it_is() {
     sandbox.ok("ip claim lan more");
     let ran = sandbox.run("doctor --release-quarantine -y");
     assert!(ran.err.contains("nothing is held by a restore"), "{}", ran.err);
+}
+
+/// All clusters of the backup once counted as gone then, and `--release-quarantine` destroyed them with
+/// those that were in use. A restore that was killed leaves such a state.
+#[test]
+fn a_state_of_another_lineage_does_not_tell_which_clusters_are_gone() {
+    let mut sandbox = Sandbox::new();
+    sandbox.create_ready_pool("lab", 2);
+    sandbox.ok("claim lab mine -q");
+    sandbox.ok("reconcile --wait -q");
+    let claimed = jsonpath(&sandbox, "claim/mine", "{.spec.namespace}");
+    let backup = backup(&sandbox);
+    let state = sandbox.path().join("new/state.db").display().to_string();
+    sandbox.shell("mkdir $HOME/new");
+    sandbox.set_variable("POOLCTL_STATE", &state);
+    sandbox.ok("create namespace other -q");
+    let ran = sandbox.run(&format!("restore {backup} -y"));
+    let says = "is not known: the state that is replaced is another one";
+    assert!(ran.code == 0 && ran.err.contains(says), "{}", ran.err);
+    assert!(!ran.err.contains("no longer existed"), "{}", ran.err);
+    assert_eq!(counts_of_pool(&sandbox), "0 0 2 2");
+    let freed = sandbox.ok("doctor --release-quarantine -y");
+    assert!(freed.contains(" free\n") && !freed.contains("destroyed"), "{freed}");
+    sandbox.ok("reconcile -q");
+    let phase = jsonpath(&sandbox, &format!("cluster/{claimed}"), "{.spec.installed}");
+    assert_eq!(phase, "true");
+    assert_eq!(jsonpath(&sandbox, "claim/mine", "{.spec.namespace}"), claimed);
+    assert_eq!(counts_of_pool(&sandbox), "2 0  2");
+}
+
+/// After a restore of a backup that was too old, the right one brings back clusters that the state does
+/// not have. Some of them were in use, and were destroyed with all that counted as gone.
+#[test]
+fn a_cluster_that_came_back_with_its_claim_is_not_destroyed_when_it_is_given_back() {
+    let sandbox = Sandbox::new();
+    sandbox.create_ready_pool("lab", 0);
+    let too_old = sandbox.path().join("too-old.db").display().to_string();
+    sandbox.ok(&format!("backup {too_old}"));
+    sandbox.ok("pool scale lab --size 1 -q");
+    sandbox.ok("reconcile --wait -q");
+    sandbox.ok("claim lab mine -q");
+    sandbox.ok("reconcile --wait -q");
+    let claimed = jsonpath(&sandbox, "claim/mine", "{.spec.namespace}");
+    let backup = backup(&sandbox);
+    let ran = sandbox.run(&format!("restore {too_old} -y"));
+    assert_eq!(ran.code, 4, "{}", ran.err);
+    // Nobody wants what the wrong restore holds.
+    held(&sandbox, &too_old);
+    sandbox.ok("doctor --release-quarantine -y");
+    sandbox.ok("reconcile --wait -q");
+    let ran = held(&sandbox, &backup);
+    assert!(ran.err.contains(&format!("brings back cluster `{claimed}`")), "{}", ran.err);
+    let freed = sandbox.ok("doctor --release-quarantine -y");
+    assert!(freed.contains(&format!("cluster/{claimed} in use\n")), "{freed}");
+    assert_eq!(jsonpath(&sandbox, "claim/mine", "{.spec.namespace}"), claimed);
+}
+
+/// `--release-quarantine` once said of such a cluster that it is free.
+#[test]
+fn a_held_cluster_that_a_person_has_freed_and_somebody_has_claimed_is_in_use() {
+    let mut sandbox = Sandbox::new();
+    let (clusters, _) = restore_where_nothing_is(&mut sandbox, "");
+    for cluster in &clusters {
+        sandbox.ok(&format!("annotate cluster {cluster} hive.openshift.io/reconcile-pause- -q"));
+    }
+    sandbox.ok("claim lab ci -q");
+    let claimed = jsonpath(&sandbox, "claim/ci", "{.spec.namespace}");
+    assert!(clusters.contains(&claimed), "{claimed}");
+    let freed = sandbox.ok("doctor --release-quarantine -y");
+    assert!(freed.contains(&format!("cluster/{claimed} in use\n")), "{freed}");
+    assert_eq!(jsonpath(&sandbox, "claim/ci", "{.spec.namespace}"), claimed);
+    assert!(sandbox.run("doctor --release-quarantine -y").err.contains("nothing is held"));
 }
 
 #[test]

@@ -33,6 +33,22 @@ fn installed() -> (Sandbox, String) {
     (sandbox, name)
 }
 
+/// They went to the next cluster, and nobody was told.
+#[test]
+fn hosts_that_came_back_when_nothing_could_wipe_them_are_named() {
+    let mut sandbox = sandbox_with_rack();
+    bare_metal_host(&sandbox, 3);
+    assert!(!sandbox.status().contains("not wiped"), "{}", sandbox.status());
+    move_state(&mut sandbox, |objects| {
+        let host = objects.iter_mut().find(|object| object["kind"] == "BareMetalHost").unwrap();
+        host["status"]["unwipedFrom"] = "gone".into();
+    });
+    let status = sandbox.status();
+    assert!(status.contains("1 host of InfraEnv `rack` is free and not wiped"), "{status}");
+    sandbox.ok("annotate host/n3 poolctl.dev/wipe=none -q");
+    assert!(!sandbox.status().contains("not wiped"), "{}", sandbox.status());
+}
+
 /// The cluster is claimed and released, and gone.
 fn released(sandbox: &Sandbox) {
     sandbox.ok("claim metal ci -q");

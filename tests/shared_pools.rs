@@ -49,7 +49,8 @@ fn claims_of_the_named_namespaces_lease_from_it_and_no_others() {
     assert_eq!(sandbox.ok("ip claim infra/lan web -n test"), "10.0.0.12\n");
     sandbox.refused(3, "ip claim lan web -n other", "there is no IPPool `other/lan`");
     sandbox.refused(3, "ip claim infra/lan web -n other", "there is no IPPool `infra/lan`");
-    sandbox.refused(6, "ip claim lan db -n dev", "Exhausted IP Pools");
+    let refused = sandbox.refused(6, "ip claim lan db -n dev", "Exhausted IP Pools");
+    assert!(refused.contains("next: poolctl ippool map lan -n infra\n"), "{refused}");
     sandbox.refused(6, "ip claim lan db -n dev --address 10.0.0.12", "claim test/web");
     // A claim has one address, whatever its pool: asked again it is the same.
     assert_eq!(sandbox.ok("ip claim lan web -n dev"), "10.0.0.11\n");
@@ -93,6 +94,16 @@ fn a_pool_of_the_own_namespace_goes_first_and_two_shared_ones_are_told_apart() {
 }
 
 #[test]
+fn two_pools_of_one_name_give_two_claims() {
+    let sandbox = lab();
+    apply(&sandbox, &POOL.replace("infra", "lab").replace("10.0.0.", "10.0.1."));
+    assert_eq!(
+        sandbox.ok("ip claim infra/lan,lab/lan web -n dev"),
+        "web-infra-lan 10.0.0.11\nweb-lab-lan 10.0.1.11\n"
+    );
+}
+
+#[test]
 fn claims_may_name_pools_that_do_not_exist_even_each_others() {
     let sandbox = Sandbox::new();
     apply(&sandbox, &claim("a", "dev", "name: lan, namespace: test"));
@@ -129,7 +140,9 @@ fn a_claim_waits_until_another_namespace_gives_an_address_back() {
 fn a_pool_keeps_the_leases_of_other_namespaces() {
     let sandbox = lab();
     sandbox.ok("ip claim lan web -n dev");
-    sandbox.refused(4, "delete ippool lan -n infra", "10.0.0.11 is leased to claim dev/web");
+    let leased = "10.0.0.11 is leased to claim dev/web";
+    let refused = sandbox.refused(4, "delete ippool lan -n infra", leased);
+    assert!(refused.contains("poolctl ip release CLAIM -n NAMESPACE"), "{refused}");
     let file = sandbox.write_file("pool.yaml", &POOL.replace("'dev, test'", "test"));
     let message = "annotation poolctl.dev/share-with: 10.0.0.11 is leased to claim dev/web";
     sandbox.refused(4, &format!("apply -f {file}"), message);
@@ -174,6 +187,14 @@ fn every_listing_shows_whose_the_addresses_are() {
     assert_eq!(entry["poolNamespace"], "infra", "{claimer}");
     let range = sandbox.ok("ip who 10.0.0.0/24 -n test");
     assert!(range.contains("10.0.0.12") && !range.contains("10.0.0.11"), "{range}");
+    // What a refusal names is found, whoever has it.
+    let refused = sandbox.refused(6, "ip claim lan x -n dev --address 10.0.0.10", "claim web");
+    assert!(refused.contains("poolctl ip who 10.0.0.10"), "{refused}");
+    let kept = sandbox.ok("ip who 10.0.0.10 -n dev");
+    assert!(kept.contains("web (pre-allocated)"), "{kept}");
+    let foreign = sandbox.ok("ip who 10.0.0.12 -n dev");
+    assert!(foreign.contains("test/db"), "{foreign}");
+    assert_eq!(sandbox.ok("ip who 10.0.0.11 -n dev").matches("10.0.0.11").count(), 1);
     // Each namespace sees its own objects, and the owner all leases of its pool.
     assert_eq!(sandbox.ok("get ipclaim -n dev -o name"), "ipclaim/web\n");
     assert_eq!(sandbox.ok("get ipaddress -n dev -o name"), "ipaddress/lan-10-0-0-11\n");
@@ -221,4 +242,28 @@ fn racing_claims_of_three_namespaces_get_different_addresses() {
     }
     assert_eq!(addresses.len(), lines.len());
     sandbox.ok("doctor");
+}
+
+#[test]
+fn metal3_leases_no_address_that_a_claim_of_another_namespace_has() {
+    let sandbox = lab();
+    assert_eq!(sandbox.ok("ip claim lan db -n dev"), "10.0.0.11\n");
+    assert_eq!(sandbox.ok("ip claim lan own -n infra"), "10.0.0.12\n");
+    let folder = sandbox.path().join("metal3");
+    sandbox.ok(&format!("export {} --for metal3", folder.display()));
+    let script = std::fs::read_to_string(folder.join("apply.sh")).unwrap();
+    // metal3 counts only the addresses in the namespace of the pool.
+    assert!(script.contains("\nown infra lan-10-0-0-12 lan own\n"), "{script}");
+    assert!(!script.contains("\nown dev "), "{script}");
+    let readme = std::fs::read_to_string(folder.join("README.md")).unwrap();
+    assert!(readme.contains("- `infra/lan-10-0-0-11`: 10.0.0.11, for `dev.db`\n"), "{readme}");
+    let back = sandbox.path().join("back.db").display().to_string();
+    sandbox.ok(&format!("--state {back} import {}", folder.display()));
+    let claims = "get ipclaim -A -o 'jsonpath={.items[*].metadata.name}'";
+    assert_eq!(sandbox.ok(&format!("--state {back} {claims}")), "own");
+    // Both addresses are taken, and 10.0.0.10 is kept for another claim.
+    let late = format!("--state {back} ip claim lan late -n infra");
+    sandbox.refused(6, &late, "Exhausted IP Pools");
+    let addresses = "get ipaddress -n infra -o 'jsonpath={.items[*].spec.address}'";
+    assert_eq!(sandbox.ok(&format!("--state {back} {addresses}")), "10.0.0.11 10.0.0.12");
 }

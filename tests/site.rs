@@ -5,7 +5,7 @@
 use std::fs;
 
 use crate::lab::{CANARY, Lab, VSPHERE, pool};
-use crate::sandbox::{apply, is_met_or_skipped, jsonpath};
+use crate::sandbox::{apply, in_one_line, is_met_or_skipped, jsonpath};
 
 const DIGEST: &str = "sha256:1111111111111111111111111111111111111111111111111111111111111111";
 const AUTHORITY: &str = "LAB-AUTHORITY";
@@ -315,4 +315,20 @@ fn a_pool_with_a_private_authority_says_what_is_missing_before_anything_is_lease
     );
     assert_eq!(lab.pool_condition("MissingDependencies").split(' ').next(), Some("True"));
     assert_eq!(lab.phase(), "");
+}
+
+#[test]
+fn a_secret_that_is_not_there_is_said_when_it_is_named() {
+    let lab = Lab::new();
+    let settings = lab.sandbox.ok("get settings default -o yaml");
+    let named =
+        "spec:\n  site: {additionalCertificateAuthorities: [{name: gone, namespace: hive}]}\n";
+    let path = lab.sandbox.write_file("settings.yaml", &settings.replace("spec:\n", named));
+    let ran = lab.sandbox.run(&format!("apply -f {path}"));
+    let warnings = in_one_line(&ran.err);
+    assert_eq!(ran.code, 0, "{warnings}");
+    assert!(
+        warnings.contains("there is no Secret `gone`; next: poolctl secret create"),
+        "{warnings}"
+    );
 }

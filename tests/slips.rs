@@ -1,7 +1,7 @@
-//! Small slips: a name that is mistyped, a claim where a cluster was meant, a warning that holds for
-//! as long as a command waits.
+//! Small slips: a name that is mistyped, a claim where a cluster was meant, a word too many, a
+//! warning that holds for as long as a command waits.
 
-use crate::sandbox::{Sandbox, apply, jsonpath};
+use crate::sandbox::{Sandbox, apply, in_one_line, jsonpath};
 
 #[test]
 fn waiting_for_the_deletion_of_what_never_was_says_so() {
@@ -32,11 +32,18 @@ fn a_claim_stands_for_its_cluster_where_logs_are_asked_for() {
             (sandbox.run(&format!("logs {name}")), sandbox.run(&format!("logs {cluster}")));
         assert_eq!((by_claim.code, by_claim.out), (by_cluster.code, by_cluster.out), "{name}");
     }
+    let cause = "a simulated installation leaves no files";
+    sandbox.refused(3, &format!("cluster logs {cluster} --bundle copies"), cause);
     sandbox.ok("pool scale lab --size 0 --no-reconcile");
     sandbox.ok("claim lab waiting --no-reconcile");
     sandbox.refused(4, "cluster logs waiting", "claim `waiting` has no cluster yet");
     sandbox.refused(3, "cluster logs claim/absent", "there is no claim `absent`");
-    sandbox.refused(3, "cluster logs absent", "there is no such installation of cluster `absent`");
+    sandbox.refused(
+        3,
+        "cluster forget absent --i-have-destroyed-it",
+        "there is no cluster `absent`",
+    );
+    sandbox.refused(3, "cluster logs absent", "nothing was installed under the name `absent`");
 }
 
 /// A host whose controller nobody may ask while the clock stands.
@@ -67,4 +74,37 @@ fn the_folder_of_agents_is_applied_as_it_is() {
     for name in ["infraenv/rack", "cluster/edge", "nmstateconfig/node-1"] {
         assert!(applied.contains(&format!("{name} created")), "{name}: {applied}");
     }
+}
+
+#[test]
+fn a_word_too_many_is_refused_with_what_to_type() {
+    let sandbox = Sandbox::new();
+    for (line, help) in [
+        ("status lab", "next: poolctl status --help"),
+        ("ip export lab --as dnsmasq", "next: poolctl ip export --help"),
+    ] {
+        let refused = sandbox.refused(2, line, "error: `lab` is one argument too many");
+        assert!(refused.contains(help), "{refused}");
+    }
+}
+
+#[test]
+fn a_claim_that_waits_for_a_pass_is_not_told_to_claim() {
+    let sandbox = Sandbox::new();
+    sandbox.create_ready_pool("lab", 1);
+    sandbox.ok("claim lab k --no-reconcile -q");
+    let why = sandbox.ok("why claim/k");
+    assert!(why.contains("Next: poolctl reconcile --wait"), "{why}");
+}
+
+#[test]
+fn a_claim_whose_pool_is_gone_is_listed_with_that() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("pool create lab --fake --size 0 -q");
+    sandbox.ok("claim lab k -q");
+    sandbox.ok("delete pool lab -y -q");
+    sandbox.ok("reconcile --wait -q");
+    let status = in_one_line(&sandbox.ok("status"));
+    assert!(status.contains("claim k waits for a cluster of pool lab"), "{status}");
+    assert!(status.contains("(no such pool)"), "{status}");
 }

@@ -166,6 +166,9 @@ fn a_watched_status_is_redrawn_and_ends_with_q() {
         assert_eq!(ran.out.matches("\u{1b}[2J").count(), 1, "{:?}", ran.out);
         assert!(ran.out.matches("\u{1b}[H").count() >= 2, "{:?}", ran.out);
     }
+    // It ends with the program that reads it, though nothing changes any more.
+    let headed = sandbox.shell("timeout 10 sh -c 'poolctl status -w | head -1'");
+    assert_eq!(headed.code, 0, "{}", headed.err);
     // Elsewhere it prints what has changed, until a signal ends it.
     let script = "timeout 3 poolctl status -w & sleep 1; \
                   poolctl pool scale lab --size 8 -q >/dev/null; wait";

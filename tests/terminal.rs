@@ -46,6 +46,22 @@ fn a_watch_shows_what_changes() {
 }
 
 #[test]
+fn a_watch_keeps_its_columns_when_a_name_is_longer() {
+    let sandbox = Sandbox::new();
+    sandbox.create_ready_pool("lab", 1);
+    let long_name = "n".repeat(60);
+    let out = output_during(&sandbox, "get claim -w", || {
+        sandbox.ok("claim lab short");
+        pause(300);
+        sandbox.ok(&format!("claim lab {long_name}"));
+    });
+    let headers: Vec<&str> = out.lines().filter(|line| line.starts_with("NAME")).collect();
+    assert_eq!(headers.len(), 1, "{out}");
+    assert!(headers[0].ends_with("AGE"), "{out}");
+    assert!(out.lines().last().unwrap().starts_with(&format!("{long_name}  lab")), "{out}");
+}
+
+#[test]
 fn events_are_followed() {
     let sandbox = Sandbox::new();
     sandbox.create_ready_pool("lab", 1);
@@ -101,6 +117,25 @@ fn installing() -> Sandbox {
     sandbox.set_variable("POOLCTL_NOW", "");
     sandbox.ok("pool create lab --fake --fake-install-duration 1s --running-count 1");
     sandbox
+}
+
+#[test]
+fn a_refusal_fits_a_terminal_and_is_whole_elsewhere() {
+    if !has_program("script") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let command = "poolctl patch pool lab --type strategic -p {}";
+    let cause = "  cause: strategic patches exist for the kinds of Kubernetes itself only, as with \
+                 kubectl\n";
+    let ran = sandbox.shell(command);
+    assert!(ran.code == 2 && ran.err.contains(cause), "{}", ran.err);
+    let (code, shown) = terminal(&sandbox, "", command);
+    assert_eq!(code, 2, "{shown}");
+    let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
+    assert!(lines.iter().all(|line| line.chars().count() <= 80), "{shown}");
+    assert!(lines.contains(&"      with kubectl"), "{shown}");
+    assert!(shown.contains("  next: poolctl patch pool NAME --type merge -p"), "{shown}");
 }
 
 #[test]
@@ -173,6 +208,23 @@ fn a_loss_is_asked_for_at_a_terminal() {
     assert!(shown.contains("Go on? [y/N]") && shown.contains("nothing was changed"), "{shown}");
     let (code, shown) = terminal(&sandbox, "y\\n", &format!("poolctl restore {name}"));
     assert_eq!(code, 0, "{shown}");
+}
+
+#[test]
+fn a_question_is_never_broken() {
+    if !has_program("script") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.create_ready_pool("lab", 1);
+    let claim = "a-claim-with-a-name-that-is-long";
+    sandbox.ok(&format!("claim lab {claim} -q"));
+    let cluster = sandbox.ok(&format!("get claim {claim} -o 'jsonpath={{.spec.namespace}}'"));
+    let delete = format!("poolctl delete cluster {cluster}");
+    let (code, shown) = terminal(&sandbox, "n\\n", &delete);
+    assert_eq!(code, 1, "{shown}");
+    assert!(shown.lines().any(|line| line.starts_with("Go on? [y/N]")), "{shown}");
+    assert!(shown.lines().all(|line| line.trim_end().chars().count() <= 80), "{shown}");
 }
 
 #[test]

@@ -142,16 +142,16 @@ const WIDE_FORMATS: [&str; 6] =
 
 /// Commands some of whose lines are wider, each with the reason.
 const WIDE_COMMANDS: [(&str, &str); 11] = [
+    ("get event", "messages are whole, as with kubectl, where no terminal has to be fitted"),
     ("agent check-in", "it answers a host, which reads a line of JSON"),
     ("agent unbind", "what is done with a host is one line, which scripts search"),
-    ("events", "messages are whole, as with kubectl; `get event` fits"),
+    ("events", "messages are whole, as with kubectl"),
     ("infraenv iso", "names of files are whole"),
     ("infraenv token", "a token is used with a sentence about its end"),
     ("ip who", "a list of leases has two instants in each line"),
-    ("ippool map", "the legend of the map is one line"),
-    ("job list", "an id is whole, because it names the job; `get job` fits"),
     ("pool advise", "an advice is one sentence and one line"),
     ("pool dns", "lines of hosts files and zones are not broken"),
+    ("wait", "a line of progress is one line of a log, where no terminal has to be fitted"),
     ("why", "a cause is one sentence and one line, which scripts search"),
 ];
 

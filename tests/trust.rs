@@ -86,6 +86,58 @@ fn documents_and_events_that_were_changed_or_removed_are_found() {
     assert_eq!(problems_of_contents(&sandbox), "");
 }
 
+/// A checksum covers a document, and not the columns that repeat what it says: a cluster that came to
+/// be paused by a failing disk was left alone for ever.
+#[test]
+fn columns_that_contradict_their_documents_are_found_and_mended() {
+    let sandbox = Sandbox::new();
+    sandbox.create_ready_pool("lab", 1);
+    sandbox.ok("claim lab c -q");
+    let names = sandbox.ok("get cluster -qo name");
+    let cluster = names.lines().next().unwrap();
+    let claimed = format!("cluster {cluster} -n {cluster}");
+    assert_eq!(sandbox.run("doctor").code, 0);
+    for (sql, object, column) in [
+        ("UPDATE cluster SET paused = 1", claimed.as_str(), "paused"),
+        ("UPDATE cluster SET protected = 1", claimed.as_str(), "protected"),
+        ("UPDATE cluster SET once = 1", claimed.as_str(), "once"),
+        ("UPDATE claim SET held = 1", "claim c -n default", "held"),
+    ] {
+        execute_sql(&sandbox, &format!("{sql} WHERE name IN ('c', '{cluster}')")).unwrap();
+        let mend = format!("poolctl get {object} -o yaml | poolctl apply -f -");
+        let ran = sandbox.run("doctor");
+        let says = format!("than its document has ({column}); for the document to count: {mend}");
+        assert!(ran.code == 1 && ran.out.contains(&says), "{says}: {}", ran.out);
+        assert_eq!(sandbox.shell(&mend).code, 0, "{mend}");
+        sandbox.ok("reconcile -q");
+        assert!(!sandbox.run("doctor").out.contains("than its document has"), "{sql}");
+    }
+}
+
+/// Once found, an event that is missing was a problem for ever.
+#[test]
+fn changed_contents_are_named_by_backup_and_restore_and_accepted_by_a_person() {
+    let sandbox = Sandbox::new();
+    sandbox.create_ready_pool("lab", 1);
+    let label = "body = json_set(body, '$.metadata.labels', json('{\"a\": \"b\"}'))";
+    let sql = format!("DELETE FROM event WHERE id = 3; UPDATE pool SET {label}");
+    execute_sql(&sandbox, &sql).unwrap();
+    let problems = problems_of_contents(&sandbox);
+    assert_eq!(problems.matches("poolctl doctor --accept-contents").count(), 2, "{problems}");
+    let ran = sandbox.shell("poolctl backup $HOME/b.db");
+    let says = "warning: another program has changed the state: ";
+    assert!(ran.code == 0 && ran.err.contains(says), "{}", ran.err);
+    let restore = "poolctl --state $HOME/new/state.db restore $HOME/b.db --nothing-since";
+    let ran = sandbox.shell(restore);
+    let says = "warning: another program has changed the backup: ";
+    assert!(ran.code == 0 && ran.err.contains(says), "{}", ran.err);
+    sandbox.refused(2, "doctor --accept-contents", "poolctl doctor --accept-contents -y");
+    sandbox.ok("doctor --accept-contents -y");
+    assert_eq!(problems_of_contents(&sandbox), "");
+    sandbox.ok("label pool lab c=d -q");
+    assert_eq!(problems_of_contents(&sandbox), "");
+}
+
 #[test]
 fn the_chain_of_events_goes_on_where_old_events_were_removed() {
     let mut sandbox = Sandbox::new();
@@ -186,6 +238,71 @@ fn a_log_that_is_not_that_of_its_file_is_refused() {
     let older_log = "and its log ends at commit";
     check_foreign_log("cp state.db-wal old-wal", "cp old-wal state.db-wal", older_log);
     check_foreign_log("true", "cp b.db state.db", "the file is a backup, which has no log");
+}
+
+/// Two states, `one` with claim `a` and `other` with claim `b`, after a script in their folder.
+fn two_states_after(script: &str) -> Sandbox {
+    let sandbox = Sandbox::new();
+    for (name, claim) in [("one", "a"), ("other", "b")] {
+        sandbox.shell(&format!(
+            "cd $HOME; mkdir {name}; export POOLCTL_STATE=$HOME/{name}/state.db
+             poolctl pool create lab --fake --size 1 -q && poolctl reconcile --wait -q
+             poolctl backup $HOME/{name}.db -q
+             poolctl claim lab {claim} -q"
+        ));
+    }
+    sandbox.shell(&format!("cd $HOME/one; {script}"));
+    sandbox
+}
+
+/// Such a state was opened as an older or an empty one, and said that all is well.
+#[test]
+fn a_state_that_has_lost_its_log_or_has_that_of_another_is_refused() {
+    let lost = "one/state.db` lacks its last commits";
+    let foreign = "one/state.db-wal` is not that of `";
+    for (script, says) in [
+        ("rm state.db-wal state.db-shm", lost),
+        ("mkdir c; cp state.db state.db.lock c; rm state.db*; mv c/* .; rmdir c", lost),
+        ("rm state.db-shm; truncate -s 1000 state.db-wal", lost),
+        ("rm state.db-shm; truncate -s 0 state.db-wal", lost),
+        ("rm state.db-shm; cp ../other/state.db-wal state.db-wal", foreign),
+    ] {
+        let sandbox = two_states_after(script);
+        for command in ["get pool,claim", "pool create x --fake", "doctor", "backup $HOME/c.db"] {
+            let ran = sandbox.shell(&format!("poolctl --state $HOME/one/state.db {command}"));
+            assert_eq!(ran.code, 8, "{script}: {command}: {}{}", ran.out, ran.err);
+            assert!(ran.err.contains(says), "{script}: {command}: {}", ran.err);
+            // Of this state, not of the one that is used without the option.
+            let path = sandbox.path().join("one/state.db");
+            let next = format!("poolctl --state {} restore BACKUP", path.display());
+            assert!(ran.err.contains(&next), "{script}: {}", ran.err);
+        }
+        let restore = "restore $HOME/one.db -y --nothing-since >&2 && poolctl get pool -o name";
+        let ran =
+            sandbox.shell(&format!("export POOLCTL_STATE=$HOME/one/state.db; poolctl {restore}"));
+        assert_eq!((ran.code, &*ran.out), (0, "clusterpool/lab\n"), "{script}: {}", ran.err);
+    }
+    // What the message says takes the state as it is, and so does a backup in place of the state.
+    for script in [
+        "rm state.db-wal state.db-shm; install -m 600 /dev/null state.db.lock",
+        "rm state.db-wal state.db-shm; cp ../one.db state.db",
+    ] {
+        let sandbox = two_states_after(script);
+        for command in ["get claim", "pool create x --fake -q", "get pool"] {
+            let ran = sandbox.shell(&format!("poolctl --state $HOME/one/state.db {command}"));
+            assert_eq!(ran.code, 0, "{script}: {command}: {}", ran.err);
+        }
+    }
+}
+
+#[test]
+fn the_backup_of_another_state_is_restored_and_used() {
+    let sandbox =
+        two_states_after("poolctl --state state.db restore ../other.db -y --leases-since=hold");
+    for command in ["get pool", "claim lab c -q", "get claim", "doctor"] {
+        let ran = sandbox.shell(&format!("poolctl --state $HOME/one/state.db {command}"));
+        assert_ne!(ran.code, 8, "{command}: {}", ran.err);
+    }
 }
 
 #[test]

@@ -150,6 +150,27 @@ fn spellings_of_one_controller_are_one_machine() {
     }
 }
 
+/// A rehearsal said that all was well.
+#[test]
+fn a_rehearsal_refuses_what_the_change_would_refuse() {
+    let sandbox = Sandbox::new();
+    add_host(&sandbox, "n1", "ipmi://192.0.2.1");
+    add_host(&sandbox, "n2", "ipmi://192.0.2.2");
+    let file = sandbox.write_file("host.json", &host("n3", "ipmi://192.0.2.1"));
+    let twin = json!({"spec": {"bmc": {"address": "ipmi://192.0.2.1"}}});
+    let patch = format!("patch host n2 -p '{twin}'");
+    for change in [format!("apply -f {file}"), format!("create -f {file}"), patch] {
+        for option in ["--dry-run=server", "--no-reconcile"] {
+            sandbox.refused(4, &format!("{change} {option}"), "would be one machine");
+        }
+    }
+    sandbox.refused(4, &format!("diff -f {file}"), "would be one machine");
+    let other = json!({"spec": {"bmc": {"address": "ipmi://192.0.2.3"}}});
+    let printed = sandbox.ok(&format!("patch host n2 -p '{other}' --dry-run=server"));
+    assert!(printed.contains("patched (server dry run)"), "{printed}");
+    assert!(sandbox.ok("get host n2 -o yaml").contains("ipmi://192.0.2.2"));
+}
+
 #[test]
 fn an_octal_number_in_an_address_is_warned_of() {
     let sandbox = Sandbox::new();

@@ -1,6 +1,7 @@
 //! Twelve machines of three makes and without Redfish, for which two pools compete: clusters are
-//! scaled away in every phase, fail, and are released. The machines themselves say after each pass
-//! whether one is on for a cluster that no longer has it, and which image each has booted.
+//! scaled away in every phase, fail, and are released while they run and while they sleep. The
+//! machines themselves say after each pass whether one is on for a cluster that no longer has it,
+//! and which image each has booted.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use crate::machines::import_hosts;
 use crate::once::assert_bound_once;
 use crate::rack::{hardware, mac, report, state_of};
 use crate::rigs::{IpmiSim, PASSWORD, USER};
-use crate::sandbox::{Sandbox, apply, jsonpath, pause};
+use crate::sandbox::{Sandbox, apply, jsonpath, pause, power_of};
 use crate::served::{Answer, Request, Server, closed_port};
 use crate::vendors::{Machine, Make, SYSTEM};
 
@@ -34,8 +35,9 @@ const MAKES: [Make; 8] = [
 const SLOW: usize = 6;
 const DEAD: usize = 9;
 const IPMI_ONLY: [usize; 3] = [10, 11, 12];
-/// Passes until something must have happened: some twenty seconds.
-const MOST_PASSES: usize = 60;
+/// Passes until something must have happened: some minutes, because machines are watched for a while
+/// after an attempt that broke off.
+const MOST_PASSES: usize = 600;
 
 /// A machine behind its controller, and what it has booted from: the cluster of an image, or `disk`.
 struct Witness {
@@ -191,6 +193,12 @@ impl Fleet {
         awake
     }
 
+    /// Somebody presses the buttons of the machines n3 and n11.
+    fn switch_on_by_hand(&self) {
+        self.witnesses[2].lock().unwrap().machine.on = true;
+        self.ipmi[1].set_property("power", "1");
+    }
+
     fn has_booted_an_image(&self) -> bool {
         self.witnesses.iter().any(|witness| {
             let witness = witness.lock().unwrap();
@@ -248,23 +256,32 @@ fn scale(lab: &Sandbox, metal: usize, other: usize) {
     lab.ok(&format!("pool scale other --size {other} -q"));
 }
 
-/// The example's pool with two clusters, and a pool beside it with one.
+/// The example's pool, and one beside it. Both list one name; there are names for four clusters, and
+/// machines for three.
 fn two_pools(example: &str) -> String {
     let (objects, pool) = example.rsplit_once("---\n").unwrap();
-    let metal = pool.replace("  size: 2\n", "  size: 0\n").replace("metal-b", "metal-c");
+    let metal = pool
+        .replace("  size: 2\n", "  size: 0\n")
+        .replace("  - name: metal-b\n", "  - name: metal-c\n  - name: metal-d\n");
     let other = pool
         .replace("  size: 2\n", "  size: 0\n  installAttemptsLimit: 1\n")
-        .replace("  name: metal\n", "  name: other\n")
-        .replace("  - name: metal-a\n", "");
-    let customization = "apiVersion: hive.openshift.io/v1\nkind: ClusterDeploymentCustomization\n\
-        metadata: {name: metal-c}\nspec: {installConfigPatches: [{op: replace, \
-        path: /metadata/name, value: metal-c}]}\n";
-    format!("{objects}---\n{metal}---\n{other}---\n{customization}")
+        .replace("  name: metal\n", "  name: other\n");
+    let mut documents = vec![objects.to_owned(), metal, other];
+    for name in ["metal-c", "metal-d"] {
+        let patch = json!({"op": "replace", "path": "/metadata/name", "value": name});
+        let customization = json!({"apiVersion": "hive.openshift.io/v1",
+            "kind": "ClusterDeploymentCustomization", "metadata": {"name": name},
+            "spec": {"installConfigPatches": [patch]}});
+        documents.push(format!("{customization}\n"));
+    }
+    documents.join("---\n")
 }
 
-fn is_ready(lab: &Sandbox, metal: &str, other: &str) -> bool {
-    jsonpath(lab, "pool/metal", "{.status.ready}") == metal
-        && jsonpath(lab, "pool/other", "{.status.ready}") == other
+/// How many clusters of both pools are ready.
+fn count_ready(lab: &Sandbox) -> usize {
+    let counts = ["pool/metal", "pool/other"]
+        .map(|pool| jsonpath(lab, pool, "{.status.ready}").parse::<usize>().unwrap_or(0));
+    counts.iter().sum()
 }
 
 #[test]
@@ -298,15 +315,27 @@ fn twelve_machines_are_off_whenever_their_clusters_are_gone() {
     lab.set_behaviour("");
     fleet.scale_to_nothing(&lab, "failed");
 
-    scale(sandbox, 2, 1);
-    fleet.pass_until(&lab, "ready", |sandbox| is_ready(sandbox, "2", "1"));
+    // The machines are enough for three clusters of the four.
+    scale(sandbox, 2, 2);
+    fleet.pass_until(&lab, "ready", |sandbox| count_ready(sandbox) == 3);
     sandbox.ok("claim metal ci -q");
-    let claimed = jsonpath(sandbox, "claim/ci", "{.spec.namespace}");
-    scale(sandbox, 1, 1);
-    sandbox.ok("release ci -y -q");
+    sandbox.ok("claim other asleep -q");
+    let claimed = ["ci", "asleep"]
+        .map(|claim| jsonpath(sandbox, &format!("claim/{claim}"), "{.spec.namespace}"));
+    scale(sandbox, 1, 0);
+    sandbox.ok("cluster hibernate asleep -q");
+    fleet.pass_until(&lab, "asleep", |sandbox| power_of(sandbox, &claimed[1]) == "Hibernating");
+    sandbox.ok("release ci asleep -y -q");
     fleet.pass_until(&lab, "released", |sandbox| {
-        !sandbox.ok("get cluster -A -o name").contains(&claimed)
+        let clusters = sandbox.ok("get cluster -A -o name");
+        claimed.iter().all(|cluster| !clusters.contains(cluster.as_str()))
     });
     fleet.scale_to_nothing(&lab, "released");
     sandbox.ok("doctor");
+    fleet.switch_on_by_hand();
+    let asked = sandbox.run("doctor --fix --ask-controllers");
+    for found in ["host `n3` was on", "host `n11` was on", "host `n9` may be on"] {
+        assert!(asked.out.contains(found), "{found}: {asked:?}");
+    }
+    assert_eq!((fleet.awake(), asked.code), (Vec::new(), 1));
 }

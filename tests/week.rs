@@ -141,6 +141,9 @@ fn assert_degraded_for_first_cause(pool: &ClusterPool, trouble: Trouble) {
         let cause = trouble.cause();
         assert_eq!(condition.reason, trouble.class().name());
         assert!(condition.message.ends_with(cause), "{trouble:?}: {}", condition.message);
+        // So does `why`.
+        let explanation = plan::describe_install_pause(pool).unwrap_or_default();
+        assert!(explanation.ends_with(cause), "{trouble:?}: {explanation}");
     }
 }
 
@@ -172,6 +175,9 @@ fn a_pool_comes_through_a_week_of_each_trouble_without_a_person() {
                 assert_eq!((&*pause.cause, pause.class), (trouble.cause(), trouble.class()));
             }
         }
+        let cause = trouble.cause();
+        let has_event = state.events.iter().any(|(event, _)| event.message.ends_with(cause));
+        assert!(has_event, "{trouble:?}: no event has the first cause");
         let installed: Vec<&str> = state
             .clusters
             .rows()

@@ -52,23 +52,31 @@ impl Disks {
         fs::create_dir_all(disks.sandbox.path().join("net/eth0")).unwrap();
         fs::create_dir_all(disks.sandbox.path().join("tools")).unwrap();
         disks.sandbox.write_file("net/eth0/address", &format!("{MAC}\n"));
-        let disk = |name: &str, transport: &str, serial: &str| {
-            json!({"name": disks.path(name), "type": "disk", "serial": serial, "wwn": null,
-                "tran": transport, "partlabel": null})
-        };
-        let mut written = disk("a", "sata", "S-a");
         let mut children = Vec::new();
         for label in ["boot", "root", "EFI-SYSTEM"] {
             children.push(json!({"name": disks.path("part"), "type": "part", "partlabel": label}));
         }
-        written["children"] = children.into();
-        let shared = disk("b", "fc", "S-b");
-        let list = json!({"blockdevices": [written, shared, disk("c", "nvme", "S-c")]});
-        let list = disks.sandbox.write_file("lsblk.json", &list.to_string());
+        disks.set_partitions(&[("a", children.into())]);
+        let list = disks.path("lsblk.json");
         disks.sandbox.write_script("tools/lsblk", &format!("#!/bin/sh\ncat {list}\n"));
         let told = disks.path("told");
         disks.sandbox.write_script("tools/systemctl", &format!("#!/bin/sh\necho $1 >>{told}\n"));
         Some(disks)
+    }
+
+    /// Lets these disks have these partitions, as lsblk lists them, and the others none.
+    fn set_partitions(&self, partitions: &[(&str, Value)]) {
+        let mut list = Vec::new();
+        for (name, transport) in [("a", "sata"), ("b", "fc"), ("c", "nvme")] {
+            let mut disk = json!({"name": self.path(name), "type": "disk", "wwn": null,
+                "serial": format!("S-{name}"), "tran": transport, "partlabel": null});
+            for (_, children) in partitions.iter().filter(|(disk, _)| *disk == name) {
+                disk["children"] = children.clone();
+            }
+            list.push(disk);
+        }
+        let list = json!({"blockdevices": list}).to_string();
+        self.sandbox.write_file("lsblk.json", &list);
     }
 
     fn path(&self, name: &str) -> String {
@@ -108,6 +116,23 @@ impl Disks {
         let told = fs::read_to_string(self.sandbox.path().join("told")).unwrap_or_default();
         (told == "poweroff\n", ran.err)
     }
+}
+
+/// The partitions of a disk that half of an installation is on, as `boot_device.mirror` makes them,
+/// and further ones that are in no array.
+fn half_of_mirror(disks: &Disks, further_partitions: &[&str]) -> Value {
+    let part = disks.path("part");
+    let mut partitions = Vec::new();
+    for label in ["bios-1", "esp-1"].iter().chain(further_partitions) {
+        partitions.push(json!({"name": part, "type": "part", "partlabel": label}));
+    }
+    for label in ["boot-1", "root-1"] {
+        let array = json!({"name": disks.path("array"), "type": "raid1"});
+        partitions.push(json!({"name": part, "type": "part", "partlabel": label,
+            "fstype": "linux_raid_member", "uuid": format!("uuid of {label}"),
+            "children": [array]}));
+    }
+    partitions.into()
 }
 
 const UNTOUCHED: (bool, bool) = (true, true);
@@ -155,6 +180,56 @@ fn another_machine_a_shared_disk_and_a_disk_that_is_not_there_are_left_alone() {
             assert_eq!(disks.table_and_data(name), UNTOUCHED, "{why}: {name}");
         }
         assert!(disks.has_signature(), "{why}");
+    }
+}
+
+/// The other half stayed, and the machine would have booted what the cluster had left there.
+#[test]
+fn both_halves_of_a_mirror_are_wiped_or_none() {
+    let Some(disks) = Disks::new() else { return };
+    let stopped = disks.path("stopped");
+    let mdadm = format!("#!/bin/sh\necho \"$@\" >>{stopped}; rm {}\n", disks.path("array"));
+    disks.sandbox.write_script("tools/mdadm", &mdadm);
+    // The disk that the installer was told, or none that anybody knows.
+    for wanted in [json!([{"serial": "S-a"}]), json!([])] {
+        disks.sandbox.write_file("array", "");
+        for name in ["a", "c"] {
+            disks.write_disk(name);
+        }
+        let half = half_of_mirror(&disks, &[]);
+        disks.set_partitions(&[("a", half.clone()), ("c", half)]);
+        let (is_off, printed) = disks.wipe("quick", MAC, &wanted);
+        assert!(is_off, "{wanted}: {printed}");
+        for name in ["a", "c"] {
+            assert_eq!(disks.table_and_data(name), (false, true), "{wanted}: {name}");
+        }
+        assert_eq!(disks.table_and_data("b"), UNTOUCHED);
+        let stopped = fs::read_to_string(&stopped).unwrap();
+        assert!(stopped.contains(&format!("--stop {}", disks.path("array"))), "{stopped}");
+    }
+}
+
+#[test]
+fn a_mirror_with_something_else_on_it_and_one_of_two_installations_are_left_alone() {
+    let Some(disks) = Disks::new() else { return };
+    let half = half_of_mirror(&disks, &[]);
+    let half_and_data = half_of_mirror(&disks, &["data"]);
+    let installed = |label: &str| {
+        let labels = ["boot", "root", "EFI-SYSTEM", label];
+        let partitions = labels
+            .map(|label| json!({"name": disks.path("part"), "type": "part", "partlabel": label}));
+        json!(partitions)
+    };
+    for (partitions, wanted, why) in [
+        ([("a", half), ("c", half_and_data)], json!([{"serial": "S-a"}]), "has other partitions"),
+        ([("a", installed("x")), ("c", installed("y"))], json!([]), "nobody knows which is meant"),
+    ] {
+        disks.set_partitions(&partitions);
+        let (is_off, printed) = disks.wipe("quick", MAC, &wanted);
+        assert!(!is_off && printed.contains(why), "{why}: {printed}");
+        for name in ["a", "b", "c"] {
+            assert_eq!(disks.table_and_data(name), UNTOUCHED, "{why}: {name}");
+        }
     }
 }
 
@@ -344,6 +419,43 @@ fn a_wipe_that_failed_is_tried_again_later_and_the_host_is_free_only_when_it_is_
     assert_eq!(host.status.wipe.as_ref().unwrap().state, WipeState::Done);
     assert_eq!((host.hold_reason(), &host.status.wipe_hold), (None, &None));
     assert_ne!(host.power(), HostPower::On);
+}
+
+/// It was shown as off while the image that wipes it ran, and nobody asked.
+#[test]
+fn after_a_wipe_that_broke_off_nobody_knows_whether_the_host_is_on_and_its_controller_is_asked() {
+    let mut state = returned(|_| ());
+    let job = live_job(&state, Verb::Wipe);
+    let outcome = JobOutcome::BrokeOff("killed".into());
+    let report = JobReport { job: job.id, object: job.object, outcome };
+    plan::take_job_reports(&mut state, vec![report], &later(3));
+    settle(&mut state, &later(3));
+    assert_eq!(the_host(&state).power(), HostPower::Unknown);
+    settle(&mut state, &later(5));
+    assert_eq!(live_verbs(&state), [Verb::State]);
+}
+
+/// It stayed held for the wipe that failed, though nobody wanted one any more.
+#[test]
+fn a_host_whose_wipe_failed_is_let_go_when_nobody_wants_a_wipe_but_not_what_a_person_holds() {
+    for (held_before, hold) in [(None, None), (Some("bad fan"), Some("bad fan"))] {
+        let mut state = returned(|_| ());
+        if let Some(reason) = held_before {
+            change_host(&mut state, |host| {
+                host.metadata.annotations.insert("poolctl.dev/hold".into(), reason.into());
+            });
+        }
+        let job = live_job(&state, Verb::Wipe);
+        finish(&mut state, &job, JobOutcome::failed("there is no program nosuch"), 3);
+        finish_queries(&mut state, 3);
+        assert!(
+            the_host(&state).hold_reason().unwrap().contains("wipe failed: there is no program")
+        );
+        ask_for_wipe(&mut state, "none");
+        let host = the_host(&state);
+        assert_eq!(host.hold_reason(), hold);
+        assert_eq!((&host.status.wipe, &host.status.wipe_hold), (&None, &None));
+    }
 }
 
 /// A machine of the rack runs what it has booted: the image that wipes it powers it off.

@@ -20,7 +20,7 @@ if [ -e rhcos-live.iso ]; then
     address=$(hostname -f)
     [ -e hosts ] || ssh-keygen -q -t ed25519 -N '' -f hosts
     [ -e known_hosts ] || ssh-keyscan "$address" >known_hosts
-    poolctl infraenv iso rack --address "poolctl@$address" --key hosts --known-hosts known_hosts --base rhcos-live.iso
+    poolctl infraenv iso metal --address "poolctl@$address" --key hosts --known-hosts known_hosts --base rhcos-live.iso
 else
     echo 'rhcos-live.iso is not here: the disks of machines that come back are not wiped' >&2
 fi

@@ -1,12 +1,13 @@
 #!/bin/sh
 # Builds poolctl, then claims a simulated cluster and releases it. It uses a temporary state. An installed poolctl
-# of the same version is used as it is.
+# of the same version is used as it is; in a package, which has no sources, the one that is installed.
 set -eu
 cd "$(dirname "$0")/../.."
-version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -1)
+version='*'
+[ ! -f Cargo.toml ] || version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -1)
 installed=$(command -v poolctl) || installed=
 case $("${installed:-false}" --version 2>/dev/null) in
-  "poolctl $version "*)
+  "poolctl "$version" "*)
     poolctl() { "$installed" "$@"; } ;;
   *)
     cargo build --release --locked

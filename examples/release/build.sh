@@ -38,6 +38,7 @@ if [ -z "$binary" ]; then
   (cd "$top" && PATH="$tools/bin:$PATH" cargo zigbuild --profile dist --locked --bin poolctl --target "$target.$glibc")
   binary=$CARGO_TARGET_DIR/$target/dist/poolctl
   newest=$(objdump -T "$binary" | sed -n 's/.*(\{0,1\}GLIBC_\([0-9.]*\).*/\1/p' | sort -uV | tail -1)
+  : "${newest:?build.sh: objdump, which is in binutils, finds no version of glibc in the program}"
   if [ "$(printf '%s\n%s\n' "$newest" "$glibc" | sort -V | tail -1)" != "$glibc" ]; then
     echo "build.sh: the program needs glibc $newest, not $glibc" >&2
     exit 1
@@ -59,7 +60,7 @@ done
 gzip -9n "$share"/man/man1/*.1
 install -D -m 644 "$top/completions/poolctl.bash" "$share/bash-completion/completions/poolctl"
 install -D -m 644 "$top/completions/poolctl.fish" "$share/fish/vendor_completions.d/poolctl.fish"
-for unit in poolctl.service poolctl.timer; do
+for unit in poolctl.service poolctl.timer poolctl-backup.service poolctl-backup.timer; do
   install -d "$tree/usr/lib/systemd/system"
   sed 's#/usr/local/bin/poolctl#/usr/bin/poolctl#' "$top/examples/systemd/$unit" >"$tree/usr/lib/systemd/system/$unit"
 done
@@ -73,6 +74,8 @@ for file in README.md LICENSE docs examples; do
   install -d "$share/doc/poolctl"
   cp -R "$top/$file" "$share/doc/poolctl/"
 done
+# Their lines name the program where the package has it. The folder of this script is about building.
+grep -rlZ --exclude-dir=release /usr/local/bin/poolctl "$share/doc" | xargs -0 sed -i 's#/usr/local/bin/poolctl#/usr/bin/poolctl#g'
 find "$share/doc" -type d -exec chmod 755 {} + -o -type f -exec chmod u=rw,go=r {} +
 
 # Debian has another folder for zsh, and wants the license where it looks for it.

@@ -32,7 +32,7 @@ pub fn explain_agent(evidence: &Evidence, agent: &Agent) -> Chain {
         }
         _ => {
             let chain = Chain::new(first_cause, find_command(evidence, agent));
-            causes.into_iter().fold(chain, Chain::because)
+            chain.because_of_each(causes)
         }
     }
 }

@@ -4,14 +4,20 @@ use super::chain::Chain;
 use super::checks::describe_failing_checks;
 use super::evidence::Evidence;
 use crate::model::agent::{Agent, HostState};
+use crate::model::annotations::QUARANTINE;
 use crate::model::cluster::{Cluster, POWER_PAUSED, PROTECTED_DELETE, Phase, Power};
 use crate::model::driver::Driver;
 use crate::model::failure::FailureClass;
 use crate::model::host::{BareMetalHost, DETACHED};
 use crate::model::job::Job;
 use crate::model::meta::Key;
-use crate::model::pool::RECONCILE_PAUSE;
+use crate::model::pool::{ClusterPool, RECONCILE_PAUSE};
+use crate::model::quarantine::Quarantine;
+use crate::model::time::{Span, Time};
 use crate::plan;
+
+/// So long a cluster may wake or stop before somebody should look at it.
+const LATE_AFTER: Span = Span::minutes(30);
 
 /// Explains a cluster by what holds all work on it, and else by its phase. Until it is installed,
 /// the checks that its hosts fail follow.
@@ -25,7 +31,7 @@ pub fn explain_cluster(evidence: &Evidence, cluster: &Cluster) -> Chain {
     }
     let hosts = evidence.state.agents.rows();
     let hosts_of_cluster = hosts.filter(|agent| is_bound_to(agent, cluster));
-    hosts_of_cluster.flat_map(list_failing_checks).fold(chain, Chain::because)
+    chain.because_of_each(hosts_of_cluster.flat_map(list_failing_checks))
 }
 
 /// Whether somebody should know of a cluster: its installation, its deletion or its start fails, it
@@ -40,9 +46,41 @@ pub fn is_in_trouble(cluster: &Cluster) -> bool {
     fails || cluster.undo_blocked.is_some()
 }
 
+/// No cluster that wakes counts as late before this, however fast others of its pool are.
+const LEAST_LATE: Span = Span::minutes(10);
+
+/// Whether a cluster that its pool has called takes much longer to wake than others of the pool.
+pub fn is_late_to_wake(pool: &ClusterPool, cluster: &Cluster, now: Time) -> bool {
+    let is_looked_after = cluster.is_installed() && cluster.deleting.is_none() && !cluster.paused;
+    let is_waking = is_looked_after && cluster.claim.is_none() && cluster.power.is_waking();
+    let limit = pool.wake_next_after().max(LEAST_LATE);
+    is_waking && cluster.awake_since.is_some_and(|since| since.plus(limit) <= now)
+}
+
 /// Whether a cluster that its pool keeps for claims did not run in time when one needed it.
 fn was_called_in_vain(cluster: &Cluster) -> bool {
     cluster.passed_over.is_some() && cluster.claim.is_none() && !cluster.power.is_running()
+}
+
+/// Whether a cluster has been waking or stopping for too long. `pool` is its pool, if that is there.
+pub fn is_late(pool: Option<&ClusterPool>, cluster: &Cluster, now: Time) -> bool {
+    let is_kept_for_claims = cluster.claim.is_none() && cluster.pool.is_some();
+    if is_kept_for_claims {
+        return pool.is_some_and(|pool| is_late_to_wake(pool, cluster, now));
+    }
+    cluster.phase() == Phase::Installed && is_late_for_its_holder(cluster, now)
+}
+
+/// Whether a cluster that no pool keeps for claims has been waking or stopping for long, or its
+/// machines could not be stopped.
+fn is_late_for_its_holder(cluster: &Cluster, now: Time) -> bool {
+    let since = match cluster.power {
+        Power::FailedToStop => return true,
+        Power::WaitingForStop => cluster.power_since,
+        power if power.is_waking() => cluster.awake_since,
+        _ => None,
+    };
+    since.is_some_and(|since| now.since(since) >= LATE_AFTER)
 }
 
 fn is_bound_to(agent: &Agent, cluster: &Cluster) -> bool {
@@ -175,6 +213,15 @@ fn explain_hold(evidence: &Evidence, cluster: &Cluster) -> Option<Chain> {
         let cause = format!("no driver of this build serves the platform of cluster {name}");
         return Some(Chain::new(cause, format!("poolctl describe cluster {name}{option}")));
     }
+    let metadata = cluster.body.as_ref().map(|body| &body.metadata);
+    if cluster.paused && metadata.is_some_and(|metadata| Quarantine::of(metadata).is_some()) {
+        let cause = format!(
+            "cluster {name} is held by a restore, so no claim gets it: somebody may have it since"
+        );
+        let next =
+            format!("poolctl annotate cluster {name} {RECONCILE_PAUSE}- {QUARANTINE}-{option}");
+        return Some(Chain::new(cause, next));
+    }
     if cluster.paused {
         let cause = format!("cluster {name} is paused, so poolctl does not change it");
         let next = format!("poolctl annotate cluster {name} {RECONCILE_PAUSE}-{option}");
@@ -247,7 +294,7 @@ fn explain_wait_for_hosts(evidence: &Evidence, cluster: &Cluster, cause: String)
         }
         None => cause,
     };
-    late_agents.into_iter().map(describe_agent).fold(Chain::new(first_cause, next), Chain::because)
+    Chain::new(first_cause, next).because_of_each(late_agents.into_iter().map(describe_agent))
 }
 
 /// An agent that is not ready for its cluster, and what it says about that. Checks that fail are
@@ -311,6 +358,14 @@ fn find_failing_host<'a>(
     })
 }
 
+/// What a person can do about a cluster that is late, as the end of a sentence: poolctl only waits.
+fn describe_help_for_late(cluster: &Cluster) -> &'static str {
+    if cluster.claim.is_none() || cluster.power.is_stopping() {
+        return "; this takes long: look at its machines";
+    }
+    "; this takes long: look at its machines, or release the claim and claim another cluster"
+}
+
 /// Explains an installed cluster by its power and its use. `job` tells of a job that runs, and is
 /// empty if none does.
 fn explain_installed_cluster(evidence: &Evidence, cluster: &Cluster, job: &str) -> Chain {
@@ -348,10 +403,13 @@ fn explain_installed_cluster(evidence: &Evidence, cluster: &Cluster, job: &str) 
     if was_called_in_vain(cluster) {
         cause += "; it did not wake when it was called";
     }
+    if is_late(None, cluster, evidence.now) && !power.has_failed() {
+        cause += describe_help_for_late(cluster);
+    }
     let next = if power.has_failed() || cluster.start_failure().is_some() {
         format!("poolctl cluster retry {name}{option}")
-    } else if was_called_in_vain(cluster) {
-        format!("poolctl events cluster/{name}")
+    } else if was_called_in_vain(cluster) || is_late(None, cluster, evidence.now) {
+        format!("poolctl events cluster/{name}{option}")
     } else if is_changing {
         "poolctl reconcile --wait".to_owned()
     } else if power == Power::Hibernating && cluster.claim.is_some() {

@@ -3,7 +3,15 @@
 use super::chain::Chain;
 use super::cluster::{describe_used_places, explain_cluster};
 use super::evidence::Evidence;
+use super::held_clusters::{
+    clusters_with_held_place, describe_held_places, find_cluster_held_from_claims,
+    find_held_places, kept_clusters,
+};
 use super::replacements::explain_replacements;
+use super::shortage::{
+    clusters_of, describe_inventory, find_condition, is_about_max_size, lacks_clusters,
+};
+use crate::model::claim::Claim;
 use crate::model::cluster::{Cluster, Phase};
 use crate::model::condition::{Condition, ConditionReason, ConditionType};
 use crate::model::inventory::{EntryStatus, InventoryStatus};
@@ -20,8 +28,8 @@ pub enum Obstacle<'a> {
     FailingInstallations(String),
     /// `maxConcurrent` is used up.
     Concurrency(u32),
-    /// `maxConcurrent` is used up by clusters that are to be destroyed and are kept.
-    KeptClusters(u32),
+    /// `maxConcurrent` is used up by clusters that a person holds.
+    HeldClusters(u32),
     /// A cluster that is broken, or that failed to install or to start, or that is waking up.
     Cluster(&'a Cluster),
     /// `maxSize` is used up by claims that never expire.
@@ -40,7 +48,7 @@ impl Obstacle<'_> {
             Self::MissingDependencies(_) => "MissingDependencies",
             Self::FailingInstallations(_) => "FailingInstallations",
             Self::Concurrency(_) => "Concurrency",
-            Self::KeptClusters(_) => "KeptClusters",
+            Self::HeldClusters(_) => "HeldClusters",
             Self::Cluster(_) => "Cluster",
             Self::EndlessClaims(_) => "EndlessClaims",
             Self::Inventory(_) => "Inventory",
@@ -53,8 +61,10 @@ impl Obstacle<'_> {
 /// and else by the cluster that will be ready next.
 pub fn explain_pool(evidence: &Evidence, pool: &ClusterPool) -> Chain {
     let status = &pool.status;
+    let held = if status.held > 0 { format!(", {} held", status.held) } else { String::new() };
     let first_cause = format!(
-        "pool {} has size {}: {} ready, {} standby, {}, {} broken; {} claimed, {} deprovisioning",
+        "pool {} has size {}: {} ready, {} standby{held}, {}, {} broken; {} claimed, {} \
+         deprovisioning",
         pool.metadata.name,
         pool.spec.size,
         status.ready,
@@ -85,7 +95,8 @@ pub fn describe_installing(installing: u64, retrying: u64) -> String {
 /// The cluster that the explanation of a pool may lead to, if any.
 pub fn explained_cluster<'a>(state: &'a State, pool: &'a ClusterPool) -> Option<&'a Cluster> {
     match find_obstacle(state, pool) {
-        Some(Obstacle::Deletion | Obstacle::KeptClusters(_)) => kept_clusters(state, pool).next(),
+        Some(Obstacle::Deletion) => kept_clusters(state, pool).next(),
+        Some(Obstacle::HeldClusters(_)) => clusters_with_held_place(state, pool).next(),
         Some(Obstacle::Cluster(cluster)) => Some(cluster),
         Some(_) => None,
         None => find_next_cluster(state, pool),
@@ -100,7 +111,7 @@ pub fn is_explained_by_history(state: &State, pool: &ClusterPool) -> bool {
 /// What keeps a pool from making the clusters that it should have, in the words of its explanation.
 /// None if it has enough clusters, if it is not to make any, or if it is making as many as it may.
 pub fn describe_shortage(state: &State, pool: &ClusterPool) -> Option<String> {
-    if !lacks_clusters(pool) {
+    if !lacks_clusters(pool) || has_its_size_and_wakes_the_rest(state, pool) {
         return None;
     }
     match find_obstacle(state, pool)? {
@@ -110,7 +121,7 @@ pub fn describe_shortage(state: &State, pool: &ClusterPool) -> Option<String> {
         }
         Obstacle::FailingInstallations(cause) | Obstacle::Inventory(cause) => Some(cause),
         Obstacle::Concurrency(0) => Some(describe_used_places(0, &[])),
-        Obstacle::KeptClusters(limit) => Some(describe_kept_places(state, pool, limit)),
+        Obstacle::HeldClusters(limit) => Some(describe_held_places(state, pool, limit)),
         Obstacle::EndlessClaims(max_size) => Some(describe_endless_claims(max_size)),
         Obstacle::Concurrency(_) | Obstacle::Cluster(_) => describe_inventory(pool).or_else(|| {
             find_condition(pool, ConditionType::CapacityAvailable, "False")
@@ -126,14 +137,20 @@ pub fn describe_dead_end(state: &State, pool: &ClusterPool) -> Option<String> {
         return Some(cause);
     }
     let obstacle = find_general_obstacle(pool)
-        .or_else(|| find_kept_places(state, pool))
+        .or_else(|| find_endless_claims(state, pool))
+        .or_else(|| find_held_places(state, pool).map(Obstacle::HeldClusters))
+        .or_else(|| find_cluster_held_from_claims(state, pool).map(Obstacle::Cluster))
         .or_else(|| find_lasting_shortage(state, pool));
     match obstacle? {
         Obstacle::MissingDependencies(condition) => Some(condition.message.clone()),
-        Obstacle::KeptClusters(limit) => Some(describe_kept_places(state, pool, limit)),
+        Obstacle::HeldClusters(limit) => Some(describe_held_places(state, pool, limit)),
         Obstacle::Concurrency(limit) => Some(describe_used_places(limit, &[])),
         Obstacle::EndlessClaims(max_size) => Some(describe_endless_claims(max_size)),
         Obstacle::Inventory(cause) if is_inventory_lost(state, pool) => Some(cause),
+        Obstacle::Cluster(cluster) if cluster.is_kept() => {
+            Some(format!("cluster {} is being deleted, but is kept", cluster.name))
+        }
+        Obstacle::Cluster(cluster) => Some(format!("cluster {} is paused", cluster.name)),
         _ => None,
     }
 }
@@ -170,12 +187,27 @@ pub fn find_obstacle<'a>(state: &'a State, pool: &'a ClusterPool) -> Option<Obst
         return Some(Obstacle::Pause);
     }
     find_general_obstacle(pool)
-        .or_else(|| find_kept_places(state, pool))
-        .or_else(|| plan::describe_install_pause(pool).map(Obstacle::FailingInstallations))
+        .or_else(|| find_endless_claims(state, pool))
+        .or_else(|| find_held_places(state, pool).map(Obstacle::HeldClusters))
+        .or_else(|| find_cluster_held_from_claims(state, pool).map(Obstacle::Cluster))
+        .or_else(|| describe_paused_installations(pool).map(Obstacle::FailingInstallations))
         .or_else(|| describe_failed_destruction(state, pool).map(Obstacle::FailingInstallations))
         .or_else(|| find_failed_cluster(state, pool).map(Obstacle::Cluster))
+        .or_else(|| describe_failing_installations(pool).map(Obstacle::FailingInstallations))
         .or_else(|| find_lasting_shortage(state, pool))
         .or_else(|| find_passing_obstacle(state, pool))
+}
+
+/// Why no installation of a pool begins now.
+fn describe_paused_installations(pool: &ClusterPool) -> Option<String> {
+    if pool.is_install_paused() { describe_failing_installations(pool) } else { None }
+}
+
+/// Why installations of a pool fail, while it has one to begin or to repeat.
+fn describe_failing_installations(pool: &ClusterPool) -> Option<String> {
+    let status = &pool.status;
+    let installs = lacks_clusters(pool) || status.installing > 0 || status.retrying > 0;
+    if installs { plan::describe_install_pause(pool) } else { None }
 }
 
 /// Why a cluster of a pool cannot be destroyed, if that concerns the whole pool.
@@ -188,7 +220,9 @@ fn find_general_obstacle(pool: &ClusterPool) -> Option<Obstacle<'_>> {
     if let Some(condition) = find_condition(pool, ConditionType::MissingDependencies, "True") {
         return Some(Obstacle::MissingDependencies(condition));
     }
-    if exhausted_concurrency(pool) == Some(0) {
+    let is_standing_still =
+        pool.spec.max_concurrent == Some(0) && (lacks_clusters(pool) || pool.status.retrying > 0);
+    if is_standing_still {
         return Some(Obstacle::Concurrency(0));
     }
     if are_all_entries_unusable(pool) {
@@ -197,17 +231,14 @@ fn find_general_obstacle(pool: &ClusterPool) -> Option<Obstacle<'_>> {
     None
 }
 
-/// Whether clusters that are to be destroyed and are kept use all places that maxConcurrent allows:
-/// their pool makes and destroys no other until a person lets them go.
-fn find_kept_places<'a>(state: &State, pool: &'a ClusterPool) -> Option<Obstacle<'a>> {
-    let limit = pool.max_concurrent().filter(|limit| *limit > 0)?;
-    let is_used_up = kept_clusters(state, pool).count() >= limit;
-    is_used_up.then_some(Obstacle::KeptClusters(pool.spec.max_concurrent?))
-}
-
-fn describe_kept_places(state: &State, pool: &ClusterPool, limit: u32) -> String {
-    let kept: Vec<&Cluster> = kept_clusters(state, pool).collect();
-    describe_used_places(limit, &kept)
+/// Claims that never expire, if they have all clusters that `maxSize` allows. Whatever else is in
+/// the way, nothing comes for another claim before one of them is released.
+fn find_endless_claims<'a>(state: &State, pool: &ClusterPool) -> Option<Obstacle<'a>> {
+    let max_size = pool.spec.max_size.filter(|max_size| *max_size > 0)?;
+    let is_used_up = count_endless_claims(state, pool) >= pool.max_size()?;
+    let is_obstacle =
+        is_used_up && lacks_clusters(pool) && !are_claims_about_to_be_served(state, pool);
+    is_obstacle.then_some(Obstacle::EndlessClaims(max_size))
 }
 
 /// What a pool has too little of, if that does not come back by itself.
@@ -219,13 +250,6 @@ fn find_lasting_shortage<'a>(state: &State, pool: &'a ClusterPool) -> Option<Obs
         && let Some(cause) = describe_inventory(pool)
     {
         return Some(Obstacle::Inventory(cause));
-    }
-    if let Some(max_size) = pool.spec.max_size
-        && max_size > 0
-        && lacks_clusters(pool)
-        && count_endless_claims(state, pool) >= pool.max_size().unwrap_or_default()
-    {
-        return Some(Obstacle::EndlessClaims(max_size));
     }
     let condition = find_condition(pool, ConditionType::CapacityAvailable, "False")?;
     let is_beyond_pool = matches!(
@@ -250,7 +274,24 @@ fn find_passing_obstacle<'a>(state: &'a State, pool: &'a ClusterPool) -> Option<
     if let Some(cause) = describe_inventory(pool) {
         return Some(Obstacle::Inventory(cause));
     }
-    find_condition(pool, ConditionType::CapacityAvailable, "False").map(Obstacle::Capacity)
+    let condition = find_condition(pool, ConditionType::CapacityAvailable, "False")?;
+    if is_about_max_size(condition) {
+        if !lacks_clusters(pool) {
+            return None;
+        }
+        if let Some(cluster) = find_next_cluster(state, pool)
+            && cluster.phase() == Phase::Installing
+            && state.live_job(&cluster.name).is_some()
+        {
+            return Some(Obstacle::Cluster(cluster));
+        }
+    }
+    Some(Obstacle::Capacity(condition))
+}
+
+/// Whether a pool has as many clusters as its size, and one of them wakes for each claim.
+fn has_its_size_and_wakes_the_rest(state: &State, pool: &ClusterPool) -> bool {
+    pool.status.size >= pool.spec.size && are_claims_about_to_be_served(state, pool)
 }
 
 /// Whether there are claims that wait, and a standby is waking for each of them.
@@ -341,9 +382,9 @@ pub fn explain_obstacle(evidence: &Evidence, pool: &ClusterPool, obstacle: Obsta
             users.retain(|user| matches!(user.phase(), Phase::Installing | Phase::Deprovisioning));
             Chain::new(describe_used_places(limit, &users), next)
         }
-        Obstacle::KeptClusters(limit) => {
-            let cause = describe_kept_places(&evidence.state, pool, limit);
-            match kept_clusters(&evidence.state, pool).next() {
+        Obstacle::HeldClusters(limit) => {
+            let cause = describe_held_places(&evidence.state, pool, limit);
+            match clusters_with_held_place(&evidence.state, pool).next() {
                 Some(cluster) => explain_cluster(evidence, cluster).preceded_by(cause),
                 None => Chain::new(cause, format!("poolctl get cluster{option}")),
             }
@@ -394,7 +435,10 @@ fn explain_progress(evidence: &Evidence, pool: &ClusterPool) -> Chain {
     let option = &evidence.namespace_option;
     let running = pool.spec.running_count;
     let claim = format!("poolctl claim {name}{option}");
-    if pool.status.ready > 0 {
+    if has_waiting_claims(&evidence.state, pool) {
+        let cause = "the next pass decides what to do for the claims that wait";
+        Chain::new(cause, "poolctl reconcile --wait")
+    } else if pool.status.ready > 0 {
         Chain::new("it has all the clusters that it should have", claim)
     } else if pool.status.standby > 0 {
         let cause = "its clusters hibernate, and a claim wakes one";
@@ -408,30 +452,15 @@ fn explain_progress(evidence: &Evidence, pool: &ClusterPool) -> Chain {
     }
 }
 
+fn has_waiting_claims(state: &State, pool: &ClusterPool) -> bool {
+    let claims = state.members(&pool.key()).claims.into_iter();
+    claims.filter_map(|claim_id| state.claims.get(claim_id)).any(Claim::is_waiting)
+}
+
 fn command_to_raise_limit(pool: &str, field: &str, limit: u32, namespace_option: &str) -> String {
     format!(
         "poolctl patch pool {pool} -p '{{\"spec\": {{\"{field}\": {limit}}}}}'{namespace_option}"
     )
-}
-
-fn find_condition<'a>(
-    pool: &'a ClusterPool,
-    kind: ConditionType,
-    status: &str,
-) -> Option<&'a Condition> {
-    pool.condition(kind).filter(|condition| condition.status == status)
-}
-
-fn clusters_of<'a>(state: &'a State, pool: &ClusterPool) -> impl Iterator<Item = &'a Cluster> {
-    let members = state.members(&pool.key()).clusters.into_iter();
-    members.filter_map(move |cluster_id| state.clusters.get(cluster_id))
-}
-
-/// Clusters that are being deleted, while their protection, a finalizer or a pause keeps them.
-fn kept_clusters<'a>(state: &'a State, pool: &ClusterPool) -> impl Iterator<Item = &'a Cluster> {
-    clusters_of(state, pool).filter(|cluster| {
-        cluster.deleting.is_some() && (cluster.protected || cluster.held || cluster.paused)
-    })
 }
 
 /// A cluster that is broken or whose last installation failed, or else a standby that cannot wake.
@@ -478,28 +507,6 @@ fn exhausted_concurrency(pool: &ClusterPool) -> Option<u32> {
     let limit = pool.spec.max_concurrent?;
     let is_exhausted = status.installing + status.deleting >= limit;
     (lacks_clusters(pool) && is_exhausted).then_some(limit)
-}
-
-/// Whether the pool has fewer clusters than its size and its waiting claims ask for.
-fn lacks_clusters(pool: &ClusterPool) -> bool {
-    pool.status.size < pool.spec.size.saturating_add(pool.status.pending)
-}
-
-/// Why no entry of the inventory can be used. None if one is free or no more clusters are needed.
-fn describe_inventory(pool: &ClusterPool) -> Option<String> {
-    let entries = pool.spec.inventory.as_ref()?;
-    if pool.status.free_customizations > 0 || !lacks_clusters(pool) {
-        return None;
-    }
-    let mut uses = Vec::new();
-    for entry in entries {
-        let Some(seen) = pool.status.inventory.get(&entry.name) else { continue };
-        let why = if seen.message.is_empty() { &seen.cluster_deployment } else { &seen.message };
-        let status = seen.status.to_string().to_lowercase();
-        uses.push(format!("{} is {status} ({why})", entry.name));
-    }
-    let count = entries.len();
-    Some(format!("none of its customizations ({count}) is free: {}", uses.join("; ")))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use super::cluster::is_late_to_wake;
 use super::pool::{describe_dead_end, is_stuck_standby};
 use crate::model::cluster::{Cluster, Phase, Power};
 use crate::model::condition::ConditionType;
@@ -14,6 +15,8 @@ use crate::plan;
 
 /// A position is cut in tables after so many letters; `why` has it whole.
 const TABLE_WIDTH: usize = 60;
+/// Of an instant within this span it is also told how far away it is.
+const SOON: Span = Span::hours(1);
 /// An instant within this span is shown as a time of day.
 const DAY: Span = Span::hours(24);
 
@@ -46,6 +49,27 @@ impl QueuePosition {
         Self { number, expected: Expected::Unknown, now }
     }
 
+    /// The place alone, with what is told of it that does not move with the clock.
+    pub fn to_lasting_text(&self) -> String {
+        match &self.expected {
+            Expected::After(_) => Self::at(self.number, self.now).to_string(),
+            Expected::NotBefore(time, event) => {
+                let instant = describe_instant(*time, self.now);
+                format!("#{}, not before {instant}: {event}", self.number)
+            }
+            _ => self.to_string(),
+        }
+    }
+
+    /// When a cluster is expected, in words that change with the clock: `expected in ~8m`. Empty if
+    /// that is not known, or if it is told with the place.
+    pub fn moving_estimate(&self) -> String {
+        match &self.expected {
+            Expected::After(wait) => format!("expected in ~{}", wait.to_short_text()),
+            _ => String::new(),
+        }
+    }
+
     /// The position as it fits a table.
     pub fn to_table_text(&self) -> String {
         let text = self.to_string();
@@ -64,7 +88,12 @@ impl fmt::Display for QueuePosition {
             Expected::Unknown => Ok(()),
             Expected::After(wait) => write!(out, ", ~{}", wait.to_short_text()),
             Expected::NotBefore(time, event) => {
-                write!(out, ", not before {}: {event}", describe_instant(*time, self.now))
+                write!(out, ", not before {}", describe_instant(*time, self.now))?;
+                let wait = time.since(self.now);
+                if wait < SOON {
+                    write!(out, ", in {}", wait.to_short_text())?;
+                }
+                write!(out, ": {event}")
             }
             Expected::Never(cause) => write!(out, ", no end in sight: {cause}"),
         }
@@ -164,7 +193,8 @@ impl Sources {
             let phase = cluster.phase();
             self.busy += usize::from(matches!(phase, Phase::Installing | Phase::Deprovisioning));
             if cluster.deleting.is_some() || cluster.marked || phase == Phase::Broken {
-                self.leaving += 1;
+                // One that a person keeps leaves its room only when that person lets it go.
+                self.leaving += usize::from(!cluster.is_kept());
             } else if cluster.claim.is_some() {
                 self.add_claimed_cluster(state, pool, cluster);
             } else {
@@ -185,6 +215,10 @@ impl Sources {
     }
 
     fn add_unclaimed_cluster(&mut self, state: &State, pool: &ClusterPool, cluster: &Cluster) {
+        // Nobody gets it before its pause ends, and only a person ends that.
+        if cluster.paused {
+            return;
+        }
         let job_started = state.live_job(&cluster.name).map(|(_, job)| job.started);
         let since = job_started.unwrap_or(self.now);
         let paused_until = pause_end(pool);
@@ -209,7 +243,14 @@ impl Sources {
                 self.leaving += 1;
             }
             (_, Power::Paused) => {}
-            (_, power) if power == Power::Hibernating || power.is_waking() => {
+            _ if is_late_to_wake(pool, cluster, self.now) => self.leaving += 1,
+            (_, power) if power.is_waking() => {
+                let called_at = cluster.awake_since.unwrap_or(since);
+                let ready = self.usual.wake.map(|duration| called_at.plus(duration));
+                // The machines were started long ago: how long the rest takes, nobody knows.
+                self.add_coming_cluster(ready.filter(|ready| *ready > self.now), self.now);
+            }
+            (_, Power::Hibernating) => {
                 let ready = self.usual.wake.map(|duration| since.plus(duration));
                 self.add_coming_cluster(ready, self.now);
             }
@@ -304,6 +345,19 @@ mod tests {
     }
 
     #[test]
+    fn only_the_estimate_of_a_position_moves_with_the_clock() {
+        for (expected, lasting_text, moving_estimate) in [
+            (Expected::Unknown, "#1", ""),
+            (Expected::After(Span::minutes(9)), "#1", "expected in ~9m"),
+            (Expected::Never("no host".into()), "#1, no end in sight: no host", ""),
+        ] {
+            let position = QueuePosition { number: 1, expected, now: Time(0) };
+            assert_eq!(position.to_lasting_text(), lasting_text);
+            assert_eq!(position.moving_estimate(), moving_estimate);
+        }
+    }
+
+    #[test]
     fn a_position_fits_a_table_and_says_what_is_expected() {
         let attempt = "attempt 6 of lab-x".to_owned();
         let soon = Time(0).plus(Span::minutes(90));
@@ -313,6 +367,10 @@ mod tests {
         check(
             Expected::NotBefore(soon, attempt.clone()),
             "#1, not before 01:30: attempt 6 of lab-x",
+        );
+        check(
+            Expected::NotBefore(Time(0).plus(Span::seconds(50)), attempt.clone()),
+            "#1, not before 00:00, in 50s: attempt 6 of lab-x",
         );
         check(
             Expected::NotBefore(late, attempt),

@@ -2,12 +2,14 @@
 //! with what helps. What only passes by itself, such as a cluster that is installed, is no trouble.
 
 use super::chain::Chain;
-use super::cluster::is_in_trouble;
+use super::cluster::{is_in_trouble, is_late_to_wake};
 use super::evidence::Evidence;
 use super::pool::{Obstacle, explain_obstacle, find_obstacle};
+use super::shortage::is_about_max_size;
 use crate::model::condition::{Condition, ConditionType};
 use crate::model::pool::{ClusterPool, RECONCILE_PAUSE};
 use crate::model::state::State;
+use crate::model::time::Time;
 use crate::plan;
 
 /// What is wrong with a pool, the strongest cause first; empty if nothing is. Its clusters that are
@@ -27,13 +29,17 @@ pub fn find_pool_troubles(evidence: &Evidence, pool: &ClusterPool) -> Vec<Chain>
 
 /// What keeps a pool from having more ready clusters, unless that only passes by itself.
 pub fn explain_strongest_trouble(evidence: &Evidence, pool: &ClusterPool) -> Option<Chain> {
-    let obstacle = find_obstacle(&evidence.state, pool).filter(is_trouble)?;
+    let obstacle = find_trouble(&evidence.state, pool, evidence.now)?;
     Some(explain_obstacle(evidence, pool, obstacle))
 }
 
 /// The name of that in metrics.
-pub fn name_strongest_trouble(state: &State, pool: &ClusterPool) -> Option<&'static str> {
-    find_obstacle(state, pool).filter(is_trouble).map(|obstacle| obstacle.name())
+pub fn name_strongest_trouble(
+    state: &State,
+    pool: &ClusterPool,
+    now: Time,
+) -> Option<&'static str> {
+    find_trouble(state, pool, now).map(|obstacle| obstacle.name())
 }
 
 /// Whether the conditions and counts of a pool tell that something is wrong with it, or that it
@@ -48,12 +54,20 @@ pub fn may_be_in_trouble(pool: &ClusterPool) -> bool {
         || bad_conditions(pool).next().is_some()
 }
 
-fn is_trouble(obstacle: &Obstacle<'_>) -> bool {
-    match obstacle {
+/// The strongest obstacle of a pool, unless that only passes by itself.
+fn find_trouble<'a>(state: &'a State, pool: &'a ClusterPool, now: Time) -> Option<Obstacle<'a>> {
+    let obstacle = find_obstacle(state, pool)?;
+    let is_trouble = match &obstacle {
         Obstacle::Concurrency(limit) => *limit == 0,
-        Obstacle::Cluster(cluster) => is_in_trouble(cluster),
+        Obstacle::Cluster(cluster) => {
+            is_in_trouble(cluster)
+                || cluster.paused
+                || cluster.power_paused
+                || is_late_to_wake(pool, cluster, now)
+        }
         _ => true,
-    }
+    };
+    is_trouble.then_some(obstacle)
 }
 
 /// The conditions of a pool that say that something is wrong.
@@ -82,6 +96,9 @@ fn explain_condition(
         ConditionType::Degraded => {
             Some(explain_obstacle(evidence, pool, Obstacle::FailingInstallations(message)))
         }
+        // A pool at its maximum may have all that is wanted of it. If it lacks clusters for that
+        // reason, and for no stronger one, this is its strongest obstacle and listed already.
+        ConditionType::CapacityAvailable if is_about_max_size(condition) => None,
         ConditionType::CapacityAvailable => {
             Some(explain_obstacle(evidence, pool, Obstacle::Capacity(condition)))
         }
@@ -133,6 +150,31 @@ mod tests {
                 ("it is paused", "poolctl pool resume lab -n west"),
                 ("lab-a is stale", "poolctl plan --pool lab -n west"),
             ],
+        );
+    }
+
+    #[test]
+    fn a_pool_at_its_maximum_that_has_its_size_is_in_no_trouble() {
+        let mut pool = ClusterPool::default();
+        pool.metadata.name = "lab".into();
+        pool.spec.size = 1;
+        pool.spec.max_size = Some(1);
+        pool.status.size = 1;
+        pool.status.conditions.push(Condition::new(
+            ConditionType::CapacityAvailable,
+            "False",
+            ConditionReason::MaxCapacity,
+            "Pool is at maximum capacity of 1 waiting and claimed clusters.",
+        ));
+        let evidence = Evidence::default();
+        assert!(find_pool_troubles(&evidence, &pool).is_empty());
+        // A claim waits, and nothing is on its way for it.
+        pool.status.pending = 1;
+        let troubles = find_pool_troubles(&evidence, &pool);
+        assert!(
+            troubles[0].causes[0].contains("maximum capacity of 1"),
+            "{:?}",
+            troubles[0].causes
         );
     }
 

@@ -2,13 +2,16 @@
 //! admins or guests, and asks the rules before anything is shown or done. Without sudo nobody is a
 //! guest.
 
-use crate::model::claim::Claim;
+use crate::model::claim::{Claim, ClaimCounts};
 use crate::model::documents::{RoleBinding, SettingsSpec};
+use crate::model::ip_lease::IpLease;
 use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
-use crate::model::refusal::{Exit, Refusal};
+use crate::model::refusal::{Exit, NextStep, Refusal};
 use crate::model::time::Time;
-use crate::rules::access::{AccessAction, Person, check_quota, redact_pool_for_guests};
+use crate::rules::access::{
+    AccessAction, Person, check_open_claims, check_quota, redact_pool_for_guests,
+};
 use crate::store::{Filter, Store};
 
 use crate::commands::{Audience, Context};
@@ -60,9 +63,9 @@ impl Context {
         if audience == Audience::Owner {
             self.is_owner(guest).map_err(|refusal| {
                 let account = self.world.account_name();
-                refusal
-                    .because("the state cannot be read, so its admins are not known")
-                    .advise(format!("sudo -u {account} env -u SUDO_UID poolctl {command}"))
+                refusal.because("the state cannot be read, so its admins are not known").next(
+                    NextStep::Line(format!("sudo -u {account} env -u SUDO_UID poolctl {command}")),
+                )
             })?;
             return Err(self.denied(&format!("`poolctl {command}` is for the account's owner")));
         }
@@ -90,12 +93,9 @@ impl Context {
         }
     }
 
-    /// The command to type next; for a guest who may not use it, whom to ask.
-    pub fn next_for_person(&self, next: &str) -> String {
-        if self.guest().is_none() || crate::commands::tree::is_for_guests(next) {
-            return next.to_owned();
-        }
-        format!("ask {}", self.world.account_name())
+    /// Whether there is a command of this name.
+    pub fn has_command(name: &str) -> bool {
+        crate::commands::tree::tree().find_subcommand(name).is_some()
     }
 
     /// A refusal of something that guests may not do. It tells them who they are and which commands
@@ -108,7 +108,10 @@ impl Context {
                 "you are {guest}, and the state belongs to {account} and to its admins \
                  (poolctl explain settings.spec.admins)"
             ))
-            .advise("use poolctl status, get, claim, extend, release, kubeconfig or credentials")
+            .advise(
+                "use poolctl status, get, claim, extend, release, ip claim, ip release, kubeconfig \
+                 or credentials; for anything else, ask an admin",
+            )
     }
 
     /// Refuses a deed that a guest may not do with an object.
@@ -157,12 +160,37 @@ impl Context {
         }
     }
 
+    /// Refuses a guest who may not change a claim of an address: it must be one that the guest has
+    /// made. It is called inside the transaction, too, like the check of other claims.
+    pub fn check_ip_claim_permission(&self, lease: &IpLease) -> Result<(), Refusal> {
+        match self.guest() {
+            Some(guest) if lease.owner() != Some(guest.name.as_str()) => {
+                Err(self.denied(&format!("ipclaim `{}` is not yours", lease.claim)))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Refuses a further claim of a guest who has as many as the Settings allow. It is called inside
     /// the transaction that makes the claim: of two at once, one may be too many.
     pub fn check_quota_of_guest(&self, store: &Store) -> Result<(), Refusal> {
         let Some(guest) = self.guest() else { return Ok(()) };
         let quota = self.door(store).read_settings()?.quota.unwrap_or_default();
-        check_quota(&quota, store.count_claims_of(&guest.name)?)
+        check_quota(&quota, count_claims(store, guest)?)
+    }
+
+    /// The same for new claims of addresses, which count like those of clusters but wait for none.
+    pub fn check_quota_for_addresses(
+        &self,
+        store: &Store,
+        new_claims: usize,
+    ) -> Result<(), Refusal> {
+        let Some(guest) = self.guest() else { return Ok(()) };
+        let Some(further_claims) = new_claims.checked_sub(1) else { return Ok(()) };
+        let quota = self.door(store).read_settings()?.quota.unwrap_or_default();
+        let ClaimCounts { open, .. } = count_claims(store, guest)?;
+        let open = open.saturating_add(u32::try_from(further_claims).unwrap_or(u32::MAX));
+        check_open_claims(&quota, open)
     }
 
     /// A pool as the person who asks may see it: guests see all pools, but only what concerns them.
@@ -203,4 +231,11 @@ impl Context {
             _ => Time::default(),
         }
     }
+}
+
+/// The claims of a guest: those of addresses count like those of clusters.
+fn count_claims(store: &Store, guest: &Person) -> Result<ClaimCounts, Refusal> {
+    let ClaimCounts { open, waiting } = store.count_claims_of(&guest.name)?;
+    let addresses = store.count_ip_claims_of(&guest.name)?;
+    Ok(ClaimCounts { open: open.saturating_add(addresses), waiting })
 }

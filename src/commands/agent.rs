@@ -33,6 +33,7 @@ use crate::commands::agent::refused::{Refused, RefusedChange, record_refusals};
 use crate::commands::agent::set::{RoleWord, parse_role};
 use crate::commands::{Context, RunCommand, target};
 
+/// Arguments of `agent bind`. All agents are bound in one transaction, or none is.
 #[derive(Args)]
 pub struct Bind {
     /// Agents to bind
@@ -275,8 +276,9 @@ fn refuse_unbound(unbound_agents: &[Refused], agent_keys: &[Key]) -> Result<(), 
     }
     let reasons: Vec<&str> = unbound_agents.iter().map(|refused| refused.why.as_str()).collect();
     let suffix = if agent_keys.len() > 1 { "; none of them was bound" } else { "" };
+    let refused_agent = &unbound_agents[0].key.name;
     Err(Refusal::conflict(format!("{}{suffix}", reasons.join("; ")))
-        .next(format!("poolctl describe agent {}", agent_keys[0].name)))
+        .next(format!("poolctl describe agent {refused_agent}")))
 }
 
 /// Why a machine is not bound to the cluster; none if it is.
@@ -306,6 +308,7 @@ pub fn confirm_leaving_cluster(
     context.confirm(&loss, command)
 }
 
+/// Arguments of `agent unbind`. All agents leave in one transaction, or none does.
 #[derive(Args)]
 pub struct Unbind {
     /// Agents to unbind

@@ -11,6 +11,7 @@ use crate::output::{Answer, Name, join_lines};
 
 use crate::commands::{Audience, Context, RunCommand};
 
+/// `api-resources` needs no arguments. It opens no state: kinds are declared in the code.
 #[derive(Args)]
 pub struct Resources {}
 
@@ -24,7 +25,11 @@ impl RunCommand for Resources {
         let mut entries = Vec::new();
         for kind in Kind::ALL {
             let words = kind.words();
-            let short_names = words.get(1..).unwrap_or_default().join(",");
+            // One of the words is only what is left of a plural such as `ipaddresses`.
+            let plural_stem = format!("{}e", kind.word());
+            let mut short_words = words.get(1..).unwrap_or_default().to_vec();
+            short_words.retain(|word| *word != plural_stem);
+            let short_names = short_words.join(",");
             entries.push(context.entry(
                 Some(Name::plain(kind.word())),
                 || {
@@ -47,10 +52,11 @@ impl RunCommand for Resources {
                 },
             ));
         }
-        context.answer(Answer::list(entries))
+        context.answer(Answer::list(entries).fitted(context.table_layout()))
     }
 }
 
+/// `api-versions` needs no arguments. It opens no state: kinds are declared in the code.
 #[derive(Args)]
 pub struct Versions {}
 

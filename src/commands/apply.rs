@@ -9,19 +9,21 @@ use crate::model::documents::Settings;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
+use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::State;
+use crate::model::tick::Tick;
 use crate::output::{Answer, Name};
-use crate::rules;
 use crate::store::Store;
+use crate::{plan, rules};
 
 use crate::commands::agent::confirm_leaving_cluster;
-use crate::commands::customization_warnings;
 use crate::commands::manifest_files::{DryRun, ManifestFiles};
 use crate::commands::scope::EditedObject;
-use crate::commands::{Context, RunCommand, scope};
+use crate::commands::{Context, RunCommand, customization_warnings, data_warnings, scope};
 use crate::manifest::Manifests;
 
+/// Arguments of `apply`. All objects are put in one transaction, or none is.
 #[derive(Args)]
 pub struct Apply {
     #[command(flatten)]
@@ -101,6 +103,7 @@ pub fn put_manifests(
         context.warn(warning);
     }
     if manifests.are_all_skipped() {
+        context.hint("nothing was applied; the kinds that are kept: poolctl api-resources");
         return Ok(());
     }
     if manifests.objects.is_empty() && manifests.hive_configs.is_empty() {
@@ -155,25 +158,33 @@ pub fn imagine_applied(
     precondition: Precondition,
 ) -> Result<Vec<(Option<Object>, Object)>, Refusal> {
     let edited: Vec<EditedObject> = objects.iter().map(EditedObject::from_object).collect();
-    let (mut state, tick) = match store {
-        Some(store) => {
-            let scope = scope::scope_of(store, &edited)?;
-            context.door(store).load_for_dry_run(&scope, &scope::needs_of(&edited))?
+    let imagine = |state: &mut State, tick: &Tick| -> Result<_, Refusal> {
+        let mut pairs = Vec::new();
+        let mut refusals = Vec::new();
+        for object in objects {
+            let before = state.find_object(&object);
+            let applied = object.clone();
+            let put = precondition
+                .check(state, &object)
+                .and_then(|()| put_object(state, object, PutMode::Apply, tick));
+            refusals.extend(put.err());
+            // An object under deletion whose last finalizer the manifest removes is gone after
+            // this, so it is not shown.
+            if let Some(after) = state.find_object(&applied) {
+                pairs.push((before, after));
+            }
         }
-        None => Default::default(),
+        Refusal::refuse_all(refusals)?;
+        Ok(pairs)
     };
-    let mut pairs = Vec::new();
-    for object in objects {
-        precondition.check(&state, &object)?;
-        let before = state.find_object(&object);
-        let applied = object.clone();
-        put_object(&mut state, object, PutMode::Apply, &tick)?;
-        // An object under deletion whose last finalizer the manifest removes is gone after this, so
-        // it is not shown.
-        if let Some(after) = state.find_object(&applied) {
-            pairs.push((before, after));
-        }
+    if let Some(store) = store {
+        let scope = scope::scope_of(store, &edited)?;
+        return context.door(store).rehearse(&scope, &scope::needs_of(&edited), imagine);
     }
+    let mut state = State::default();
+    let pairs = imagine(&mut state, &Tick::default())?;
+    rules::check_invariants(&state)?;
+    plan::check_edited_input(&state)?;
     Ok(pairs)
 }
 
@@ -188,6 +199,8 @@ fn put_objects(
     // Whatever of these is not of an existing object refuses the command.
     let kept_problems: Vec<String> =
         objects.iter().filter_map(rules::describe_kept_problems).collect();
+    ask_drivers(context, store, &objects)?;
+    let named_data = data_warnings::collect_named_data(&objects);
     let scope = scope::scope_of(store, &edited)?;
     let needs = scope::needs_of(&edited);
     let ((outcomes, deleted), passed) =
@@ -225,8 +238,20 @@ fn put_objects(
         context.warn(&format!("{object} is being deleted; its manifest does not keep it"));
     }
     customization_warnings::warn_about_customizations(context, &passed.state, &changed);
+    data_warnings::warn_about_missing_data(context, store, &named_data, &edited)?;
     context.report_limits(&passed);
     Ok(context.report_pass(&passed)?)
+}
+
+/// Asks the programs that are drivers of pools what they can do, before the pools use them.
+fn ask_drivers(context: &Context, store: &Store, objects: &[Object]) -> Result<(), Refusal> {
+    let mut pools: Vec<&ClusterPool> = Vec::new();
+    for object in objects {
+        if let Object::ClusterPool(pool) = object {
+            pools.push(pool);
+        }
+    }
+    context.door(store).ask_unknown_drivers(&pools)
 }
 
 /// What the answer says of an object that was put.

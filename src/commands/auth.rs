@@ -8,6 +8,7 @@ use crate::output::{Answer, Name};
 
 use crate::commands::{Audience, Context, Quit, RunCommand, kubectl, target};
 
+/// Arguments of `auth`: `whoami`, or `can-i` with a command.
 #[derive(Args)]
 pub struct Auth {
     /// can-i VERB KIND, or whoami
@@ -31,12 +32,14 @@ impl RunCommand for Auth {
                 context.answer(answer.with_document(document))
             }
             ["can-i", verb, kind, ..] => {
+                refuse_unknown_verb(verb)?;
                 let kind = target::parse_kind(kind.split('/').next().unwrap_or(kind))?;
-                let line = command_line(verb, kind.word());
+                let (command, argument) = command_for(verb, kind.word());
                 // Guests may do to their own claims and clusters what commands for guests do.
-                let is_allowed = context.next_for_person(&line) == line;
+                let is_allowed = context.may_run(command, argument);
+                let line = ["poolctl", command, argument].join(" ");
                 let answer = if is_allowed { "yes" } else { "no" };
-                let document = json!({"command": line, "allowed": is_allowed});
+                let document = json!({"command": line.trim_end(), "allowed": is_allowed});
                 let shown = Answer::text(format!("{answer}\n")).with_document(document);
                 context.answer(shown.with_name(Name::plain(answer)))?;
                 if is_allowed { Ok(()) } else { Err(Quit(1).into()) }
@@ -50,13 +53,28 @@ impl RunCommand for Auth {
     }
 }
 
-/// The command of poolctl that does what a verb of kubectl does to a kind.
-fn command_line(verb: &str, kind: &str) -> String {
+/// The verbs of the API of Kubernetes, for which poolctl has commands with other names.
+const API_VERBS: [&str; 4] = ["list", "watch", "update", "deletecollection"];
+
+/// Refuses a verb that is neither a command nor a verb of Kubernetes: of that nobody can say whether
+/// it is allowed.
+fn refuse_unknown_verb(verb: &str) -> Result<(), Refusal> {
+    if API_VERBS.contains(&verb) || Context::has_command(verb) {
+        return Ok(());
+    }
+    Err(Refusal::usage(format!("poolctl does not know the verb `{verb}`"))
+        .next("poolctl auth can-i get pool"))
+}
+
+/// The command of poolctl that does what a verb of kubectl does to a kind, and its first argument;
+/// empty if the command is of no kind.
+fn command_for<'a>(verb: &'a str, kind: &'a str) -> (&'a str, &'a str) {
     match (verb, kind) {
-        ("create", "claim") => "poolctl claim".into(),
-        ("delete", "claim") => "poolctl release".into(),
-        ("list" | "watch", _) => "poolctl get".into(),
-        ("create" | "update", _) => "poolctl apply".into(),
-        _ => format!("poolctl {verb}"),
+        ("create", "claim") => ("claim", ""),
+        ("delete", "claim") => ("release", ""),
+        ("list" | "watch", _) => ("get", kind),
+        ("create" | "update", _) => ("apply", ""),
+        ("deletecollection", _) => ("delete", ""),
+        _ => (verb, kind),
     }
 }

@@ -31,6 +31,8 @@ const NOTHING_OPTION: &str = " --nothing-since";
 /// So many names of held objects are listed.
 const MANY_NAMES: usize = 20;
 
+/// Arguments of `backup`. The copy holds all Secrets in clear text, so only its owner may read the
+/// file.
 #[derive(Args)]
 pub struct Backup {
     /// File to write; it may be an older backup. With --keep, a directory
@@ -55,6 +57,7 @@ impl RunCommand for Backup {
                 refusal.what
             ));
         }
+        warn_of_changed_contents(context, &store, "the state");
         let Some(count) = self.keep else {
             store.backup(&self.file)?;
             store.note_backup(context.world.now());
@@ -65,6 +68,18 @@ impl RunCommand for Backup {
         store.note_backup(context.world.now());
         context.answer(describe_result("backed up to", &path))
     }
+}
+
+/// Warns if another program has changed a state: a backup or a restore would carry that on.
+fn warn_of_changed_contents(context: &Context, store: &Store, subject: &str) {
+    // What cannot be checked is a problem, too, and is copied all the same.
+    let problems = store.check_contents().unwrap_or_else(|refusal| vec![refusal.what]);
+    let Some(problem) = problems.first() else { return };
+    let more = problems.len() - 1;
+    let rest = if more > 0 { format!(", and {more} more") } else { String::new() };
+    context.warn(&format!(
+        "another program has changed {subject}: {problem}{rest}; poolctl doctor lists all"
+    ));
 }
 
 /// A time as a part of a file name: `20260302T120000Z`.
@@ -86,6 +101,7 @@ enum LeasesSince {
     Hold,
 }
 
+/// Arguments of `restore`, which replaces the whole state.
 #[derive(Args)]
 pub struct Restore {
     /// File that `backup` wrote
@@ -102,13 +118,16 @@ pub struct Restore {
 impl RunCommand for Restore {
     const NAME: &'static str = "restore";
     const ABOUT: &'static str = "Replace the state with a backup";
-    const EXAMPLE: &'static str = "poolctl backup \"$HOME/b.db\" && poolctl --state \"$HOME/other.db\" restore \"$HOME/b.db\"";
+    const EXAMPLE: &'static str = "\
+poolctl backup \"$HOME/b.db\" && \\
+  poolctl --state \"$HOME/other.db\" restore \"$HOME/b.db\"";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let state_path = context.state_path()?;
         let backup = read_backup(&self.file, &state_path, context.lock_wait())?;
         let current_state = inspect_restore_target(&state_path)?;
         let command = self.command();
+        warn_of_changed_contents(context, backup.store(), "the backup");
         self.confirm_replacement(context, &current_state, backup.store())?;
         if let RestoreTarget::Empty = current_state {
             Store::open_or_create(&state_path)?;
@@ -146,7 +165,7 @@ impl RunCommand for Restore {
         if !held_leases.is_empty() {
             context.hint("poolctl doctor --release-quarantine gives back all that is held");
         }
-        context.hint("next: poolctl doctor, then poolctl plan");
+        context.hint_next("poolctl doctor, then poolctl plan");
         Ok(())
     }
 }
@@ -213,7 +232,12 @@ impl Restore {
         };
         let backup = leases::read_snapshot(copy)?;
         let losses = edits::find_losses(&now, &backup);
-        let gone_clusters = edits::find_gone_clusters(&now, &backup);
+        let why_unknown = why_leases_are_unknown(current_state, copy)?;
+        let gone_clusters = match why_unknown {
+            None => edits::find_gone_clusters(&now, &backup),
+            // What such a state does not have may be in use.
+            Some(_) => Vec::new(),
+        };
         if self.leases_since.is_none() && !losses.is_empty() {
             let problem = "leases were made after the backup; a restore would forget them and \
                            lease again what is in use";
@@ -221,8 +245,28 @@ impl Restore {
             refusal.causes = losses.iter().map(|loss| leases::describe_loss(loss, &now)).collect();
             return Err(refusal.next(format!("{}{HOLD_OPTION} -y", self.command())));
         }
-        leases::hold_losses(context, copy, &losses, &gone_clusters, &now)
+        let mut held_leases = leases::hold_losses(context, copy, &losses, &gone_clusters, &now)?;
+        if let Some(why) = why_unknown
+            && !self.nothing_since
+        {
+            held_leases.extend(hold_what_may_be_leased(context, why, copy)?);
+        }
+        Ok(held_leases)
     }
+}
+
+/// Why the state that is replaced cannot tell what was leased and destroyed after the backup was
+/// made; none if it is the one that went on since.
+fn why_leases_are_unknown(
+    current_state: &RestoreTarget,
+    copy: &Store,
+) -> Result<Option<&'static str>, Refusal> {
+    let RestoreTarget::Usable(store) = current_state else { return Ok(None) };
+    if is_of_another_state(store, copy)? {
+        return Ok(Some("the state that is replaced is another one"));
+    }
+    let is_older = store.read_revision()? < copy.read_revision()?;
+    Ok(if is_older { Some("the state that is replaced is older than the backup") } else { None })
 }
 
 /// Whether two states are known not to be the same one at different times.

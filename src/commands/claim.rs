@@ -16,7 +16,7 @@ use crate::model::meta::{Key, Meta};
 use crate::model::object::Object;
 use crate::model::pool::{ClusterPool, RECONCILE_PAUSE};
 use crate::model::refusal::{Exit, Refusal};
-use crate::model::state::{PoolId, Scope, State};
+use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 use crate::output::{Answer, Name};
@@ -32,6 +32,7 @@ use crate::commands::{Audience, Context, RunCommand, delete, target};
 /// How long `--wait` waits without a value: 45 minutes.
 const DEFAULT_WAIT: Span = Span(45 * 60 * 1_000_000);
 
+/// Arguments of `claim`. The claim is committed first, and then the command waits for its cluster.
 #[derive(Args)]
 pub struct Claim {
     /// Pool to take a cluster from
@@ -72,6 +73,13 @@ pub struct Terms {
 impl RunCommand for Claim {
     const NAME: &'static str = "claim";
     const ABOUT: &'static str = "Take a cluster from a pool";
+    const DESCRIPTION: &'static str = "\
+The claim gets the oldest cluster of the pool that is ready. If none is, it waits in the queue, and \
+the pool wakes or makes a cluster for it. The command waits only with --wait; passes serve the \
+queue anyway.
+
+The cluster is yours until you release the claim or its lifetime ends. Then it is destroyed, and \
+the pool makes another.";
     const EXAMPLE: &'static str = "poolctl claim lab ci-17 --lifetime 8h --wait=45m";
     const AUDIENCE: Audience = Audience::Guests;
 
@@ -240,9 +248,7 @@ fn make_claim(
     terms: &Terms,
     tick: &Tick,
 ) -> Result<NewClaim, Refusal> {
-    let pool_id = state.pools.find(pool_key);
-    let pool = pool_id.and_then(|pool_id| state.pools.get(pool_id));
-    let (Some(pool_id), Some(pool)) = (pool_id, pool) else {
+    let Some(pool) = state.pools.by_key(pool_key) else {
         return Err(Refusal::not_found(format!("there is no pool `{}`", pool_key.name)));
     };
     if pool.metadata.deletion_timestamp.is_some() {
@@ -251,7 +257,7 @@ fn make_claim(
     }
     let name = match name {
         Some(name) => name.to_owned(),
-        None => make_up_name(state, pool_id, pool_key, tick),
+        None => make_up_name(pool, tick),
     };
     let key = Key::new(&*pool_key.namespace, &*name);
     if state.claims.find(&key).is_some() {
@@ -277,18 +283,12 @@ fn make_claim(
     Ok(NewClaim { key, uid, due_pool: None, limits })
 }
 
-/// A new name for a claim: that of its pool, shortened so that it fits into a label, and a suffix
-/// that the pool has not given yet.
-fn make_up_name(state: &mut State, pool_id: PoolId, pool_key: &Key, tick: &Tick) -> String {
-    let mut uid = String::new();
-    let mut ordinal = 0;
-    state.pools.update(pool_id, |pool| {
-        pool.status.ordinal += 1;
-        ordinal = pool.status.ordinal;
-        uid.clone_from(&pool.metadata.uid);
-    });
-    let prefix = &pool_key.name[..pool_key.name.len().min(57)];
-    format!("{prefix}-{}", tick.random_suffix("claim", &uid, ordinal))
+/// A new name for a claim: that of its pool, shortened so that it fits into a label, and a suffix. It
+/// follows from the number of the commit, so that the pool need not be written to count its claims.
+fn make_up_name(pool: &ClusterPool, tick: &Tick) -> String {
+    let Meta { name, uid, .. } = &pool.metadata;
+    let prefix = &name[..name.len().min(57)];
+    format!("{prefix}-{}", tick.random_suffix("claim", uid, tick.revision))
 }
 
 /// Waits until the cluster of a claim runs; returns how long that took.
@@ -313,16 +313,24 @@ pub fn wait_for_running_cluster(
         }
         let mut progress = waiting::count_clusters(store, Some(&pool_key))?;
         let now = context.world.now();
+        let mut place = 1;
         let own_part = if let Some(cluster) = &claim.cluster {
             format!("cluster {cluster} is assigned")
         } else {
-            format!("{} in the queue", queue_position(store, now, &new_claim.key)?)
+            let position = queue_position(store, now, &new_claim.key)?;
+            place = position.number;
+            progress.estimate = position.moving_estimate();
+            format!("{} in the queue", position.to_lasting_text())
         };
         let claim = Object::ClusterClaim(Box::new(claim));
         progress.stage = find_stage_of_object(store, &claim, now)?;
         progress.description = if progress.stage.sentence().is_empty() {
             format!("{own_part}; {}", progress.description)
         } else {
+            if place == 1 {
+                // The stage is that of its own cluster, and tells how long such a job takes.
+                progress.estimate.clear();
+            }
             own_part
         };
         Ok(Observation::NotYet(progress))
@@ -334,8 +342,10 @@ pub fn wait_for_running_cluster(
     };
     let Key { name, namespace } = &new_claim.key;
     let namespace_option = context.namespace_option(namespace);
+    // Guests may look at pools, but are not told why one has no clusters.
+    let question = if context.guest().is_some() { "get" } else { "why" };
     Err(Refusal::new(exit, format!("claim `{name}` has no running cluster {problem}"))
-        .advise(format!("poolctl why pool/{}{namespace_option}", pool_key.name)))
+        .advise(format!("poolctl {question} pool/{}{namespace_option}", pool_key.name)))
 }
 
 fn refuse_released(claim_key: &Key) -> Refusal {
@@ -408,7 +418,7 @@ fn report_claim(
     Ok(())
 }
 
-/// Tells people how to get the kubeconfig. Behind sudo only the account can write it to a file.
+/// Tells people how to get the kubeconfig. Behind sudo it is printed: a file would be the account's.
 fn hint_kubeconfig(context: &Context, claim_key: &Key) {
     if !context.is_for_people() {
         return;
@@ -416,10 +426,9 @@ fn hint_kubeconfig(context: &Context, claim_key: &Key) {
     let namespace_option = context.namespace_option(&claim_key.namespace);
     let command = format!("poolctl kubeconfig {}{namespace_option}", claim_key.name);
     if context.world.is_behind_sudo() {
-        let account = context.world.account_name();
-        context.hint(&format!("next: sudo -u {account} {command} >kubeconfig"));
+        context.hint_next(&format!("{command} >kubeconfig"));
     } else {
-        context.hint(&format!("next: export KUBECONFIG=$({command})"));
+        context.hint_next(&format!("export KUBECONFIG=$({command})"));
     }
 }
 
@@ -443,7 +452,7 @@ fn explain_wait(
             "the next pass assigns clusters; pool `{name}` has {} {clusters} ready",
             status.ready
         ));
-        context.hint("next: poolctl reconcile");
+        context.hint_next("poolctl reconcile");
         return Ok(());
     }
     let state = store.load(&Scope::pool(pool.key()), &[])?;
@@ -461,6 +470,6 @@ fn explain_wait(
             status.broken
         ));
     }
-    context.hint(&format!("next: poolctl why claim/{}{namespace_option}", claim_key.name));
+    context.hint_next(&format!("poolctl why claim/{}{namespace_option}", claim_key.name));
     Ok(())
 }

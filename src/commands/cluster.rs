@@ -33,6 +33,7 @@ use crate::commands::cluster::credentials::find_cluster;
 use crate::commands::scope::EditedObject;
 use crate::commands::{Audience, Context, RunCommand, job, patch, scope, target};
 
+/// Arguments of `cluster hibernate`. It writes the wish; the next pass stops the machines.
 #[derive(Args)]
 pub struct Hibernate {
     /// Claim or cluster to hibernate; claim/NAME or cluster/NAME if both have the name
@@ -51,6 +52,7 @@ impl RunCommand for Hibernate {
     }
 }
 
+/// Arguments of `cluster resume`. It writes the wish; the next pass starts the machines.
 #[derive(Args)]
 pub struct Resume {
     /// Claim or cluster to resume; claim/NAME or cluster/NAME if both have the name
@@ -69,11 +71,15 @@ impl RunCommand for Resume {
     }
 }
 
+/// Arguments of `cluster retry`. It ends the waiting time after a failure.
 #[derive(Args)]
 pub struct Retry {
     /// Claim or cluster that failed; claim/NAME or cluster/NAME if both have the name
-    #[arg(value_name = "CLAIM|CLUSTER")]
-    name: String,
+    #[arg(value_name = "CLAIM|CLUSTER", required_unless_present = "all")]
+    name: Option<String>,
+    /// Retry all clusters in the namespace that failed
+    #[arg(long, conflicts_with = "name")]
+    all: bool,
 }
 
 impl RunCommand for Retry {
@@ -83,22 +89,57 @@ impl RunCommand for Retry {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
-        let cluster = find_cluster(context, &store, &self.name, AccessAction::Change)?;
-        let key = cluster.key();
-        let edited = [EditedObject::new(Kind::ClusterDeployment, key.clone())];
+        let clusters = if self.all {
+            find_failed_clusters(context, &store)?
+        } else {
+            let name = self.name.unwrap_or_default();
+            vec![find_cluster(context, &store, &name, AccessAction::Change)?]
+        };
+        if clusters.is_empty() {
+            context.hint("no cluster has failed");
+            return Ok(());
+        }
+        let mut edited = Vec::new();
+        for cluster in &clusters {
+            edited.push(EditedObject::new(Kind::ClusterDeployment, cluster.key()));
+        }
         let scope = scope::scope_of(&store, &edited)?;
         let needs = scope::needs_of(&edited);
-        let (retry, passed) = context
-            .door(&store)
-            .change(&scope, &needs, |state, tick| Ok(retry_cluster(state, &cluster, tick)))?;
-        context.report_change(Kind::ClusterDeployment, &key, retry.describe())?;
+        let (retries, passed) = context.door(&store).change(&scope, &needs, |state, tick| {
+            let retries = clusters.iter().map(|cluster| retry_cluster(state, cluster, tick));
+            Ok(retries.collect::<Vec<_>>())
+        })?;
+        for (object, retry) in edited.iter().zip(retries) {
+            context.report_change(object.kind, &object.key, retry.describe())?;
+        }
         Ok(context.report_pass(&passed)?)
     }
 }
 
+/// The clusters in the namespace whose last installation, start, stop or destruction failed.
+fn find_failed_clusters(context: &Context, store: &Store) -> Result<Vec<Cluster>, Refusal> {
+    let mut clusters = Vec::new();
+    for object in context.select_objects(store, Kind::ClusterDeployment, None)? {
+        if let Object::ClusterDeployment(cluster) = &object
+            && has_failed(cluster)
+        {
+            context.check_permission(store, AccessAction::Change, &object)?;
+            clusters.push((**cluster).clone());
+        }
+    }
+    Ok(clusters)
+}
+
+fn has_failed(cluster: &Cluster) -> bool {
+    if cluster.deleting.is_some() {
+        return cluster.undo_failed_at.is_some();
+    }
+    if cluster.is_installed() { cluster.power.has_failed() } else { cluster.failed_at.is_some() }
+}
+
 /// What became of the wish to try a cluster again.
 #[derive(Clone, Copy)]
-enum RetryOutcome {
+pub enum RetryOutcome {
     Again,
     /// Its pool has been changed since it was made, so the pool makes another one instead.
     Replaced,
@@ -118,7 +159,7 @@ impl RetryOutcome {
 
 /// Lets a failed installation, start, stop or destruction begin again at once. A cluster that its
 /// pool replaces anyway stays as it is.
-fn retry_cluster(state: &mut State, cluster: &Cluster, tick: &Tick) -> RetryOutcome {
+pub fn retry_cluster(state: &mut State, cluster: &Cluster, tick: &Tick) -> RetryOutcome {
     let Some(cluster_id) = state.find_cluster(&cluster.name) else {
         return RetryOutcome::NothingFailed;
     };
@@ -165,6 +206,7 @@ fn retry_cluster(state: &mut State, cluster: &Cluster, tick: &Tick) -> RetryOutc
     RetryOutcome::Again
 }
 
+/// Arguments of `cluster logs`, which reads the folders of the attempts.
 #[derive(Args)]
 pub struct Logs {
     /// Claim or cluster; the cluster may have been deleted already
@@ -194,7 +236,10 @@ impl RunCommand for Logs {
         jobs.retain(|job| job.verb == Verb::Provision);
         jobs.retain(|job| self.attempt.is_none_or(|attempt| job.attempt == attempt));
         if jobs.is_empty() {
-            let problem = format!("there is no such installation of cluster `{name}`");
+            let problem = match self.attempt {
+                Some(attempt) => format!("cluster `{name}` has no installation attempt {attempt}"),
+                None => format!("nothing was installed under the name `{name}`"),
+            };
             return Err(Refusal::not_found(problem).next("poolctl job list --all").into());
         }
         if let Some(directory) = &self.bundle {

@@ -11,6 +11,7 @@ enum Shell {
     Fish,
 }
 
+/// Arguments of `completion`: the shell.
 #[derive(Args)]
 pub struct Completion {
     /// Shell that the script is for

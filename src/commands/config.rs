@@ -11,6 +11,7 @@ use crate::store::copies;
 
 use crate::commands::{Context, RunCommand, kubectl};
 
+/// Arguments of `config`, in the words of kubectl.
 #[derive(Args)]
 pub struct Config {
     /// set-context --current --namespace NAMESPACE, set-namespace NAMESPACE, or get-contexts
@@ -34,7 +35,7 @@ impl RunCommand for Config {
                 None => Err(Refusal::usage("--namespace is needed").next(Self::EXAMPLE).into()),
             },
             ["set-context", ..] => Err(Refusal::usage("there is one context, the current one")
-                .next(Self::EXAMPLE)
+                .next("poolctl config set-namespace NAMESPACE")
                 .into()),
             ["set-namespace", namespace] => set_namespace(context, namespace),
             ["set-namespace"] => {

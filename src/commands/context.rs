@@ -17,9 +17,9 @@ use crate::model::documents::SecretValue;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::{Object, Resource};
-use crate::model::refusal::{Exit, Refusal, nearest_name};
+use crate::model::refusal::{Exit, NextStep, Refusal, nearest_name};
 use crate::model::time::Span;
-use crate::output::{Answer, Entry, Format, Name, Row, clean_line, clean_lines};
+use crate::output::{Answer, Entry, Format, Name, Row, WIDTH, clean_line, clean_lines, wrap_line};
 use crate::reconcile::{Door, PassOutcome};
 use crate::rules;
 use crate::rules::access::{AccessAction, Person};
@@ -31,6 +31,8 @@ use crate::commands::target;
 
 /// How long a prompt waits for input before it looks for signals: a tenth of a second.
 const PROMPT_SLICE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// What follows the sentence about a loss.
+const QUESTION: &str = "Go on? [y/N]";
 
 /// When answers are coloured, as `--color` says. `auto` colours them on a terminal, unless the
 /// environment says that it takes no colours.
@@ -50,8 +52,8 @@ pub struct Globals {
     /// State file to use
     #[arg(long, global = true, value_name = "FILE")]
     pub state: Option<PathBuf>,
-    /// Namespace; else $POOLCTL_NAMESPACE, else that of `config`
-    #[arg(short, long, global = true)]
+    /// Namespace; else $POOLCTL_NAMESPACE
+    #[arg(short, long, global = true, value_name = "NAME")]
     pub namespace: Option<String>,
     /// Use all namespaces
     #[arg(short = 'A', long, global = true)]
@@ -77,7 +79,7 @@ pub struct Globals {
         hide_possible_values = true
     )]
     pub color: ColorChoice,
-    /// Draw with ASCII letters alone, as in a locale without UTF-8
+    /// Draw with ASCII letters, as with LANG=C
     #[arg(long, global = true)]
     pub ascii: bool,
     /// Print only names, and no hints
@@ -86,13 +88,13 @@ pub struct Globals {
     /// Answer yes to every question
     #[arg(short, long, global = true)]
     pub yes: bool,
-    /// Only store the change; the next `poolctl reconcile` acts on it
+    /// Only store the change, for the next pass
     #[arg(long, global = true)]
     pub no_reconcile: bool,
-    /// Wait at most this long while another command writes; by default 60s
-    #[arg(long, global = true, value_name = "DURATION")]
+    /// Longest wait for others; default 60s
+    #[arg(long, global = true, value_name = "TIME")]
     pub lock_timeout: Option<Span>,
-    /// Change a state on a network file system that no other machine uses
+    /// Change a state on a network disk
     #[arg(long, global = true)]
     pub i_know: bool,
 }
@@ -114,6 +116,8 @@ pub struct Context {
 }
 
 impl Context {
+    /// Reads the environment: who asks, and the namespace that is the default. It opens no state.
+    /// Fails if the environment contradicts itself.
     pub fn new(globals: Globals) -> Result<Self, Refusal> {
         let world = World::new()?;
         let default_namespace = world.default_namespace();
@@ -135,7 +139,20 @@ impl Context {
 
     /// Opens the state, which must exist: for commands that only look, or change what is there.
     pub fn open_existing_state(&self) -> Result<Store, Refusal> {
-        self.prepare_state(Store::open(&self.state_path()?)?)
+        let store = Store::open(&self.state_path()?);
+        self.prepare_state(store.map_err(|refusal| self.point_to_account(refusal))?)
+    }
+
+    /// Tells a person who has no state where that of the machine is.
+    fn point_to_account(&self, refusal: Refusal) -> Refusal {
+        match self.world.account_of_machine() {
+            Some(account) if refusal.exit == Exit::NotFound && self.globals.state.is_none() => {
+                refusal
+                    .because(format!("the pools of this machine belong to account {account}"))
+                    .next(NextStep::Line(format!("sudo -u {account} poolctl status")))
+            }
+            _ => refusal,
+        }
     }
 
     /// Opens the state, and creates it if there is none.
@@ -153,6 +170,20 @@ impl Context {
     pub(super) fn print_late_warning(&self) {
         if let Some(warning) = self.late_warning.get() {
             self.warn(warning);
+        }
+    }
+
+    /// What a command is refused for that has not found an object in a state with several names: the
+    /// object may be in the log beside another name, so nobody may say that it does not exist.
+    pub(super) fn doubt_absence(&self, error: anyhow::Error) -> anyhow::Error {
+        let is_absence =
+            error.downcast_ref::<Refusal>().is_some_and(|refusal| refusal.exit == Exit::NotFound);
+        if !is_absence {
+            return error;
+        }
+        match self.state_path().and_then(|path| Store::open(&path)) {
+            Ok(store) => store.find_second_name().map_or(error, anyhow::Error::from),
+            Err(_) => error,
         }
     }
 
@@ -277,7 +308,9 @@ impl Context {
         object.ok_or_else(|| {
             // Guests are told no names of objects that are not theirs.
             if kind != Kind::ClusterPool && self.guest().is_some() {
-                return Refusal::not_found(format!("there is no {} `{name}`", kind.word()));
+                let word = kind.word();
+                return Refusal::not_found(format!("there is no {word} `{name}`"))
+                    .next(format!("poolctl get {word}"));
             }
             let namespace = kind.is_namespaced().then_some(key.namespace.as_str());
             absent_object(store, kind, name, namespace)
@@ -422,14 +455,15 @@ impl Context {
     /// Writes a hint to stderr, unless `--quiet` is given.
     pub fn hint(&self, message: &str) {
         if !self.globals.quiet {
-            drop(writeln!(std::io::stderr(), "{}", clean_line(message)));
+            let message = self.spell_commands(message);
+            drop(writeln!(std::io::stderr(), "{}", clean_line(&message)));
         }
     }
 
     /// Writes a warning to stderr, even with `--quiet`.
-    #[expect(clippy::unused_self, reason = "commands speak through their context")]
     pub fn warn(&self, message: &str) {
-        drop(writeln!(std::io::stderr(), "warning: {}", clean_line(message)));
+        let message = self.spell_commands(message);
+        drop(writeln!(std::io::stderr(), "warning: {}", clean_line(&message)));
     }
 
     /// Whether stdin is a terminal, so that somebody can be asked.
@@ -487,14 +521,19 @@ impl Context {
     /// Asks before something is lost. Without a terminal it is refused, with `command -y` as what
     /// to type next.
     pub fn confirm(&self, loss: &str, command: &str) -> Result<(), Refusal> {
-        if self.globals.yes {
+        // The variable is for scripts written for `oc`, which never asks.
+        if self.globals.yes || self.world.variable("POOLCTL_YES") == Some("true") {
             return Ok(());
         }
         if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
             return Err(Refusal::usage(format!("{loss}, and there is no terminal to ask on"))
                 .next(format!("{command} -y")));
         }
-        drop(write!(std::io::stderr(), "{}. Go on? [y/N] ", clean_line(loss)));
+        let sentence = format!("{}.", clean_line(loss));
+        // The question is never broken: it stands below a long sentence.
+        let is_long = sentence.chars().count() + QUESTION.len() >= WIDTH;
+        let gap = if is_long { "\n" } else { " " };
+        drop(write!(std::io::stderr(), "{}{gap}{QUESTION} ", wrap_line(&sentence)));
         let mut answer = String::new();
         let read = std::io::stdin().read_line(&mut answer);
         if read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes") {

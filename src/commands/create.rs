@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use crate::model::documents::{Namespace, Secret, SecretValue};
+use crate::model::documents::{ConfigMap, Namespace, Secret, SecretValue};
 use crate::model::kinds::Kind;
 use crate::model::meta::Meta;
 use crate::model::object::Resource;
@@ -21,17 +21,18 @@ use crate::commands::manifest_files::{DryRun, ManifestFiles};
 use crate::commands::{Context, RunCommand, kubectl, secret, target};
 use crate::manifest::Manifests;
 
+/// Arguments of `create`. An object that exists is refused.
 #[derive(Args)]
 pub struct Create {
-    /// What to create without a manifest: namespace NAME, or secret generic NAME
+    /// What to create without a manifest: namespace NAME, configmap NAME or secret generic NAME
     #[arg(value_name = "KIND", conflicts_with_all = ["filename", "kustomize"])]
     words: Vec<String>,
     #[command(flatten)]
     files: ManifestFiles,
-    /// Value of a Secret; other users of the machine may see it, so prefer --from-file
+    /// Value of a Secret or a ConfigMap; other users of the machine may see it, so prefer --from-file
     #[arg(long, value_name = "KEY=VALUE")]
     from_literal: Vec<String>,
-    /// File with a value of a Secret; the key is KEY or the name of the file
+    /// File with a value of a Secret or a ConfigMap; the key is KEY or the name of the file
     #[arg(long, value_name = "[KEY=]FILE")]
     from_file: Vec<String>,
     /// Type of the Secret
@@ -61,10 +62,11 @@ impl RunCommand for Create {
         let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
         match words[..] {
             [] => {
-                let manifests = self.files.read(context, false)?;
+                let manifests = self.files.read_new(context)?;
                 put_manifests(context, manifests, Precondition::Absent, self.dry_run)
             }
             ["namespace" | "ns", name] => self.create_namespace(context, name),
+            ["configmap" | "cm", name] => self.create_config_map(context, name),
             ["secret", "generic", name] => self.create_secret(context, name),
             ["secret", ..] => Err(Refusal::usage("only generic Secrets are created so")
                 .next("poolctl create secret generic NAME --from-file=FILE")
@@ -77,10 +79,11 @@ impl RunCommand for Create {
 /// Why objects of a kind are not created of arguments.
 fn refuse_kind(word: &str) -> Result<Refusal, Refusal> {
     let kind = target::parse_kind(word)?;
-    let refusal = Refusal::usage(format!("create makes no {} of arguments", kind.word()));
+    let refusal = Refusal::usage(format!("a {} is not created without a manifest", kind.word()));
     Ok(match kind {
         Kind::ClusterClaim => refusal.next("poolctl claim POOL NAME"),
         Kind::ClusterPool => refusal.next("poolctl pool create NAME"),
+        Kind::ConfigMap => refusal.next("poolctl create configmap NAME --from-file=FILE"),
         Kind::Namespace => kubectl::refuse_second_word("create", word),
         _ => refusal.next("poolctl create -f FILE"),
     })
@@ -94,6 +97,20 @@ impl Create {
             ..Namespace::default()
         };
         let object = namespace.into_object();
+        rules::check_object(&object)?;
+        let manifests = Manifests { objects: vec![object], ..Manifests::default() };
+        put_manifests(context, manifests, Precondition::Absent, self.dry_run)
+    }
+
+    fn create_config_map(&self, context: &Context, name: &str) -> anyhow::Result<()> {
+        let key = context.key(Kind::ConfigMap, name)?;
+        let values = self.read_values()?.into_iter();
+        let config_map = ConfigMap {
+            metadata: Meta { name: key.name, namespace: key.namespace, ..Meta::default() },
+            data: values.map(|(key, value)| (key, value.reveal().to_owned())).collect(),
+            ..ConfigMap::default()
+        };
+        let object = config_map.into_object();
         rules::check_object(&object)?;
         let manifests = Manifests { objects: vec![object], ..Manifests::default() };
         put_manifests(context, manifests, Precondition::Absent, self.dry_run)
@@ -131,7 +148,7 @@ impl Create {
         put_manifests(context, manifests, Precondition::Absent, DryRun::None)
     }
 
-    /// The values of the Secret, each under its key.
+    /// The values of the Secret or the ConfigMap, each under its key.
     fn read_values(&self) -> Result<BTreeMap<String, SecretValue>, Refusal> {
         let mut values = secret::read_files(&self.from_file)?;
         for literal in &self.from_literal {

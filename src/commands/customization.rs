@@ -25,11 +25,13 @@ use crate::render::{manifests, redact};
 use crate::store::{Filter, Store};
 use crate::{plan, rules, yaml};
 
+use crate::commands::cluster::{RetryOutcome, retry_cluster};
 use crate::commands::pool::render::TrialRender;
 use crate::commands::scope::EditedObject;
 use crate::commands::{Context, RunCommand, customization_warnings, scope, target};
 use crate::manifest;
 
+/// Arguments of `customization create`.
 #[derive(Args)]
 pub struct Create {
     /// Name of the customization
@@ -120,6 +122,7 @@ fn split_option(option: &str) -> Result<(&str, &str), Refusal> {
     })
 }
 
+/// Arguments of `customization test`, which only reads the state.
 #[derive(Args)]
 pub struct Test {
     /// Customization to try
@@ -231,6 +234,7 @@ fn refuse_unreadable(path: &Path, error: &std::io::Error) -> Refusal {
     manifest::refuse_unreadable(&path.display().to_string(), error)
 }
 
+/// Arguments of `customization reset`.
 #[derive(Args)]
 pub struct Reset {
     /// Customizations to reset
@@ -328,6 +332,8 @@ fn reset_customization(state: &mut State, key: &Key, tick: &Tick) -> &'static st
             is_changed = true;
         } else {
             result = "reset; it stays leased";
+            let cluster = holder.cluster.clone();
+            is_changed |= retry_holder(state, &cluster, tick);
         }
     }
     if is_changed {
@@ -336,6 +342,18 @@ fn reset_customization(state: &mut State, key: &Key, tick: &Tick) -> &'static st
         edits::record_event(state, tick, Kind::Customization, key.clone(), reason, message);
     }
     result
+}
+
+/// Lets a cluster try again at once whose installation with a customization failed. Returns whether
+/// there is such a cluster.
+fn retry_holder(state: &mut State, name: &str, tick: &Tick) -> bool {
+    let cluster_id = state.find_cluster(name);
+    let cluster = cluster_id.and_then(|cluster_id| state.clusters.get(cluster_id)).cloned();
+    let Some(cluster) = cluster else { return false };
+    if cluster.is_installed() || cluster.deleting.is_some() || cluster.failed_at.is_none() {
+        return false;
+    }
+    !matches!(retry_cluster(state, &cluster, tick), RetryOutcome::NothingFailed)
 }
 
 /// Gives an entry of an inventory all its attempts again. What a pass found out about it is

@@ -3,7 +3,11 @@
 
 use std::collections::HashSet;
 
+use serde_json::Value;
+
+use crate::model::annotations::{MANIFESTS, VIPS_FROM};
 use crate::model::customization::Customization;
+use crate::model::deployment::config_maps_with_manifests;
 use crate::model::driver::Driver;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
@@ -19,10 +23,11 @@ pub fn warn_about_customizations(context: &Context, state: &State, applied: &[(K
     let applied: HashSet<&(Kind, Key)> = applied.iter().collect();
     for pool in state.pools.rows() {
         // If the template alone is unusable, the conditions of the pool say so.
-        if plan::render_next_cluster(state, pool, None).is_ok() {
+        if let Ok(unpatched) = plan::render_next_cluster(state, pool, None) {
             warn_about_inventory(context, state, pool, &applied);
             warn_about_template(context, state, pool, &applied);
             warn_about_customization_ref(context, state, pool, &applied);
+            warn_about_leased_vips(context, state, pool, &unpatched.document, &applied);
         }
     }
 }
@@ -102,13 +107,52 @@ fn warn_about_customization_ref(
     }
 }
 
+/// Warns of addresses that a pool leases for its clusters and that no cluster gets: its platform has
+/// none, or a customization sets others. `unpatched` is the install-config without a customization.
+fn warn_about_leased_vips(
+    context: &Context,
+    state: &State,
+    pool: &ClusterPool,
+    unpatched: &Value,
+    applied: &HashSet<&(Kind, Key)>,
+) {
+    let name = &pool.metadata.name;
+    let is_base_applied = is_base_applied(applied, pool);
+    if is_base_applied && let Some(problem) = plan::describe_unplaceable_vips(pool, unpatched) {
+        context.warn(&format!("pool `{name}`: {problem}"));
+    }
+    if pool.vip_pools().is_empty() {
+        return;
+    }
+    for entry in pool.spec.inventory.iter().flatten() {
+        if !is_base_applied && !is_applied(applied, Kind::Customization, pool, &entry.name) {
+            continue;
+        }
+        let key = Key::new(&*pool.metadata.namespace, &*entry.name);
+        let Some(customization) = state.customizations.by_key(&key) else { continue };
+        let rendered = plan::render_next_cluster(state, pool, Some(&customization.spec));
+        if rendered.is_ok_and(|rendered| plan::has_patched_vips(unpatched, &rendered.document)) {
+            context.warn(&format!(
+                "customization `{}` on pool `{name}`: its patches set addresses, so those that \
+                 {VIPS_FROM} leases are not used",
+                entry.name
+            ));
+        }
+    }
+}
+
 /// Warns of patches of manifests on a pool whose installer makes none: hosts that install
-/// themselves get an image.
+/// themselves get an image. Only manifests that the clusters bring along can be patched.
 fn warn_about_idle_patches(context: &Context, pool: &ClusterPool, customization: &Customization) {
-    if pool.driver() == Driver::Agent && !customization.spec.installer_manifest_patches.is_empty() {
+    let brings_manifests = config_maps_with_manifests(&pool.spec.annotations).next().is_some();
+    if pool.driver() == Driver::Agent
+        && !brings_manifests
+        && !customization.spec.installer_manifest_patches.is_empty()
+    {
         context.warn(&format!(
             "customization `{}` on pool `{}`: `spec.installerManifestPatches` has no effect here: \
-             the agent-based installer makes no manifests",
+             the agent-based installer makes no manifests, and patches only those that \
+             {MANIFESTS} adds",
             customization.metadata.name, pool.metadata.name
         ));
     }

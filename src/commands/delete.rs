@@ -30,6 +30,8 @@ use crate::commands::selector::Selector;
 use crate::commands::wait::{parse_timeout, wait_for_deletion};
 use crate::commands::{Context, RunCommand, scope, target};
 
+/// Arguments of `delete`. Clusters are destroyed by the passes that follow, and only then are their
+/// objects gone.
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch on the command line")]
 #[derive(Args)]
 pub struct Delete {
@@ -87,25 +89,20 @@ impl RunCommand for Delete {
             return Ok(());
         }
         for object in &objects {
-            confirm_deletion(context, &store, object)?;
+            match &self.kind {
+                Some(kind) if self.all => {
+                    let command = format!("poolctl delete {kind} --all");
+                    confirm_deletion_by(context, &store, object, &command)?;
+                }
+                _ => confirm_deletion(context, &store, object)?,
+            }
             if self.force {
                 confirm_agents(context, &store, object)?;
             }
         }
-        let refused_infra_env = RefCell::new(None);
-        let deleted = request_deletion(context, &store, &objects, |state, infra_env_key, tick| {
-            let prepared = if self.force {
-                delete_agents(state, infra_env_key, tick)
-            } else {
-                refuse_with_agents(state, infra_env_key, tick)
-            };
-            prepared.inspect_err(|_| *refused_infra_env.borrow_mut() = Some(infra_env_key.clone()))
-        });
-        if let (Err(refusal), Some(infra_env_key)) = (&deleted, refused_infra_env.take()) {
-            record_refusal(context, &store, infra_env_key, refusal)?;
+        for part in split_by_dependence(objects.clone()) {
+            self.delete_together(context, &store, &part)?;
         }
-        let (outcomes, passed) = deleted?;
-        report_deleted(context, &objects, outcomes, &passed, |_, _| "deleted")?;
         images::hint_left_images(context, &store, &objects)?;
         if self.wait {
             let limit =
@@ -117,7 +114,44 @@ impl RunCommand for Delete {
     }
 }
 
+/// Objects in the order in which they are deleted: those of a part in one transaction. A pool of
+/// addresses is deleted only after the claims and addresses that are deleted with it.
+fn split_by_dependence(objects: Vec<Object>) -> Vec<Vec<Object>> {
+    let has_leases =
+        objects.iter().any(|object| matches!(object.kind(), Kind::IpClaim | Kind::IpAddress));
+    if !has_leases {
+        return vec![objects];
+    }
+    let (pools, dependents): (Vec<Object>, Vec<Object>) =
+        objects.into_iter().partition(|object| object.kind() == Kind::IpPool);
+    if pools.is_empty() { vec![dependents] } else { vec![dependents, pools] }
+}
+
 impl Delete {
+    /// Deletes objects in one transaction, and reports each.
+    fn delete_together(
+        &self,
+        context: &Context,
+        store: &Store,
+        objects: &[Object],
+    ) -> anyhow::Result<()> {
+        let refused_infra_env = RefCell::new(None);
+        let deleted = request_deletion(context, store, objects, |state, infra_env_key, tick| {
+            let prepared = if self.force {
+                delete_agents(state, infra_env_key, tick)
+            } else {
+                refuse_with_agents(state, infra_env_key, tick)
+            };
+            prepared.inspect_err(|_| *refused_infra_env.borrow_mut() = Some(infra_env_key.clone()))
+        });
+        if let (Err(refusal), Some(infra_env_key)) = (&deleted, refused_infra_env.take()) {
+            record_refusal(context, store, infra_env_key, refusal)?;
+        }
+        let (outcomes, passed) = deleted?;
+        report_deleted(context, objects, outcomes, &passed, |_, _| "deleted")?;
+        Ok(())
+    }
+
     /// The objects that are named, or all of the kind that the options select.
     fn find_objects(&self, context: &Context, store: &Store) -> anyhow::Result<Vec<Object>> {
         if self.files.is_given() {
@@ -126,7 +160,10 @@ impl Delete {
         let word = self.kind.as_deref().unwrap_or_default();
         if self.all || self.selector.is_some() {
             let kind = target::parse_kind(word)?;
-            return Ok(context.select_objects(store, kind, self.selector.as_ref())?);
+            let mut objects = context.select_objects(store, kind, self.selector.as_ref())?;
+            // Namespaces that nobody has created are not meant by "all".
+            objects.retain(|object| !self.all || rules::check_editable(object).is_ok());
+            return Ok(objects);
         }
         if !word.contains('/') && self.names.is_empty() {
             bail!(Refusal::usage("delete needs names, or --all").next(Self::EXAMPLE));
@@ -166,6 +203,21 @@ fn next_for_user_of_address(
 /// Asks before an object is deleted that somebody uses or that nothing makes again. Refuses an
 /// address or a namespace that goes with its cluster.
 pub fn confirm_deletion(context: &Context, store: &Store, object: &Object) -> Result<(), Refusal> {
+    let verb = match object.kind() {
+        Kind::ClusterClaim => "release".to_owned(),
+        kind => format!("delete {}", kind.word()),
+    };
+    let command = format!("poolctl {verb} {}", object.key().name);
+    confirm_deletion_by(context, store, object, &command)
+}
+
+/// As `confirm_deletion`, for a command that deletes other objects, too.
+fn confirm_deletion_by(
+    context: &Context,
+    store: &Store,
+    object: &Object,
+    command: &str,
+) -> Result<(), Refusal> {
     rules::check_editable(object)?;
     refuse_address_of_cluster(store, object)?;
     refuse_host_in_installation(context, store, object)?;
@@ -186,9 +238,7 @@ pub fn confirm_deletion(context: &Context, store: &Store, object: &Object) -> Re
     let Some(loss) = loss else { return Ok(()) };
     let word = object.kind().word();
     let name = object.key().name;
-    let is_claim = object.kind() == Kind::ClusterClaim;
-    let verb = if is_claim { "release".into() } else { format!("delete {word}") };
-    context.confirm(&format!("{word} `{name}` {loss}"), &format!("poolctl {verb} {name}"))
+    context.confirm(&format!("{word} `{name}` {loss}"), command)
 }
 
 /// Refuses to delete an address, or its claim, that a cluster or one of its hosts uses: it would be
@@ -323,6 +373,11 @@ pub fn request_deletion(
             }
         }
         for EditedObject { kind, key, .. } in &edited {
+            if *kind == Kind::IpClaim
+                && let Some(lease) = state.ip_leases.by_key(key)
+            {
+                context.check_ip_claim_permission(lease)?;
+            }
             if *kind == Kind::InfraEnv {
                 prepare(state, key, tick)?;
             }

@@ -16,7 +16,7 @@ use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::time::Time;
-use crate::output::{self, Answer, Name, clean_line};
+use crate::output::{Answer, Description, Name};
 use crate::plan;
 use crate::store::Store;
 
@@ -25,6 +25,7 @@ use crate::commands::describe::related::{
     RelatedObject, draw_related_objects, find_related_objects,
 };
 use crate::commands::infraenv::iso as infraenv_iso;
+use crate::commands::manifest_files::ManifestFiles;
 use crate::commands::selector::Selector;
 use crate::commands::why::evidence;
 use crate::commands::{Audience, Context, RunCommand, events, target};
@@ -34,17 +35,24 @@ const RECENT_EVENTS: usize = 10;
 /// The results that a check of a host may have.
 const CHECK_RESULTS: [&str; 5] = ["success", "failure", "error", "pending", "disabled"];
 
+/// Arguments of `describe`.
 #[derive(Args)]
 pub struct Describe {
     /// Object, such as pool/lab; or a kind, such as pool, whose objects are all shown
-    #[arg(value_name = "KIND/NAME")]
-    kind: String,
+    #[arg(
+        value_name = "KIND/NAME",
+        required_unless_present_any = ["filename", "kustomize"],
+        conflicts_with_all = ["filename", "kustomize"]
+    )]
+    kind: Option<String>,
     /// Names of objects of the kind, or further objects such as claim/ci-17
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// Only objects of the kind with these labels
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "names")]
     selector: Option<Selector>,
+    #[command(flatten)]
+    files: ManifestFiles,
 }
 
 impl RunCommand for Describe {
@@ -70,8 +78,12 @@ impl RunCommand for Describe {
 impl Describe {
     /// The objects that are named, or those of the kind that the asking person may see.
     fn find_objects(&self, context: &Context, store: &Store) -> Result<Vec<Object>, Refusal> {
-        if self.names.is_empty() && !self.kind.contains('/') {
-            let kind = target::parse_kind(&self.kind)?;
+        if self.files.is_given() {
+            return self.files.find_objects(context, store, false);
+        }
+        let kind_word = self.kind.as_deref().unwrap_or_default();
+        if self.names.is_empty() && !kind_word.contains('/') {
+            let kind = target::parse_kind(kind_word)?;
             if kind.is_record() {
                 let next = format!("poolctl get {}", kind.word());
                 return Err(Refusal::usage("a kind and a name are needed").next(next));
@@ -83,7 +95,7 @@ impl Describe {
             return context.filter_visible(store, objects);
         }
         let mut objects = Vec::new();
-        for (kind, name) in target::parse_objects(&self.kind, &self.names)? {
+        for (kind, name) in target::parse_objects(kind_word, &self.names)? {
             objects.push(context.find_object(store, kind, &name)?);
         }
         Ok(objects)
@@ -108,28 +120,34 @@ fn describe(context: &Context, store: &Store, object: &Object) -> Result<Answer,
         "causes": chain.causes,
         "next": next,
     });
-    let mut description = describe_object(context, store, object)?;
+    // Its first cause says how it is, and the next one why.
+    let summary = chain.causes.get(..2).unwrap_or(&chain.causes);
+    let mut description = describe_object(context, store, object, summary)?;
     if !related.is_empty() {
-        description += "\nRelated:\n";
-        description += &draw_related_objects(&related);
+        description.add_heading("Related:");
+        description.add_lines(&draw_related_objects(&related));
     }
-    description += &draw_events(&recent_events, object, now);
-    description += "\nWhy:\n";
-    for (depth, cause) in chain.causes.iter().enumerate() {
-        let indent = "  ".repeat(depth.min(4) + 1);
-        description += &output::wrap_line(&format!("{indent}{}", clean_line(cause)));
-        description.push('\n');
+    add_events(&mut description, &recent_events, object, now);
+    description.add_heading("Why:");
+    for (index, cause) in chain.causes.iter().enumerate() {
+        let indent = "  ".repeat(chain.depth_of(index).min(4) + 1);
+        description.add_line(&format!("{indent}{cause}"));
     }
-    description += "\nNext: ";
-    let next_lines = output::break_text(&next, output::WIDTH - "Next: ".len());
-    description += &next_lines.join("\n      ");
-    description.push('\n');
-    let name = Name::of(object.kind(), &key);
-    Ok(Answer::text(description).with_name(name).with_document(document))
+    description.add_next(&next);
+    let answer = Answer::text(description.into_text());
+    Ok(answer.with_name(Name::of(object.kind(), &key)).with_document(document))
 }
 
+/// Fields of the status of a pool by which poolctl counts for itself.
+const OWN_COUNTS: [&str; 5] = ["history", "wakings", "ordinal", "provisions", "givenUpInARow"];
+
 /// An object for people: its fields, its conditions, and what its kind has beside them.
-fn describe_object(context: &Context, store: &Store, object: &Object) -> Result<String, Refusal> {
+fn describe_object(
+    context: &Context,
+    store: &Store,
+    object: &Object,
+    summary: &[String],
+) -> Result<Description, Refusal> {
     let mut document = object.to_wire();
     let conditions = conditions_of(&document);
     if let Some(fields) = document.as_object_mut()
@@ -138,42 +156,38 @@ fn describe_object(context: &Context, store: &Store, object: &Object) -> Result<
         // These two are told below in fewer words.
         status.remove("conditions");
         status.remove("validationsInfo");
+        if object.kind() == Kind::ClusterPool {
+            status.retain(|field, _| !OWN_COUNTS.contains(&field.as_str()));
+        }
         if status.is_empty() {
             fields.remove("status");
         }
     }
-    let mut out = output::describe_document(object.kind(), &document);
+    let mut description = Description::new(context.style());
+    description.add_document(object.kind(), &document, summary);
     if let Object::Secret(secret) = object {
         let keys: Vec<&str> = secret.values.keys().map(String::as_str).collect();
-        let keys = format!("{} (values are never shown)", keys.join(", "));
-        out += &output::describe_value("Keys:", &keys);
+        description.add_value("Keys:", &format!("{} (values are never shown)", keys.join(", ")));
     }
     if !conditions.is_empty() {
-        out += "\nConditions:\n";
-        out += &output::draw_with_sentences(&["type", "status", "reason"], &conditions);
+        description.add_heading("Conditions:");
+        description.add_rows(&["type", "status", "reason"], &conditions);
     }
     match object {
-        Object::ClusterPool(pool) => describe_pool(&mut out, context, pool),
-        Object::Agent(agent) => describe_agent(&mut out, agent),
+        Object::ClusterPool(pool) => describe_pool(&mut description, context, pool),
+        Object::Agent(agent) => describe_agent(&mut description, agent),
         Object::InfraEnv(infra_env) if infraenv_iso::is_image_stale(store, infra_env)? => {
-            let staleness = "older than its spec or its NMStateConfigs";
-            push_part(&mut out, "Image:", staleness);
+            description.add_part("Image:", "older than its spec or its NMStateConfigs");
         }
         _ => {}
     }
-    Ok(out)
-}
-
-/// Adds a value below a gap.
-fn push_part(out: &mut String, label: &str, value: &str) {
-    out.push('\n');
-    out.push_str(&output::describe_value(label, value));
+    Ok(description)
 }
 
 /// The last events. Those of other objects, such as the hosts of a cluster, name these.
-fn draw_events(recent_events: &[Event], object: &Object, now: Time) -> String {
+fn add_events(description: &mut Description, recent_events: &[Event], object: &Object, now: Time) {
     if recent_events.is_empty() {
-        return "\nEvents:       <none>\n".to_owned();
+        return description.add_part("Events:", "<none>");
     }
     let name = object.key().name;
     let mut rows = Vec::new();
@@ -193,14 +207,14 @@ fn draw_events(recent_events: &[Event], object: &Object, now: Time) -> String {
         ];
         rows.push((cells, sentence));
     }
-    let table = output::draw_with_sentences(&["age", "type", "reason", "actor"], &rows);
-    format!("\nEvents:\n{table}")
+    description.add_heading("Events:");
+    description.add_rows(&["age", "type", "reason", "actor"], &rows);
 }
 
 /// What of a pool is no field of it: a summary of its inventory, and when its schedule acts next.
-fn describe_pool(out: &mut String, context: &Context, pool: &ClusterPool) {
+fn describe_pool(description: &mut Description, context: &Context, pool: &ClusterPool) {
     if let Some(summary) = plan::inventory_summary(pool) {
-        push_part(out, "Inventory:", &summary);
+        description.add_part("Inventory:", &summary);
     }
     if let Some(schedule) = plan::schedule_of(pool)
         && let Some((time, line)) = schedule.next_tick(context.world.now())
@@ -212,12 +226,12 @@ fn describe_pool(out: &mut String, context: &Context, pool: &ClusterPool) {
         if let Some(running_count) = line.running_count {
             let _ = write!(next_tick, " runningCount {running_count}");
         }
-        push_part(out, "Scheduled Next:", &next_tick);
+        description.add_part("Scheduled Next:", &next_tick);
     }
 }
 
 /// The checks of a host that failed, by category, and while it is free the roles that it fits.
-fn describe_agent(out: &mut String, agent: &Agent) {
+fn describe_agent(description: &mut Description, agent: &Agent) {
     let mut counts = Vec::new();
     for result in CHECK_RESULTS {
         let count = agent.validations().filter(|check| check.status == result).count();
@@ -226,7 +240,7 @@ fn describe_agent(out: &mut String, agent: &Agent) {
         }
     }
     if !counts.is_empty() {
-        push_part(out, "Validations:", &counts.join(", "));
+        description.add_part("Validations:", &counts.join(", "));
     }
     for (category, checks) in &agent.status.validations_info {
         let mut lines = Vec::new();
@@ -236,37 +250,31 @@ fn describe_agent(out: &mut String, agent: &Agent) {
             }
         }
         if !lines.is_empty() {
-            push_line(out, &format!("  {category}:"));
+            description.add_line(&format!("  {category}:"));
         }
         for line in lines {
-            push_line(out, &line);
+            description.add_line(&line);
         }
     }
     if agent.state().is_free()
         && let Some(left) = &agent.status.deprovision_info
     {
-        push_part(out, "Left Behind:", &left.message);
+        description.add_part("Left Behind:", &left.message);
     }
     if agent.state() == HostState::Error
         && let Some(join_again_at) = agent.status.join_again_at
     {
-        push_part(out, "Next Attempt:", &join_again_at.to_string());
+        description.add_part("Next Attempt:", &join_again_at.to_string());
     }
     if agent.bound_cluster().is_none() {
         let lines = fit::role_fit_lines(agent);
         if !lines.is_empty() {
-            *out += "\nFit:\n";
+            description.add_heading("Fit:");
         }
         for line in lines {
-            push_line(out, &format!("  {line}"));
+            description.add_line(&format!("  {line}"));
         }
     }
-}
-
-/// Adds a line, which goes on in further lines if it is long.
-fn push_line(out: &mut String, line: &str) {
-    out.push_str(&output::wrap_line(&clean_line(line)));
-    out.push('\n');
 }
 
 /// The conditions of an object's document, each as its type, status and reason, with its message.

@@ -14,6 +14,7 @@ use crate::commands::apply::Precondition;
 use crate::commands::manifest_files::ManifestFiles;
 use crate::commands::{Context, Quit, RunCommand, apply};
 
+/// Arguments of `diff`, which rehearses an `apply` and changes nothing.
 #[derive(Args)]
 pub struct Diff {
     #[command(flatten)]

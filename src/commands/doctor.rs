@@ -3,6 +3,7 @@
 
 mod agents;
 mod hosts;
+mod power;
 mod quarantine;
 mod salvage;
 
@@ -13,7 +14,6 @@ use clap::Args;
 use serde_json::json;
 
 use crate::causes::Chain;
-use crate::model::claim::ClusterRunning;
 use crate::model::driver::Driver;
 use crate::model::host::BareMetalHost;
 use crate::model::meta::Key;
@@ -27,18 +27,27 @@ use crate::reconcile::Door;
 use crate::store::{Store, find_frozen_writer};
 
 use crate::commands::infraenv::images;
+use crate::commands::tell::find_untold_addresses;
 use crate::commands::{Context, Quit, RunCommand};
 
 /// Work that is due for longer than this is due because nobody runs passes.
 const OVERDUE: Span = Span::minutes(10);
+/// What takes contents as they are.
+const ACCEPT_COMMAND: &str = "poolctl doctor --accept-contents";
 /// How long after the first look at files the second one is.
 const SECOND_LOOK: Span = Span(200_000);
 
+/// Arguments of `doctor`. Without `--fix` it only reads.
 #[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch on the command line")]
 pub struct Doctor {
     /// Repair the problems that can be repaired
     #[arg(long)]
     fix: bool,
+    /// Ask the controllers of hosts that no cluster has; machines that are on for nobody are
+    /// switched off
+    #[arg(long, requires = "fix")]
+    ask_controllers: bool,
     /// Read what can be read of this corrupt state file into a new one
     #[arg(long, value_name = "FILE", requires = "to", conflicts_with = "fix")]
     salvage: Option<PathBuf>,
@@ -48,6 +57,9 @@ pub struct Doctor {
     /// Give back everything that a restore holds; clusters claimed after the backup are destroyed
     #[arg(long, conflicts_with_all = ["fix", "salvage"])]
     release_quarantine: bool,
+    /// Take documents and events that another program has changed as they are
+    #[arg(long, conflicts_with_all = ["fix", "salvage", "release_quarantine"])]
+    accept_contents: bool,
 }
 
 /// What a check found.
@@ -126,13 +138,19 @@ impl RunCommand for Doctor {
             return quarantine::release_and_report(context);
         }
         let store = context.open_existing_state()?;
+        if self.accept_contents {
+            accept_contents(context, &store)?;
+        }
+        let mut findings = Vec::new();
+        if self.ask_controllers {
+            findings.extend(power::ask_controllers(context, &store)?);
+        }
         let door = Door { store: &store, world: &context.world, plans_changes: false };
         let checks_of_state = checks_of_state(context, &door);
         // In one snapshot, so that what others commit meanwhile looks like no fault.
         let problems_of_checks: Vec<Vec<String>> = store.read_snapshot(|| {
             Ok::<_, Refusal>(checks_of_state.iter().map(Check::find_problems).collect())
         })?;
-        let mut findings = Vec::new();
         for (check, problems) in checks_of_state.iter().zip(problems_of_checks) {
             findings.extend(self.conclude(context, check, problems));
         }
@@ -140,6 +158,7 @@ impl RunCommand for Doctor {
             let problems = check.find_lasting_problems(context);
             findings.extend(self.conclude(context, &check, problems));
         }
+        quarantine::mention_quarantine(context, &store)?;
         report_findings(context, &findings)
     }
 }
@@ -149,7 +168,7 @@ fn checks_of_state<'a>(context: &'a Context, door: &'a Door<'a>) -> Vec<Check<'a
     let store = door.store;
     vec![
         Check::new("constraints", move || store.check_constraints()),
-        Check::new("contents", move || store.check_contents()),
+        Check::new("contents", move || find_changed_contents(store)),
         Check::new("journal", move || store.check_journal()).fixed_by(move || store.fix_journal()),
         Check::new("addresses", move || store.check_addresses())
             .fixed_by(move || store.fix_addresses()),
@@ -213,9 +232,30 @@ impl Doctor {
                 }
             }
         }
-        let findings = problems.into_iter();
-        findings.map(|detail| Finding { check: check.name, state, detail }).collect()
+        let details = problems.into_iter().map(|problem| context.spell_commands(&problem));
+        details.map(|detail| Finding { check: check.name, state, detail }).collect()
     }
+}
+
+/// Documents and events that another program has changed, each with what helps.
+fn find_changed_contents(store: &Store) -> Problems {
+    let mut problems = store.check_contents()?;
+    for problem in &mut problems {
+        problem.push_str("; to take it as it is: ");
+        problem.push_str(ACCEPT_COMMAND);
+    }
+    Ok(problems)
+}
+
+/// Takes contents as they are that another program has changed, after a question.
+fn accept_contents(context: &Context, store: &Store) -> Result<(), Refusal> {
+    let problems = store.check_contents()?;
+    if problems.is_empty() {
+        return Ok(());
+    }
+    let loss = format!("nobody would be told again: {}", problems.join("; "));
+    context.confirm(&loss, ACCEPT_COMMAND)?;
+    store.accept_contents()
 }
 
 fn in_a_line(refusal: &Refusal) -> String {
@@ -235,7 +275,7 @@ fn find_open_files(store: &Store) -> Vec<String> {
 fn find_orphans(store: &Store) -> Problems {
     let mut problems = Vec::new();
     for path in store.find_orphans()? {
-        problems.push(format!("`{}` belongs to no object", path.display()));
+        problems.push(format!("`{}` belongs to no object: poolctl doctor --fix", path.display()));
     }
     Ok(problems)
 }
@@ -270,30 +310,16 @@ fn in_words(chain: &Chain) -> String {
 /// Claims whose cluster does not exist, which get no other one; and clusters whose claim does not
 /// exist, which nobody will release.
 pub fn find_orphaned_claims(store: &Store) -> Result<Vec<Chain>, Refusal> {
-    let mut claim_keys: HashSet<Key> = HashSet::new();
     let mut problems = Vec::new();
-    store.visit_claims(&mut |claim| {
-        let key = claim.key();
-        if claim.running == ClusterRunning::Deleted && claim.deleting.is_none() {
-            let Key { namespace, name } = &key;
-            let next = format!("poolctl release {name} -n {namespace}");
-            problems.push(Chain::new(format!("the cluster of claim `{key}` is gone"), next));
-        }
-        claim_keys.insert(key);
-        Ok(())
-    })?;
-    store.visit_clusters(&mut |cluster| {
-        if let Some(claim) = cluster.claim_key()
-            && !claim_keys.contains(&claim)
-        {
-            let name = &cluster.name;
-            problems.push(Chain::new(
-                format!("cluster `{name}` is held by claim `{claim}`, which is gone"),
-                format!("poolctl delete cluster {name}"),
-            ));
-        }
-        Ok(())
-    })?;
+    for claim in store.find_claims_of_gone_clusters()? {
+        let Key { namespace, name } = &claim;
+        let next = format!("poolctl release {name} -n {namespace}");
+        problems.push(Chain::new(format!("the cluster of claim `{claim}` is gone"), next));
+    }
+    for (cluster, claim) in store.find_clusters_of_gone_claims()? {
+        let cause = format!("cluster `{cluster}` is held by claim `{claim}`, which is gone");
+        problems.push(Chain::new(cause, format!("poolctl delete cluster {cluster}")));
+    }
     Ok(problems)
 }
 
@@ -342,9 +368,10 @@ fn report_findings(context: &Context, findings: &[Finding]) -> anyhow::Result<()
     Ok(())
 }
 
-/// Clusters and pools that no driver serves.
+/// Clusters and pools that no driver serves, and a program of `onChange` that fails.
 fn find_missing_drivers(store: &Store) -> Problems {
-    let mut problems = Vec::new();
+    let untold_addresses = find_untold_addresses(store)?;
+    let mut problems: Vec<String> = untold_addresses.iter().map(in_words).collect();
     let mut clusters_with_hosts: HashSet<String> = HashSet::new();
     store.visit_resources::<BareMetalHost>(None, &mut |host| {
         clusters_with_hosts.extend(host.cluster().map(str::to_owned));

@@ -9,6 +9,7 @@ use crate::drivers::stream;
 
 use crate::commands::{Context, RunCommand};
 
+/// Arguments of `__drain`: the folder of a job. poolctl starts it itself.
 #[derive(Args)]
 pub struct Drain {
     /// Folder of the job

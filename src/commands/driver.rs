@@ -29,6 +29,7 @@ use crate::output::{Answer, Entry, Name, Row};
 
 use crate::commands::{Context, Quit, RunCommand};
 
+/// `driver list` needs no arguments.
 #[derive(Args)]
 pub struct List {}
 
@@ -131,6 +132,8 @@ fn find_users(context: &Context) -> anyhow::Result<BTreeMap<String, Users>> {
     Ok(users_by_driver)
 }
 
+/// Arguments of `driver check`. It looks for programs where cron will look, and with `--pool` it
+/// also talks to the platform.
 #[derive(Args)]
 pub struct Check {
     /// Drivers to check, such as openshift-install, agent or exec:NAME; by default all in use
@@ -145,7 +148,7 @@ impl RunCommand for Check {
     const NAME: &'static str = "check";
     const ABOUT: &'static str =
         "Check that cron will find the programs of drivers and of host wipes";
-    const EXAMPLE: &'static str = "poolctl driver check\n  poolctl driver check --pool lab";
+    const EXAMPLE: &'static str = "poolctl driver check\npoolctl driver check --pool lab";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         if let Some(pool) = &self.pool {
@@ -178,7 +181,8 @@ impl RunCommand for Check {
             entries.push(context.entry(Some(name), || program.row(), || program.document()));
         }
         context.answer(Answer::list(entries))?;
-        if programs.iter().any(Program::is_of_no_use) {
+        if let Some(program) = programs.iter().find(|program| program.is_of_no_use()) {
+            context.hint(&program.next_step());
             return Err(Quit(Exit::Failed as u8).into());
         }
         Ok(())
@@ -307,6 +311,18 @@ impl Program {
     /// Whether its driver does nothing as it is.
     fn is_of_no_use(&self) -> bool {
         matches!(self.state, ProgramState::Missing | ProgramState::Unusable)
+    }
+
+    /// What helps if its driver does nothing as it is.
+    fn next_step(&self) -> String {
+        let name = &self.name;
+        if self.state == ProgramState::Unusable {
+            return format!("next: install a {name} that this poolctl knows the contract of");
+        }
+        if self.driver.starts_with(PROGRAM_PREFIX) {
+            return format!("next: put {name} into driverDirectory of the Settings");
+        }
+        format!("next: install {name}, or name it in programs of the Settings")
     }
 
     /// Takes in what it says of itself, or why that cannot be read.

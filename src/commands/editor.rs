@@ -21,6 +21,8 @@ use crate::manifest;
 /// The fields of metadata that are the user's; poolctl writes the others.
 const USER_METADATA: [&str; 5] = ["name", "namespace", "labels", "annotations", "finalizers"];
 
+/// Arguments of `edit`. The state is not locked while the editor is open; a change of the object
+/// meanwhile is refused.
 #[derive(Args)]
 pub struct Edit {
     /// Object, such as pool/lab; or its kind, such as pool, with its name after it

@@ -8,7 +8,7 @@ use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::document_with_kind;
 use crate::model::time::{Span, Time};
-use crate::output::{self, Answer, Entry, Name, event_row};
+use crate::output::{self, Answer, CellTones, Colors, Entry, Name, event_row};
 use crate::store::Store;
 
 use crate::commands::{Audience, Context, RunCommand, target};
@@ -18,6 +18,7 @@ const FOLLOW_INTERVAL: Span = Span(200_000);
 /// The most events that are listed.
 const MAX_EVENTS: usize = 1000;
 
+/// Arguments of `events`.
 #[derive(Args)]
 pub struct Events {
     /// Object whose events are shown, such as pool/lab; by default all events
@@ -73,7 +74,8 @@ impl RunCommand for Events {
         if events.is_empty() && context.is_for_people() {
             context.hint("no events");
         }
-        context.answer(Answer::list(event_entries(context, &events)))?;
+        let answer = Answer::list(event_entries(context, &events));
+        context.answer(color_types(context, answer, &events))?;
         if !self.follow {
             return Ok(());
         }
@@ -111,6 +113,7 @@ impl Events {
                     && object.is_none_or(|(kind, key)| is_about(event, kind, key))
             });
             let answer = Answer::list(event_entries(context, &events));
+            let answer = color_types(context, answer, &events);
             context.answer(answer.without_headers().streamed())?;
         }
     }
@@ -131,6 +134,15 @@ fn is_about(event: &Event, kind: Kind, key: &Key) -> bool {
 fn is_same_object(kind: Kind, left: &Key, right: &Key) -> bool {
     left.name == right.name
         && (kind == Kind::ClusterDeployment || left.namespace == right.namespace)
+}
+
+/// Colours the types of events, where colours are wanted.
+fn color_types(context: &Context, answer: Answer, events: &[Event]) -> Answer {
+    if context.colors() == Colors::Plain {
+        return answer;
+    }
+    let tones: Vec<CellTones> = events.iter().map(output::event_tones).collect();
+    answer.with_tones(&tones)
 }
 
 /// Events as they are listed, each with the name of its object.

@@ -1,5 +1,5 @@
 //! `explain`: prints the fields of a kind with types and help, from the schema that manifests are
-//! checked against, and the meaning of annotations, conditions and events.
+//! checked against, and the meaning of annotations, conditions, events, exit codes and metrics.
 
 pub mod words;
 
@@ -17,10 +17,11 @@ use crate::commands::{Audience, Context, RunCommand, target};
 use crate::manifest::editor_schema;
 use crate::manifest::schema::{allowed_words, nearest_field, type_names};
 
+/// Arguments of `explain`. It opens no state.
 #[derive(Args)]
 pub struct Explain {
     /// Kind, such as pool; a field of it, such as pool.spec.size; or a word, such as
-    /// annotation/wipe, condition/Degraded or event/JobFailed
+    /// annotation/wipe, condition/Degraded, event/JobFailed, exit-code/7 or metric/NAME
     #[arg(value_name = "KIND[.FIELD]")]
     kind_and_field: String,
     /// Print all nested fields, without descriptions

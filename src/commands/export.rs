@@ -25,11 +25,11 @@ use crate::model::time::Time;
 use crate::output::{Format, ListText, PORTION};
 use crate::render::hive_objects::PoolStart;
 use crate::render::hive_version::HiveRelease;
-use crate::store::Store;
-use crate::store::copies;
+use crate::store::{Filter, Store, copies};
 
 use crate::commands::{Context, RunCommand, count_of};
 
+/// Arguments of `export`. The List holds Secrets in clear text.
 #[derive(Args)]
 pub struct Export {
     /// File to write, readable only by its owner; by default stdout. With --for, a new folder
@@ -64,11 +64,18 @@ enum Program {
 impl RunCommand for Export {
     const NAME: &'static str = "export";
     const ABOUT: &'static str = "Write the whole state as one List, for import";
+    const DESCRIPTION: &'static str = "\
+Without --for, the List has all objects, jobs and events, for `poolctl import` and for people to \
+read. It has no values of Secrets unless --include-secrets is given.
+
+With --for, FILE is a new folder. It gets the objects that another program takes over, a script \
+that applies them in their order, and a README that says what moves and what does not. Nothing \
+changes here: stop poolctl before you run the script.";
     const EXAMPLE: &'static str = "poolctl export > \"$HOME/state.yaml\"";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
-        let file = self.file.filter(|path| path.as_os_str() != "-");
+        let file = self.file.clone().filter(|path| path.as_os_str() != "-");
         if self.include_secrets && file.is_none() {
             return Err(Refusal::usage("secrets are written to a file only")
                 .next("poolctl export state.yaml --include-secrets")
@@ -78,6 +85,9 @@ impl RunCommand for Export {
             return Err(Refusal::usage("files for another program are written into a folder")
                 .next("poolctl export FOLDER --for hive")
                 .into());
+        }
+        if let Some(program) = self.program {
+            self.check_options_of_program(program, context)?;
         }
         store.begin_read()?;
         let secrets = if self.include_secrets { Secrets::Include } else { Secrets::LeaveOut };
@@ -128,6 +138,19 @@ impl RunCommand for Export {
     }
 }
 
+impl Export {
+    /// Refuses options that would have no effect on the files for a program.
+    fn check_options_of_program(&self, program: Program, context: &Context) -> Result<(), Refusal> {
+        if self.like.is_some() && program != Program::Hive {
+            return Err(Refusal::usage("--like is about --for hive only"));
+        }
+        if context.globals.namespace.is_some() {
+            return Err(Refusal::usage("--for exports all namespaces: leave out -n"));
+        }
+        Ok(())
+    }
+}
+
 /// Whether the values of Secrets, and what admits hosts, are exported.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Secrets {
@@ -174,6 +197,15 @@ impl StateExport<'_> {
         let installing = clusters_being_installed(&self.store.live_jobs()?);
         let mut object_count = 0;
         for kind in Kind::OBJECTS {
+            if *kind == Kind::IpPool {
+                // Which claim has which address is told by the IPAddresses. A whole pool would list
+                // all of them once more, in one document.
+                for pool in self.store.list_stored_objects(*kind, &Filter::default())? {
+                    object_count += 1;
+                    visit(self.document_of(&pool)?)?;
+                }
+                continue;
+            }
             self.store.visit_objects(*kind, None, &mut |mut object| {
                 mark_interrupted(&mut object, &installing);
                 object_count += 1;

@@ -12,7 +12,7 @@ use crate::model::kinds::Kind;
 use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
-use crate::output::{self, Answer, CellTones, Colors, Entry, Name, Row, RowContext};
+use crate::output::{self, Answer, CellTones, Colors, Entry, Layout, Name, Row, RowContext};
 use crate::store::{Filter, Store};
 
 use crate::commands::agent::fit;
@@ -25,6 +25,7 @@ use crate::commands::manifest_files::ManifestFiles;
 use crate::commands::selector::Selector;
 use crate::commands::{Audience, Context, RunCommand, events, job, target};
 
+/// Arguments of `get`.
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch on the command line")]
 #[derive(Args)]
 pub struct Get {
@@ -127,7 +128,7 @@ impl RunCommand for Get {
             let objects = self
                 .find_objects(context, &store, *kind, names, self.ignore_not_found)
                 .map_err(|refusal| self.explain_kind_among_names(refusal))?;
-            if objects.is_empty() {
+            if objects.is_empty() && !self.ignore_not_found {
                 hint_none(context, *kind)?;
             }
             let entries = self.object_entries(context, &store, *kind, &objects)?;
@@ -210,9 +211,11 @@ impl Get {
         ListPrinter::fits(&context.globals.output)
             && self.sort_by.is_none()
             && self.field_selector.is_none()
-            && wanted
-                .iter()
-                .all(|(kind, names)| names.is_empty() && !(kind.is_record() && asks_for_labels))
+            && wanted.iter().all(|(kind, names)| {
+                // Portions are read of tables, and most namespaces are in none.
+                let is_in_table = *kind != Kind::Namespace;
+                names.is_empty() && is_in_table && !(kind.is_record() && asks_for_labels)
+            })
     }
 
     /// Prints the documents of all objects of some kinds as a List, in portions.
@@ -351,7 +354,8 @@ impl Get {
         let now = context.world.now();
         let mut jobs = store.all_jobs()?;
         jobs.retain(|job| {
-            is_asked_for(names, &job.object) || is_asked_for(names, &job.id.to_string())
+            is_asked_for(names, &job.object)
+                || names.iter().any(|name| job::is_named_by_id(job, name))
         });
         if let Some(selector) = &self.field_selector {
             selector.retain(&mut jobs, job::document)?;
@@ -401,15 +405,18 @@ impl Get {
         if self.no_headers {
             answer = answer.without_headers();
         }
-        if !self.asks_for_columns() {
-            answer = answer.fitted(context.table_width());
-        }
+        answer = answer.fitted(self.layout(context));
         if is_own_document { answer.single() } else { answer }
     }
 
-    /// Whether columns are asked for, which are shown however wide the table becomes.
-    pub fn asks_for_columns(&self) -> bool {
-        self.show_labels || self.show_kind || !self.label_columns.is_empty()
+    /// How tables are laid out. Columns that are asked for are never left out to fit a terminal, so
+    /// tables with them look as in a pipe.
+    pub fn layout(&self, context: &Context) -> Layout {
+        if self.show_labels || self.show_kind || !self.label_columns.is_empty() {
+            Layout::Pipe
+        } else {
+            context.table_layout()
+        }
     }
 
     /// The entries of objects of a kind, with the columns that the arguments ask for.
@@ -569,6 +576,7 @@ fn gather_view(
             view.queue_positions.insert(claim, text);
         }
     }
+    view.hibernating_claims = queue::hibernating_claims(store, objects)?;
     if view.is_wide && kind == Kind::ClusterDeployment {
         view.credential_states = rotate::credential_states(store, objects)?;
     }

@@ -9,6 +9,7 @@ use crate::drivers::trial;
 
 use crate::commands::{Context, RunCommand};
 
+/// Arguments of `__guard`: the folder of a trial. poolctl starts it itself.
 #[derive(Args)]
 pub struct Guard {
     /// Folder of the trial

@@ -80,6 +80,7 @@ impl HostSelection {
     }
 }
 
+/// Arguments of `host power`. Controllers are told by jobs of the pass that follows.
 #[derive(Args)]
 pub struct Power {
     /// What to do with the hosts
@@ -242,7 +243,7 @@ impl Power {
 }
 
 /// The hosts of these keys that still exist.
-fn read_hosts(store: &Store, host_keys: &[Key]) -> Result<Vec<BareMetalHost>, Refusal> {
+pub fn read_hosts(store: &Store, host_keys: &[Key]) -> Result<Vec<BareMetalHost>, Refusal> {
     let hosts = host_keys.iter().map(|key| store.find::<BareMetalHost>(key));
     hosts.filter_map(Result::transpose).collect()
 }
@@ -345,6 +346,7 @@ pub fn change_hosts_with(
     context.report_pass(&passed)
 }
 
+/// Arguments of `host boot`. The controller fetches the image itself, by its URL.
 #[derive(Args)]
 pub struct Boot {
     #[command(flatten)]
@@ -394,6 +396,7 @@ impl RunCommand for Boot {
     }
 }
 
+/// Arguments of `host eject`.
 #[derive(Args)]
 pub struct Eject {
     #[command(flatten)]

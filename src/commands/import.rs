@@ -7,20 +7,22 @@ mod check;
 mod currency;
 mod inventory;
 mod kcli;
+mod large;
 mod leases;
+mod secrets;
 mod slots;
 mod sources;
 mod warnings;
 
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Value, json};
 
 use crate::edits;
 use crate::model::cluster::{Cluster, Power};
-use crate::model::documents::{Settings, StoredValue};
+use crate::model::documents::{DEFAULT_NAMESPACE, Settings, StoredValue};
 use crate::model::job::Job;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
@@ -37,13 +39,15 @@ use crate::{plan, rules};
 
 use crate::commands::export::{clusters_being_installed, mark_interrupted};
 use crate::commands::{Context, RunCommand, count_of};
-use crate::manifest::{self, Manifests, ReadOptions};
+use crate::manifest::{Manifests, ObjectPlaces, ReadOptions, RepeatedObject, Spool, StateText};
 
 use adopt::{Placement, adopt_from_kcli};
 use currency::UnknownCurrency;
 use inventory::add_slots;
+use large::import_in_portions;
 use sources::{Intent, Source};
 
+/// Arguments of `import`. Everything that is read is put in one transaction, or nothing is.
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch on the command line")]
 #[derive(Args)]
 pub struct Import {
@@ -94,7 +98,18 @@ enum ImportOutcome {
 
 impl RunCommand for Import {
     const NAME: &'static str = "import";
-    const ABOUT: &'static str = "Import objects from export, kubectl or oc into an empty state";
+    const ABOUT: &'static str =
+        "Import objects from export, kubectl or oc, or what other tools keep";
+    const DESCRIPTION: &'static str = "\
+FILE is what `poolctl export` wrote, or a dump of a Hive on Kubernetes: `oc get clusterpool,\
+clusterclaim,clusterdeployment,clusterdeploymentcustomization,clusterimageset,secret,namespace -A \
+-o yaml`. It is imported into an empty state: all of it or nothing. No cluster that is current is \
+made again. What poolctl does not model is left out, and named once for each kind.
+
+`--check` imports nothing. It says what the first pass would create, destroy and interrupt.
+
+`--from kcli` and `--from csv` add to a state that may have objects already: the clusters of kcli, \
+or a slot of a pool for each line of a table.";
     const EXAMPLE: &'static str =
         "poolctl export | poolctl --state \"$(mktemp -d)/state.db\" import -";
 
@@ -104,21 +119,111 @@ impl RunCommand for Import {
             return self.add_from(source, context);
         }
         let namespace = context.namespace()?;
-        let reading =
-            ReadOptions { namespace: &namespace, is_lenient: self.lenient, moves_state: true };
-        let mut manifests = manifest::read(std::slice::from_ref(&self.file), &reading)?;
+        let reading = ReadOptions {
+            namespace: &namespace,
+            is_lenient: self.lenient,
+            moves_state: true,
+            ..ReadOptions::default()
+        };
+        let folder = self.folder_for_spool(context)?;
+        let source = StateText::open(&self.file, &folder)?;
+        if self.may_import_in_portions(&source, context)?
+            && let Some((manifests, spool)) = source.read_to_spool(&reading, &folder)
+        {
+            let manifests = self.prepare(context, manifests, Some(&spool))?;
+            rehearse_import(context, manifests.clone())?;
+            let object_count = manifests.objects.len() + spool.object_count();
+            let repairs = import_in_portions(context, manifests, spool)?;
+            return report_import(context, object_count, &ImportOutcome::Imported { repairs });
+        }
+        let manifests = self.prepare(context, source.read(&reading)?, None)?;
+        rehearse_import(context, manifests.clone())?;
+        if self.check {
+            return check::check_import(context, manifests);
+        }
+        let object_count = manifests.objects.len();
+        let store = context.open_or_create_state()?;
+        let door = Door { store: &store, world: &context.world, plans_changes: false };
+        let (outcome, _) = door.change(&Scope::Whole, &[], |state, tick| {
+            import_into(&store, state, manifests, self.settings, tick)
+        })?;
+        report_import(context, object_count, &outcome)
+    }
+}
+
+/// Says what became of the state.
+fn report_import(
+    context: &Context,
+    object_count: usize,
+    outcome: &ImportOutcome,
+) -> anyhow::Result<()> {
+    match outcome {
+        ImportOutcome::Unchanged => context.answer(result_answer(object_count, "unchanged")),
+        ImportOutcome::Imported { repairs } => {
+            for repair in repairs {
+                context.warn(repair);
+            }
+            context.answer(result_answer(object_count, "imported"))?;
+            context.hint_next("poolctl plan, then poolctl reconcile");
+            Ok(())
+        }
+    }
+}
+
+impl Import {
+    /// Where the parts of a large state are put aside: beside the state, which they are to be
+    /// imported into.
+    fn folder_for_spool(&self, context: &Context) -> Result<PathBuf, Refusal> {
+        // A check does not look at the state.
+        if self.check {
+            return Ok(std::env::temp_dir());
+        }
+        let state = context.state_path()?;
+        let folder = state.parent().filter(|folder| folder.is_dir());
+        Ok(folder.map_or_else(std::env::temp_dir, Path::to_owned))
+    }
+
+    /// Whether a state is large, and its leases need not be looked at all together: there is nothing
+    /// to compare them with, and none are left out.
+    fn may_import_in_portions(
+        &self,
+        source: &StateText,
+        context: &Context,
+    ) -> Result<bool, Refusal> {
+        if !matches!(source, StateText::Large(..)) || self.check || !self.skip.is_empty() {
+            return Ok(false);
+        }
+        if !context.state_path()?.exists() {
+            return Ok(true);
+        }
+        large::is_empty_state(&context.open_existing_state()?)
+    }
+
+    /// Completes what was read, leaves out what is not to be imported, and warns of what will
+    /// surprise.
+    fn prepare(
+        &self,
+        context: &Context,
+        mut manifests: Manifests,
+        spool: Option<&Spool>,
+    ) -> Result<Manifests, Refusal> {
         if self.settings {
             take_hive_configs(&mut manifests);
         } else {
             leave_out_settings(&mut manifests);
         }
         leases::leave_out_skipped(&mut manifests, &self.skip, &self.file)?;
-        for warning in manifests.warnings.iter().chain(&warnings::describe_gaps(&manifests)) {
+        secrets::leave_out_foreign_objects(&mut manifests);
+        let gaps = warnings::describe_gaps(&manifests, spool);
+        for warning in manifests.warnings.iter().chain(&gaps) {
             context.warn(warning);
         }
-        if manifests.objects.is_empty() && manifests.jobs.is_empty() && manifests.events.is_empty()
+        if manifests.objects.is_empty()
+            && manifests.jobs.is_empty()
+            && manifests.events.is_empty()
+            && manifests.last_spooled_event.is_none()
         {
-            return Err(Refusal::invalid("there is nothing to import").into());
+            return Err(Refusal::invalid("there is nothing to import"));
         }
         rules::check_single_holders(&manifests.objects)?;
         let unknown = if self.current {
@@ -133,31 +238,9 @@ impl RunCommand for Import {
             let clusters = count_of(current_count, "cluster");
             context.hint(&format!("{clusters} of a Hive kept: current versions of their pools"));
         }
-        rehearse_import(context, manifests.clone())?;
-        if self.check {
-            return check::check_import(context, manifests);
-        }
-        let object_count = manifests.objects.len();
-        let store = context.open_or_create_state()?;
-        let door = Door { store: &store, world: &context.world, plans_changes: false };
-        let (outcome, _) = door.change(&Scope::Whole, &[], |state, tick| {
-            import_into(&store, state, manifests, self.settings, tick)
-        })?;
-        match outcome {
-            ImportOutcome::Unchanged => context.answer(result_answer(object_count, "unchanged")),
-            ImportOutcome::Imported { repairs } => {
-                for repair in &repairs {
-                    context.warn(repair);
-                }
-                context.answer(result_answer(object_count, "imported"))?;
-                context.hint("next: poolctl plan, then poolctl reconcile");
-                Ok(())
-            }
-        }
+        Ok(manifests)
     }
-}
 
-impl Import {
     /// Adds what another tool keeps, or what a table lists.
     fn add_from(&self, source: Source, context: &Context) -> anyhow::Result<()> {
         let intent = if self.check { Intent::Check } else { Intent::Add };
@@ -234,10 +317,10 @@ fn rehearse_import(context: &Context, manifests: Manifests) -> Result<(), Refusa
     rules::check_invariants(&state)
 }
 
-/// Leaves out the namespaces that clusters bring along: they are listed with their clusters, and come
-/// and go with them.
+/// Leaves out the namespaces that every state has and those that clusters bring along: they are listed
+/// with their clusters, and come and go with them.
 fn without_implied_namespaces(mut objects: Vec<Object>) -> Vec<Object> {
-    let mut own_namespaces = HashSet::new();
+    let mut own_namespaces = HashSet::from([DEFAULT_NAMESPACE.to_owned()]);
     for object in &objects {
         if let Object::ClusterDeployment(cluster) = object
             && cluster.namespace == cluster.name
@@ -362,10 +445,11 @@ fn fill_state(
     manifests: Manifests,
     tick: &Tick,
 ) -> Result<Vec<String>, Refusal> {
-    let Manifests { objects, jobs, events, .. } = manifests;
+    let Manifests { objects, jobs, events, places, last_spooled_event, .. } = manifests;
     // Live jobs broke off when the state was moved: after everything that the file knows of.
     let starts = jobs.iter().map(|job| job.started);
-    let last_known = starts.chain(events.iter().map(|event| event.time)).max();
+    let last_events = events.iter().map(|event| event.time).chain(last_spooled_event);
+    let last_known = starts.chain(last_events).max();
     let interrupted_at = last_known.unwrap_or_default().max(tick.now);
     let installing = clusters_being_installed(&jobs);
     let job_counts = count_jobs_of_objects(&jobs);
@@ -375,8 +459,7 @@ fn fill_state(
     for mut object in objects {
         mark_interrupted(&mut object, &installing);
         if state.find_object(&object).is_some() {
-            let name = format!("{} `{}`", object.kind().word(), object.key());
-            return Err(Refusal::invalid(format!("the file has {name} twice")));
+            return Err(refuse_repeated(&object, &places));
         }
         insert_object(state, object, &job_counts, tick)?;
     }
@@ -399,11 +482,24 @@ fn fill_state(
     let imported_count = state.events.len();
     plan::restore_inventory_history(state);
     plan::repair_links(state, tick);
+    plan::restore_counts(state, tick);
     let mut repairs = Vec::new();
     for (event, _) in &state.events[imported_count..] {
         repairs.push(format!("{} {}: {}", event.kind, event.object, event.message));
     }
     Ok(repairs)
+}
+
+/// Refuses an object of which the file has another one before.
+fn refuse_repeated(object: &Object, places: &ObjectPlaces) -> Refusal {
+    let name = format!("{} `{}`", object.kind().word(), object.key());
+    let refusal = Refusal::invalid(format!("the file has {name} twice"));
+    match places.find_repeated(object.kind(), &object.key()) {
+        None => refusal,
+        Some(RepeatedObject { first_place, second_place, .. }) => refusal
+            .because(format!("{first_place} has it first, and {second_place} has it again"))
+            .advise("delete one of the two where the file comes from"),
+    }
 }
 
 /// How many jobs each object has.

@@ -35,6 +35,7 @@ use crate::store::NeededObject;
 use crate::commands::scope::EditedObject;
 use crate::commands::{Context, RunCommand, count_of, scope};
 
+/// Arguments of `infraenv create`.
 #[derive(Args)]
 pub struct Create {
     /// Name of the InfraEnv
@@ -157,6 +158,7 @@ enum TokenAction {
     List,
 }
 
+/// Arguments of `infraenv token`. A token is shown once; the state keeps only its hash.
 #[derive(Args)]
 pub struct Token {
     /// What to do

@@ -22,6 +22,8 @@ use crate::commands::init::answers::{Answers, Layout, Schedule, Target};
 use crate::commands::init::steps::{Place, Progress, Step};
 use crate::commands::{Context, RunCommand, count_of};
 
+/// Arguments of `init`. What is not given is asked at a terminal. Elsewhere it has its default, and
+/// what has none is refused.
 #[derive(Args)]
 pub struct Init {
     /// Who owns the state; by default the account poolctl for root, and else the user
@@ -50,8 +52,16 @@ pub struct Init {
 impl RunCommand for Init {
     const NAME: &'static str = "init";
     const ABOUT: &'static str = "Set up the state, a schedule and the manifests of a first pool";
-    const EXAMPLE: &'static str = "poolctl init --layout user --schedule none --platform simulated \
-                                   --directory \"$HOME/lab\" -y";
+    const DESCRIPTION: &'static str = "\
+It makes the folder of the state, checks clock, disk and programs, chooses what runs passes (a line \
+of cron or a timer), and writes the manifests of a first pool with comments. The manifests are \
+tried in a state that is thrown away before they are written.
+
+It asks for what no option and no file of answers says. It says what it will change before it \
+changes anything, and a second run changes only what is missing.";
+    const EXAMPLE: &'static str = "\
+poolctl init --layout user --schedule none --platform simulated \\
+  --directory \"$HOME/lab\" -y";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         // A state that is there and cannot be used is told before anything is asked.
@@ -137,8 +147,8 @@ fn report_findings(context: &Context, findings: &[Finding]) -> anyhow::Result<()
     for finding in findings {
         entries.push(context.entry(
             None,
-            || pool_check::row(finding),
-            || pool_check::document(finding),
+            || pool_check::row(context, finding),
+            || pool_check::document(context, finding),
         ));
     }
     context.answer(Answer::list(entries))?;
@@ -199,6 +209,6 @@ fn suggest_next_commands(context: &Context, place: &Place, answers: &Answers) {
         commands.push(format!("poolctl claim {} --wait", answers.pool()));
     }
     for command in commands {
-        context.hint(&format!("next: {command}"));
+        context.hint_next(&command);
     }
 }

@@ -12,6 +12,7 @@ use crate::edits;
 use crate::model::address::IpRange;
 use crate::model::annotations::{EXCLUDE, RESERVED};
 use crate::model::event_reason::EventReason;
+use crate::model::ip_lease::IpLease;
 use crate::model::ip_pool::IpPool;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
@@ -22,8 +23,9 @@ use crate::model::tick::Tick;
 use crate::output::clean_line;
 use crate::store::{NeededObject, Store};
 
-use crate::commands::{Context, RunCommand, delete};
+use crate::commands::{Audience, Context, RunCommand, delete, target};
 
+/// Arguments of `ip release`. Addresses that one claim has are released together.
 #[derive(Args)]
 pub struct Release {
     /// IPClaims to release
@@ -35,12 +37,13 @@ impl RunCommand for Release {
     const NAME: &'static str = "release";
     const ABOUT: &'static str = "Release leased addresses";
     const EXAMPLE: &'static str = "poolctl ip release db-1";
+    const AUDIENCE: Audience = Audience::Guests;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
         let mut claims = Vec::new();
         for name in &self.names {
-            claims.push(context.find_object(&store, Kind::IpClaim, name)?);
+            claims.push(find_own_claim(context, &store, name)?);
         }
         for claim in &claims {
             delete::confirm_deletion(context, &store, claim)?;
@@ -49,12 +52,26 @@ impl RunCommand for Release {
     }
 }
 
+/// The claim of a name; for a guest only one that the guest has made. A guest is not told which
+/// others there are.
+fn find_own_claim(context: &Context, store: &Store, name: &str) -> Result<Object, Refusal> {
+    if context.guest().is_none() {
+        return context.find_object(store, Kind::IpClaim, name);
+    }
+    let key = context.key(Kind::IpClaim, &target::without_kind(Kind::IpClaim, name))?;
+    let lease = store.find_lease_of_claim(&key)?;
+    let absent_lease = IpLease { claim: key.name.clone(), ..IpLease::default() };
+    context.check_ip_claim_permission(lease.as_ref().unwrap_or(&absent_lease))?;
+    Context::load_object_by_key(store, Kind::IpClaim, &key)
+}
+
 /// A lease that another program holds, or that is of a paused pool, is released later.
 fn release_result(state: &State, claim: &Object) -> &'static str {
     let waits = state.ip_leases.find(&claim.key()).is_some();
     if waits { "release requested" } else { "released" }
 }
 
+/// Arguments of `ip reserve`. Addresses that are leased already are refused.
 #[derive(Args)]
 pub struct Reserve {
     /// IPPool that contains the range
@@ -88,11 +105,29 @@ impl RunCommand for Reserve {
             .change(&scope, &needs, |state, tick| self.change_range(state, &key, range, tick))?;
         let result = if self.remove { "no longer reserved" } else { "reserved" };
         context.report_change(Kind::IpPool, &key, &format!("{range} {result}"))?;
-        if !self.remove {
+        if self.remove {
+            warn_of_wider_ranges(context, &store, &key, range)?;
+        } else {
             warn_of_leases(context, &store, &key, range)?;
         }
         Ok(context.report_pass(&passed)?)
     }
+}
+
+/// Says which other reserved ranges still keep addresses of a range that was opened again.
+fn warn_of_wider_ranges(
+    context: &Context,
+    store: &Store,
+    pool_key: &Key,
+    range: IpRange,
+) -> Result<(), Refusal> {
+    let Some(pool) = store.find::<IpPool>(pool_key)? else { return Ok(()) };
+    for (reserved, _) in pool.reserved_ranges() {
+        if reserved.overlaps(range) {
+            context.warn(&format!("{reserved} is still reserved, with addresses of {range}"));
+        }
+    }
+    Ok(())
 }
 
 /// Leases in a reserved range that are named; the others are counted.

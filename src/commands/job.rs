@@ -18,6 +18,7 @@ use crate::store::Store;
 
 use crate::commands::{Context, RunCommand};
 
+/// Arguments of `job list`.
 #[derive(Args)]
 pub struct List {
     /// List finished jobs too
@@ -36,7 +37,7 @@ impl RunCommand for List {
         if jobs.is_empty() && context.is_for_people() {
             context.hint("no jobs");
         }
-        context.answer(Answer::list(entries(context, &store, &jobs)))
+        context.answer(Answer::list(entries(context, &store, &jobs)).fitted(context.table_layout()))
     }
 }
 
@@ -80,6 +81,7 @@ pub fn document(job: &Job) -> Value {
     document_with_kind(Kind::Job, &job.to_wire())
 }
 
+/// Arguments of `job show`.
 #[derive(Args)]
 pub struct Show {
     /// Id of a job; or name of a cluster or host, to show all its jobs
@@ -95,7 +97,7 @@ impl RunCommand for Show {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
         let jobs = find_jobs(context, &store, &self.name)?;
-        let answer = Answer::list(entries(context, &store, &jobs));
+        let answer = Answer::list(entries(context, &store, &jobs)).fitted(context.table_layout());
         context.answer(if jobs.len() == 1 { answer.single() } else { answer })
     }
 }
@@ -109,7 +111,7 @@ pub fn find_jobs(context: &Context, store: &Store, typed_name: &str) -> Result<V
         jobs = store.jobs_on_host(&Key::new(context.namespace()?, name).to_string())?;
     }
     if jobs.is_empty() {
-        jobs.extend(store.find_job(name)?);
+        jobs.extend(find_job(store, name)?);
     }
     if jobs.is_empty()
         && let Ok(Object::ClusterClaim(claim)) =
@@ -125,6 +127,28 @@ pub fn find_jobs(context: &Context, store: &Store, typed_name: &str) -> Result<V
     Ok(jobs)
 }
 
+/// Letters of an id that name its job: those that tables show.
+const LEAST_ID: usize = 8;
+
+/// Whether an id, or the beginning of one as tables show it, names this job.
+pub fn is_named_by_id(job: &Job, id: &str) -> bool {
+    id.len() >= LEAST_ID && job.id.to_string().starts_with(id)
+}
+
+/// The job of an id, or the only one whose id begins so.
+fn find_job(store: &Store, id: &str) -> Result<Option<Job>, Refusal> {
+    if id.len() < LEAST_ID {
+        return Ok(None);
+    }
+    let mut jobs = store.jobs_with_prefix(id)?;
+    if jobs.len() > 1 {
+        let problem = format!("{} jobs have ids that begin with `{id}`", jobs.len());
+        return Err(Refusal::usage(problem).next("poolctl job list --all -o name"));
+    }
+    Ok(jobs.pop())
+}
+
+/// Arguments of `job logs`, which reads the folder of a job.
 #[derive(Args)]
 pub struct Logs {
     /// Id of a job; or name of a cluster, claim or host, to print the log of its last job
@@ -212,6 +236,7 @@ pub fn hint_evidence(context: &Context, store: &Store, job: &Job) {
         .hint(&format!("copy it: poolctl cluster logs {cluster} --attempt {attempt} --bundle DIR"));
 }
 
+/// Arguments of `job kill`. It ends all processes of the job.
 #[derive(Args)]
 pub struct Kill {
     /// Id of a job; or name of a cluster or host, to kill its running job
@@ -239,7 +264,7 @@ impl RunCommand for Kill {
         let place = folder(context, &store, job);
         cancel::cancel_job(&place, CancelMode::Ask);
         context.report_change(Kind::Job, &Key::new("", job.id.to_string()), "was asked to stop")?;
-        context.hint("next: poolctl reconcile");
+        context.hint_next("poolctl reconcile");
         Ok(())
     }
 }

@@ -4,6 +4,7 @@
 
 mod table;
 
+use std::error::Error as _;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
 
@@ -111,6 +112,14 @@ fn replace_alias(mut arguments: Vec<OsString>) -> Vec<OsString> {
     arguments
 }
 
+/// The words of kubectl and oc that are another spelling of a command: each with that command.
+pub fn aliases() -> impl Iterator<Item = (&'static str, &'static str)> {
+    ROWS.iter().filter_map(|row| match row.meaning {
+        Meaning::Alias(command) => Some((row.verb, command)),
+        _ => None,
+    })
+}
+
 fn leave_out_ignored_options(arguments: Vec<OsString>) -> Vec<OsString> {
     let (verb, second_word) = verb_words(&arguments);
     let mut kept = Vec::with_capacity(arguments.len());
@@ -173,14 +182,53 @@ pub fn refuse(error: &clap::Error, arguments: &[OsString], root: &Command) -> Op
         }
         ErrorKind::UnknownArgument => {
             let option = context_text(error, ContextKind::InvalidArg)?;
+            if !option.starts_with('-') {
+                let problem = format!("`{option}` is one argument too many");
+                return Some(Refusal::usage(problem).next(help_line(&verb, &second_word, root)));
+            }
             let name = option.split('=').next().unwrap_or(option);
-            option.starts_with('-').then(|| refuse_option(&verb, &second_word, name, root))
+            Some(refuse_option(&verb, &second_word, name, root))
         }
         ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
             refuse_value(error, &verb, &second_word)
+                .or_else(|| explain_value(error, &help_line(&verb, &second_word, root)))
+        }
+        ErrorKind::MissingRequiredArgument => {
+            let Some(ContextValue::Strings(arguments)) = error.get(ContextKind::InvalidArg) else {
+                return None;
+            };
+            let problem = format!("{} must be given", arguments.join(" and "));
+            Some(Refusal::usage(problem).next(help_line(&verb, &second_word, root)))
         }
         _ => None,
     }
+}
+
+/// The command that prints the help of the command that a line names.
+fn help_line(verb: &str, second_word: &str, root: &Command) -> String {
+    match find_command(verb, second_word, root) {
+        Some((path, _)) => format!("poolctl {path} --help"),
+        None => "poolctl --help".to_owned(),
+    }
+}
+
+/// The refusal of a value that the table does not name.
+fn explain_value(error: &clap::Error, help: &str) -> Option<Refusal> {
+    let argument = context_text(error, ContextKind::InvalidArg)?;
+    let value = context_text(error, ContextKind::InvalidValue)?;
+    if value.is_empty() {
+        return Some(Refusal::usage(format!("`{argument}` needs a value")).next(help));
+    }
+    let refusal = Refusal::usage(format!("invalid value '{value}' for `{argument}`")).next(help);
+    Some(match error.get(ContextKind::ValidValue) {
+        Some(ContextValue::Strings(values)) if !values.is_empty() => {
+            refusal.because(format!("possible values: {}", values.join(", ")))
+        }
+        _ => match error.source() {
+            Some(source) => refusal.because(source.to_string()),
+            None => refusal,
+        },
+    })
 }
 
 /// A word that an error of clap carries.
@@ -259,7 +307,7 @@ fn refuse_option(verb: &str, second_word: &str, option: &str, root: &Command) ->
     }
     let names: Vec<String> = command
         .get_arguments()
-        .filter(|argument| !argument.is_hide_set())
+        .filter(|argument| !argument.is_hide_set() || argument.is_global_set())
         .filter_map(Arg::get_long)
         .map(|name| format!("--{name}"))
         .filter(|name| !NEVER_SUGGESTED.contains(&name.as_str()))

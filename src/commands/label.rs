@@ -5,8 +5,12 @@ use clap::Args;
 use serde_json::{Map, Value};
 
 use crate::model::kinds::Kind;
+use crate::model::object::Object;
 use crate::model::refusal::Refusal;
+use crate::rules;
+use crate::store::Store;
 
+use crate::commands::manifest_files::{ManifestFiles, Rehearsal};
 use crate::commands::selector::Selector;
 use crate::commands::{Context, RunCommand, patch, target};
 
@@ -25,8 +29,14 @@ pub struct Change {
     /// Change the objects of the kind with these labels
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     selector: Option<Selector>,
+    #[command(flatten)]
+    files: ManifestFiles,
+    #[command(flatten)]
+    rehearsal: Rehearsal,
 }
 
+/// Arguments of `label`. `KEY-` removes a label; one that exists is replaced only with
+/// `--overwrite`.
 #[derive(Args)]
 pub struct Label {
     #[command(flatten)]
@@ -43,6 +53,7 @@ impl RunCommand for Label {
     }
 }
 
+/// Arguments of `annotate`, which are those of `label`.
 #[derive(Args)]
 pub struct Annotate {
     #[command(flatten)]
@@ -89,28 +100,65 @@ impl Change {
                 .next(example)
                 .into());
         }
+        if self.files.is_given() {
+            if !object_words.is_empty() || selects || changes.is_empty() {
+                return Err(Refusal::usage("-f takes KEY=VALUE or KEY-, and no other objects")
+                    .next(example)
+                    .into());
+            }
+            let store = context.open_existing_state()?;
+            let objects = self.files.find_objects(context, &store, false)?;
+            return self.change_each(context, &store, &objects, field, result, &changes);
+        }
         if kind.is_empty() || changes.is_empty() || (!selects && is_bare_kind(kind, names)) {
             return Err(Refusal::usage("objects, and KEY=VALUE or KEY-, must be given")
                 .next(example)
                 .into());
         }
         if !selects {
-            let objects = target::parse_objects(kind, names)?;
+            let named_objects = target::parse_objects(kind, names)?;
             let store = context.open_existing_state()?;
-            for (kind, name) in objects {
-                patch::change_object(context, &store, kind, &name, result, |document| {
-                    self.change_document(document, field, &changes, kind, &name)
-                })?;
+            for (kind, name) in named_objects {
+                let object = context.find_object(&store, kind, &name)?;
+                self.change_each(context, &store, &[object], field, result, &changes)?;
             }
             return Ok(());
         }
         let kind = target::parse_kind(kind)?;
         let store = context.open_existing_state()?;
-        for object in context.select_objects(&store, kind, self.selector.as_ref())? {
+        let mut objects = context.select_objects(&store, kind, self.selector.as_ref())?;
+        // Namespaces that nobody has created are not meant by "all".
+        objects.retain(|object| !self.all || rules::check_editable(object).is_ok());
+        if objects.is_empty() {
+            context.hint(&format!("no {} found", kind.name()));
+        }
+        self.change_each(context, &store, &objects, field, result, &changes)
+    }
+
+    /// Changes these objects, or answers what would become of them.
+    fn change_each(
+        &self,
+        context: &Context,
+        store: &Store,
+        objects: &[Object],
+        field: &str,
+        result: &str,
+        changes: &[(&str, Option<&str>)],
+    ) -> anyhow::Result<()> {
+        for object in objects {
+            let kind = object.kind();
             let name = object.key().name;
-            patch::change_found_object(context, &store, &object, result, |document| {
-                self.change_document(document, field, &changes, kind, &name)
-            })?;
+            match self.rehearsal.dry_run.remark() {
+                Some(remark) => {
+                    let result = format!("{result} {remark}");
+                    patch::rehearse_change(context, store, object, &result, |document| {
+                        self.change_document(document, field, changes, kind, &name)
+                    })?;
+                }
+                None => patch::change_found_object(context, store, object, result, |document| {
+                    self.change_document(document, field, changes, kind, &name)
+                })?,
+            }
         }
         Ok(())
     }
@@ -140,10 +188,11 @@ impl Change {
                 && !self.overwrite
             {
                 let word = kind.word();
+                let verb = if field == "labels" { Label::NAME } else { Annotate::NAME };
                 return Err(Refusal::conflict(format!(
                     "{word} `{name}` already has {key}={previous}"
                 ))
-                .advise("replace the value with --overwrite"));
+                .next(format!("poolctl {verb} {word}/{name} {key}='{value}' --overwrite")));
             }
         }
         Ok(())

@@ -15,6 +15,7 @@ pub struct ListPrinter<'a> {
 }
 
 impl<'a> ListPrinter<'a> {
+    /// A printer that has no rows yet, for the format that was asked for.
     pub fn new(context: &'a Context) -> Self {
         let list_text = ListText::new(&context.globals.output);
         Self { context, list_text, portion: String::new() }

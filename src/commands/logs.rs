@@ -6,6 +6,7 @@ use crate::model::refusal::Refusal;
 
 use crate::commands::{Context, RunCommand, job};
 
+/// Arguments of `logs`, as kubectl has them.
 #[derive(Args)]
 pub struct Logs {
     /// Cluster, claim, host or job, such as cluster/lab-x7k2

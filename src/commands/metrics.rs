@@ -21,6 +21,7 @@ use crate::store::{Store, copies};
 
 use crate::commands::{Context, RunCommand};
 
+/// Arguments of `metrics`. A text file is replaced whole, so that a reader never sees half of it.
 #[derive(Args)]
 pub struct Metrics {
     /// Write to a file that everybody may read, for the textfile collector of node_exporter
@@ -60,6 +61,8 @@ struct Metric {
 enum Values {
     /// Counted in the status of a pool.
     Count(fn(&PoolStatus) -> u32),
+    /// Counted in the status of a pool that has an inventory. There is no line for any other pool.
+    Inventory(fn(&PoolStatus) -> u32),
     /// The claim that has waited longest.
     OldestClaim,
     /// The history of a pool's claims.
@@ -82,6 +85,14 @@ const fn address_gauge(
     count: fn(&IpPool) -> u128,
 ) -> Metric {
     Metric { name, kind: "gauge", help, values: Values::Addresses(count) }
+}
+
+const fn inventory_gauge(
+    name: &'static str,
+    help: &'static str,
+    count: fn(&PoolStatus) -> u32,
+) -> Metric {
+    Metric { name, kind: "gauge", help, values: Values::Inventory(count) }
 }
 
 const fn gauge(name: &'static str, help: &'static str, count: fn(&PoolStatus) -> u32) -> Metric {
@@ -128,13 +139,17 @@ const METRICS: [Metric; 23] = [
         |status| status.broken,
     ),
     gauge("poolctl_claims_pending", "Claims that wait for a cluster", |status| status.pending),
-    gauge("poolctl_customizations_free", "Customizations that can be used", |status| {
+    inventory_gauge("poolctl_customizations_free", "Customizations that can be used", |status| {
         status.free_customizations
     }),
-    gauge("poolctl_customizations_broken", "Customizations that cannot be used", |status| {
-        let broken = status.inventory.values().filter(|entry| entry.status.is_broken());
-        u32::try_from(broken.count()).unwrap_or(u32::MAX)
-    }),
+    inventory_gauge(
+        "poolctl_customizations_broken",
+        "Customizations that cannot be used",
+        |status| {
+            let broken = status.inventory.values().filter(|entry| entry.status.is_broken());
+            u32::try_from(broken.count()).unwrap_or(u32::MAX)
+        },
+    ),
     Metric {
         name: "poolctl_claim_oldest_pending_seconds",
         kind: "gauge",
@@ -209,11 +224,17 @@ fn write_metrics(store: &Store, now: Time) -> Result<String, Refusal> {
                         writeln!(out, "{name}{{{}}} {}", pool_labels(pool), count(&pool.status));
                 }
             }
+            Values::Inventory(count) => {
+                for pool in pools.iter().filter(|pool| pool.spec.inventory.is_some()) {
+                    let _ =
+                        writeln!(out, "{name}{{{}}} {}", pool_labels(pool), count(&pool.status));
+                }
+            }
             Values::OldestClaim => write_oldest_claims(&mut out, name, &pools, &claims, now),
             Values::AssignmentDelays => write_assignment_delays(&mut out, name, &pools),
             Values::StaleDeleted => write_stale_deleted(&mut out, name, &pools),
             Values::Degraded => write_degraded_pools(&mut out, name, &pools),
-            Values::Obstacle => write_obstacles(&mut out, name, &pools, store)?,
+            Values::Obstacle => write_obstacles(&mut out, name, &pools, store, now)?,
             Values::Addresses(count) => {
                 for pool in &ip_pools {
                     let _ = writeln!(out, "{name}{{{}}} {}", ip_pool_labels(pool), count(pool));
@@ -303,10 +324,11 @@ fn write_obstacles(
     name: &str,
     pools: &[ClusterPool],
     store: &Store,
+    now: Time,
 ) -> Result<(), Refusal> {
     for pool in pools {
         let state = store.load(&Scope::pool(pool.key()), &[])?;
-        if let Some(obstacle) = causes::name_strongest_trouble(&state, pool) {
+        if let Some(obstacle) = causes::name_strongest_trouble(&state, pool, now) {
             let labels = pool_labels(pool);
             let _ = writeln!(out, "{name}{{{labels},obstacle=\"{obstacle}\"}} 1");
         }

@@ -15,6 +15,7 @@ mod context;
 mod create;
 mod customization;
 mod customization_warnings;
+mod data_warnings;
 mod delete;
 mod describe;
 mod diff;
@@ -40,6 +41,7 @@ mod list_printer;
 mod logs;
 mod manifest_files;
 mod metrics;
+mod next_step;
 mod patch;
 mod plan;
 mod pool;
@@ -65,7 +67,7 @@ mod waiting;
 mod why;
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 
 use clap::{ArgMatches, Args, FromArgMatches};
 
@@ -74,11 +76,14 @@ pub use crate::commands::kubectl::chapter as kubectl_chapter;
 pub use crate::commands::reference::pages as reference_pages;
 pub use crate::commands::tree::tree;
 use crate::model::refusal::{Exit, NextStep, Refusal, nearest_name};
+use crate::output::{clean_line, wrap_line};
 
 /// A command of the command line: its arguments, what help says of it, and what runs it.
 trait RunCommand: Args + FromArgMatches {
     const NAME: &'static str;
     const ABOUT: &'static str;
+    /// Paragraphs of help, for a command that its line does not explain; in the manual page, too.
+    const DESCRIPTION: &'static str = "";
     /// The command line that help prints after `Example:`. Tests run it.
     const EXAMPLE: &'static str;
     const AUDIENCE: Audience = Audience::Owner;
@@ -102,8 +107,12 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     let matches = match tree().color(help_colors(&arguments)).try_get_matches_from(&arguments) {
         Ok(matches) => matches,
         Err(mut error) => {
-            if let Some(refusal) = kubectl::refuse(&error, &arguments, &tree()) {
-                return report_failure(&refusal.into(), None);
+            if let Some(mut refusal) = kubectl::refuse(&error, &arguments, &tree()) {
+                let state = find_value(&arguments, "--state");
+                refusal.next = refusal.next.map(|next| {
+                    NextStep::Line(next_step::spell_commands(&next.to_string(), "", state))
+                });
+                return report_failure(&refusal.into());
             }
             kubectl::remove_suggestions(&mut error);
             // Help asked for goes to stdout, the rest to stderr; a closed pipe is no error.
@@ -115,29 +124,34 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Ok(()) => 0,
         // A message would appear in the middle of the line that somebody is typing.
         Err(_) if matches.subcommand_name() == Some(tree::complete::Complete::NAME) => 1,
-        Err(error) => report_failure(&error, matches.get_one::<String>("namespace")),
+        Err(error) => report_failure(&error),
     }
 }
 
 /// Whether help and what clap refuses are coloured, as `--color` says. They are printed before
 /// there are any options to ask.
 fn help_colors(arguments: &[OsString]) -> clap::ColorChoice {
-    let mut choice = clap::ColorChoice::Auto;
+    match find_value(arguments, "--color") {
+        Some("never") => clap::ColorChoice::Never,
+        Some("always") => clap::ColorChoice::Always,
+        _ => clap::ColorChoice::Auto,
+    }
+}
+
+/// The value of an option on a command line that is not parsed yet, or that clap refuses: the last
+/// one if there are several.
+fn find_value<'a>(arguments: &'a [OsString], option: &str) -> Option<&'a str> {
     let options = arguments.iter().take_while(|word| *word != "--");
     let words: Vec<&str> = options.map(|word| word.to_str().unwrap_or_default()).collect();
+    let mut value = None;
     for (index, word) in words.iter().enumerate() {
-        let value = match word.strip_prefix("--color") {
+        value = match word.strip_prefix(option) {
             Some("") => words.get(index + 1).copied(),
-            Some(value) => value.strip_prefix('='),
-            None => None,
-        };
-        choice = match value {
-            Some("never") => clap::ColorChoice::Never,
-            Some("always") => clap::ColorChoice::Always,
-            _ => choice,
+            Some(rest) => rest.strip_prefix('=').or(value),
+            None => value,
         };
     }
-    choice
+    value
 }
 
 /// Runs the command that clap has found, and prints the documents that it answered, also if it
@@ -145,6 +159,7 @@ fn help_colors(arguments: &[OsString]) -> clap::ColorChoice {
 fn run_command(matches: &ArgMatches) -> anyhow::Result<()> {
     let context = Context::new(Globals::from_arg_matches(matches)?)?;
     let outcome = tree::dispatch(matches, &context);
+    let outcome = outcome.map_err(|error| context.doubt_absence(error));
     // A command may have changed objects before it failed; those changes are answered too.
     let concluded = context.print_documents();
     let refusal = outcome.as_ref().err().and_then(|error| error.downcast_ref::<Refusal>());
@@ -152,7 +167,7 @@ fn run_command(matches: &ArgMatches) -> anyhow::Result<()> {
     if !refusal.is_some_and(Refusal::is_about_state_file) {
         context.print_late_warning();
     }
-    outcome.and(concluded)
+    outcome.and(concluded).map_err(|error| context.complete_next_step(error))
 }
 
 /// Ends the program with an exit code and without a message: the command has said everything.
@@ -167,20 +182,25 @@ impl std::fmt::Display for Quit {
 
 impl std::error::Error for Quit {}
 
-/// Writes to stderr what went wrong, and returns the exit code: a refusal's own, else 1. If a
-/// namespace was given with `-n`, the command that is suggested next gets it too.
-fn report_failure(error: &anyhow::Error, namespace: Option<&String>) -> u8 {
+/// Writes to stderr what went wrong, and returns the exit code: a refusal's own, else 1. On a
+/// terminal all lines fit but the command that is suggested next, which people copy.
+fn report_failure(error: &anyhow::Error) -> u8 {
     if let Some(Quit(code)) = error.downcast_ref() {
         return *code;
     }
     let mut refusal = error.downcast_ref::<Refusal>().cloned();
-    let next = refusal.as_mut().and_then(|refusal| refusal.next.as_mut());
-    if let (Some(NextStep::Command(command)), Some(namespace)) = (next, namespace) {
-        *command = format!("{command} -n {namespace}");
-    }
+    let next = refusal.as_mut().and_then(|refusal| refusal.next.take());
     let message = refusal.as_ref().map_or_else(|| format!("{error:#}"), Refusal::to_string);
-    let lines: Vec<_> = message.lines().map(crate::output::clean_line).collect();
-    drop(writeln!(std::io::stderr(), "error: {}", lines.join("\n")));
+    let is_terminal = std::io::stderr().is_terminal();
+    let mut lines = Vec::new();
+    for line in format!("error: {message}").lines() {
+        let line = clean_line(line);
+        lines.push(if is_terminal { wrap_line(&line) } else { line.into_owned() });
+    }
+    if let Some(next) = next {
+        lines.extend(format!("  next: {next}").lines().map(|line| clean_line(line).into_owned()));
+    }
+    drop(writeln!(std::io::stderr(), "{}", lines.join("\n")));
     refusal.map_or(Exit::Failed, |refusal| refusal.exit) as u8
 }
 

@@ -15,6 +15,7 @@ use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
+use crate::output::Answer;
 use crate::render::patch::{self, PatchRules};
 use crate::rules;
 use crate::store::Store;
@@ -22,6 +23,7 @@ use crate::yaml;
 
 use crate::commands::agent::confirm_leaving_cluster;
 use crate::commands::customization_warnings;
+use crate::commands::manifest_files::Rehearsal;
 use crate::commands::scope::EditedObject;
 use crate::commands::{Context, RunCommand, scope, target};
 use crate::manifest;
@@ -34,6 +36,7 @@ enum PatchType {
     Json,
 }
 
+/// Arguments of `patch`, with the three patch types of kubectl.
 #[derive(Args)]
 pub struct Patch {
     /// Object, such as pool/lab; or its kind, such as pool, with its name after it
@@ -57,6 +60,8 @@ pub struct Patch {
     /// File with the patch, or - for stdin
     #[arg(long = "patch-file", value_name = "FILE")]
     file: Option<PathBuf>,
+    #[command(flatten)]
+    rehearsal: Rehearsal,
 }
 
 impl RunCommand for Patch {
@@ -71,6 +76,13 @@ impl RunCommand for Patch {
             Refusal::usage("the patch cannot be read").because(error.to_string())
         })?;
         let store = context.open_existing_state()?;
+        if let Some(remark) = self.rehearsal.dry_run.remark() {
+            let object = context.find_object(&store, kind, &name)?;
+            let result = format!("patched {remark}");
+            return rehearse_change(context, &store, &object, &result, |document| {
+                self.apply_to(document, &changes)
+            });
+        }
         change_object(context, &store, kind, &name, "patched", |document| {
             self.apply_to(document, &changes)
         })
@@ -128,6 +140,27 @@ pub fn change_object(
     change_found_object(context, store, &object, result, edit_document)
 }
 
+/// Answers what a change would make of an object of the state, and changes nothing.
+pub fn rehearse_change(
+    context: &Context,
+    store: &Store,
+    object: &Object,
+    result: &str,
+    edit_document: impl Fn(&mut Value) -> Result<(), Refusal>,
+) -> anyhow::Result<()> {
+    rules::check_editable(object)?;
+    let edited_objects = [EditedObject::new(object.kind(), object.key())];
+    let scope = scope::scope_of(store, &edited_objects)?;
+    let needs = scope::needs_of(&edited_objects);
+    let (edited, _) = context
+        .door(store)
+        .rehearse(&scope, &needs, |state, tick| put_edited(state, object, &edit_document, tick))?;
+    if context.wants_documents() {
+        return context.answer(Answer::default().with_document(edited.to_wire()));
+    }
+    context.report_change(object.kind(), &object.key(), result)
+}
+
 /// Changes an object of the state, as `change_object` does.
 pub fn change_found_object(
     context: &Context,
@@ -137,7 +170,6 @@ pub fn change_found_object(
     edit_document: impl Fn(&mut Value) -> Result<(), Refusal>,
 ) -> anyhow::Result<()> {
     let kind = object.kind();
-    let name = object.key().name;
     rules::check_editable(object)?;
     if let Object::Agent(agent) = object {
         confirm_leaving(context, agent, &edit_document)?;
@@ -146,17 +178,11 @@ pub fn change_found_object(
     let scope = scope::scope_of(store, &edited_objects)?;
     let needs = scope::needs_of(&edited_objects);
     let ((outcome, warnings), passed) =
-        context.door(store).change(&scope, &needs, |state: &mut State, tick: &Tick| {
-            let Some(current) = state.find_object(object) else {
-                return Err(Refusal::not_found(format!(
-                    "there is no {} `{name}` any more",
-                    kind.word()
-                )));
-            };
-            let edited = edit_object(&current, &edit_document)?;
+        context.door(store).change(&scope, &needs, |state, tick| {
+            let (edited, outcome) = put_edited(state, object, &edit_document, tick)?;
             let mut warnings = rules::object_warnings(&edited);
             warnings.extend(rules::describe_kept_problems(&edited));
-            Ok((put_object(state, edited, PutMode::Replace, tick)?, warnings))
+            Ok((outcome, warnings))
         })?;
     let result = match outcome {
         PutOutcome::Unchanged => format!("{result} (no change)"),
@@ -173,6 +199,24 @@ pub fn change_found_object(
     );
     context.report_limits(&passed);
     Ok(context.report_pass(&passed)?)
+}
+
+/// Puts an object of the state back with an edit applied to its document. Returns the object as it
+/// was put, and what became of it.
+fn put_edited(
+    state: &mut State,
+    object: &Object,
+    edit_document: &impl Fn(&mut Value) -> Result<(), Refusal>,
+    tick: &Tick,
+) -> Result<(Object, PutOutcome), Refusal> {
+    let Some(current) = state.find_object(object) else {
+        let word = object.kind().word();
+        let name = object.key().name;
+        return Err(Refusal::not_found(format!("there is no {word} `{name}` any more")));
+    };
+    let edited = edit_object(&current, edit_document)?;
+    let outcome = put_object(state, edited.clone(), PutMode::Replace, tick)?;
+    Ok((edited, outcome))
 }
 
 /// Returns a copy of an object with an edit applied to its document. The status stays as it was:

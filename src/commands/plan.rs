@@ -15,11 +15,12 @@ use crate::model::kinds::Kind;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Exit;
 use crate::model::state::{Scope, State};
-use crate::output::{self, Answer, DifferenceLine, Name, join_lines};
+use crate::output::{self, Answer, DifferenceLine, Name, Style, Tone, join_lines};
 use crate::plan;
 
 use crate::commands::{Context, Quit, RunCommand, count_of};
 
+/// Arguments of `plan`, which runs a pass without writing it.
 #[derive(Args)]
 pub struct Plan {
     /// Plan only this pool
@@ -48,16 +49,22 @@ impl RunCommand for Plan {
         notes.extend(state.ip_pools.rows().filter_map(|pool| note_waiting_claims(&state, pool)));
         let changes = output::difference_lines(&state);
         let depth = if self.full { Depth::Full } else { Depth::Essential };
-        let layout: Layout =
-            if context.globals.output.is_wide() { keep_line } else { output::wrap_line };
+        let fit_line = choose_fit_line(context);
         if state.is_unchanged() {
-            context.answer(plan_answer(NOTHING_TO_DO, changes, notes, depth, layout))?;
+            context.answer(plan_answer(
+                NOTHING_TO_DO,
+                changes,
+                notes,
+                depth,
+                fit_line,
+                context.style(),
+            ))?;
             context.hint(NOTHING_TO_DO);
             return Ok(());
         }
         let summary = summary::summarize_changes(&state, &changes);
         let detail_count = changes.iter().filter(|change| change.is_detail).count();
-        context.answer(plan_answer(&summary, changes, notes, depth, layout))?;
+        context.answer(plan_answer(&summary, changes, notes, depth, fit_line, context.style()))?;
         if detail_count > 0 && !self.full && context.is_for_people() {
             let lines = count_of(detail_count, "more line");
             context.hint(&format!("{lines}: poolctl plan --full"));
@@ -77,10 +84,15 @@ enum Depth {
     Full,
 }
 
-/// How a line is fitted into a terminal.
-type Layout = fn(&str) -> String;
+/// Fits a line into a terminal.
+type FitLine = fn(&str) -> String;
 
-/// The layout of `-o wide`: a line stays one line.
+/// How lines of a difference are fitted, as `-o` asks.
+fn choose_fit_line(context: &Context) -> FitLine {
+    if context.globals.output.is_wide() { keep_line } else { output::wrap_line }
+}
+
+/// For `-o wide`: a line stays one line.
 fn keep_line(line: &str) -> String {
     line.to_owned()
 }
@@ -92,39 +104,51 @@ fn plan_answer(
     changes: Vec<DifferenceLine>,
     notes: Vec<DifferenceLine>,
     depth: Depth,
-    layout: Layout,
+    fit_line: FitLine,
+    style: Style,
 ) -> Answer {
     let mut lines = Vec::new();
     if !changes.is_empty() {
-        lines.push(layout(summary));
+        lines.push(paint_lines(style, Tone::Title, &fit_line(summary)));
     }
     let mut names = Vec::new();
     let mut texts = Vec::new();
     for change in changes {
         if depth == Depth::Full || !change.is_detail {
-            lines.push(layout(&change.text));
+            let line = fit_line(&change.text);
+            // The first line about an object has its name.
+            let is_first = change.name.is_some();
+            lines.push(if is_first { paint_lines(style, Tone::Place, &line) } else { line });
         }
         names.extend(change.name);
         texts.push(change.text);
     }
-    lines.extend(notes.iter().map(|note| layout(&note.text)));
+    for note in &notes {
+        lines.push(paint_lines(style, Tone::Waiting, &fit_line(&note.text)));
+    }
     let notes: Vec<String> = notes.into_iter().map(|note| note.text).collect();
     let document = json!({"summary": summary, "changes": texts, "notes": notes});
     Answer::text(join_lines(&lines)).with_names(names).with_document(document)
 }
 
-/// What a pass would change, line by line, and notes below that. The notes change nothing, so they
-/// give no names.
-pub fn changes_answer(changes: Vec<DifferenceLine>, notes: Vec<DifferenceLine>) -> Answer {
+/// A text that may have been broken, each of its lines in a colour.
+fn paint_lines(style: Style, tone: Tone, text: &str) -> String {
+    let painted_lines: Vec<String> = text.lines().map(|line| style.paint(tone, line)).collect();
+    painted_lines.join("\n")
+}
+
+/// What a pass would change, line by line.
+pub fn changes_answer(context: &Context, changes: Vec<DifferenceLine>) -> Answer {
+    let fit_line = choose_fit_line(context);
+    let mut lines = Vec::new();
     let mut names = Vec::new();
     let mut texts = Vec::new();
     for change in changes {
+        lines.push(fit_line(&change.text));
         names.extend(change.name);
         texts.push(change.text);
     }
-    let notes: Vec<String> = notes.into_iter().map(|note| note.text).collect();
-    let document = json!({"changes": texts, "notes": notes});
-    let lines = [texts, notes].concat();
+    let document = json!({"changes": texts, "notes": []});
     Answer::text(join_lines(&lines)).with_names(names).with_document(document)
 }
 
@@ -159,8 +183,14 @@ fn note_waiting_claims(state: &State, pool: &IpPool) -> Option<DifferenceLine> {
     let claims = state.ip_leases.rows().filter(|lease| lease.address.is_none());
     let waiting: Vec<&IpLease> =
         claims.filter(|lease| lease.deleting.is_none() && means_pool(state, lease, pool)).collect();
-    let first = waiting.first()?;
     let name = Name::of(Kind::IpPool, &key);
+    let Some(first) = waiting.first() else {
+        if !pool.is_paused() {
+            return None;
+        }
+        let line = format!("{name}: it is paused, so no claim gets an address");
+        return Some(DifferenceLine::new(name, line));
+    };
     let claims = count_of(waiting.len(), "claim");
     let line = format!("{name}: {claims} without an address: {}", output::clean_line(&first.error));
     Some(DifferenceLine::new(name, line))

@@ -21,6 +21,7 @@ use crate::rules;
 
 use crate::commands::{Context, RunCommand};
 
+/// Arguments of `pool scale`. Clusters that are too many are destroyed by the passes that follow.
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("counts").required(true).multiple(true))]
 pub struct Scale {

@@ -14,6 +14,7 @@ use crate::store::try_pass_lock;
 use crate::commands::waiting::Waiting;
 use crate::commands::{Context, RunCommand, plan};
 
+/// Arguments of `reconcile`, which cron or systemd runs every minute.
 #[derive(Args)]
 pub struct Reconcile {
     /// Repeat passes until no job is running, at most this long (1h without a value)
@@ -43,6 +44,13 @@ impl RunCommand for Reconcile {
     const NAME: &'static str = "reconcile";
     const ABOUT: &'static str =
         "Run one pass: read the results of jobs, decide what to do, start jobs";
+    const DESCRIPTION: &'static str = "\
+poolctl has no daemon: cron or a timer runs this command every minute. A pass looks only at what is \
+due, was changed, or has jobs that ended. It waits for jobs only with --wait. Two passes never \
+overlap: the second ends at once, with exit code 0, or with 7 if --strict is given.
+
+Every command that changes an object runs a pass for that object by itself. `poolctl plan` says \
+what the next pass would do.";
     const EXAMPLE: &'static str = "poolctl reconcile --wait=10m";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
@@ -57,7 +65,7 @@ impl RunCommand for Reconcile {
         if self.dry_run {
             let (state, _) = door.preview_pass(&scope)?;
             let changes = output::difference_lines(&state);
-            return context.answer(plan::changes_answer(changes, Vec::new()));
+            return context.answer(plan::changes_answer(context, changes));
         }
         if let Some(limit) = self.wait {
             let waiting = Waiting { context, door: &door, pool: pool.as_ref(), limit };

@@ -3,15 +3,13 @@
 //! compares the pages, and writes them when it is asked to.
 
 mod command_page;
+mod contract_page;
 mod field_pages;
 mod file_page;
 
 use std::fmt::Write;
 
-use crate::model::refusal::Exit;
-
 use crate::commands::explain::words::{Topic, Word};
-use crate::commands::metrics::describe_metrics;
 
 /// What every page says after its heading.
 const ORIGIN: &str = "This page is made from the code. A test checks that it is current.";
@@ -22,6 +20,7 @@ pub fn pages() -> Vec<(&'static str, String)> {
         ("annotations.md", annotation_page()),
         ("commands.md", command_page::page()),
         ("conditions.md", condition_page()),
+        ("driver-contract.md", contract_page::page()),
         ("events.md", event_page()),
         ("exit-codes.md", exit_code_page()),
         ("files.md", file_page::page()),
@@ -51,10 +50,10 @@ fn table_cell(prose: &str) -> String {
 }
 
 fn annotation_page() -> String {
-    let introduction = "Annotations of poolctl itself, in `metadata.annotations` of an object. Those \
+    let introduction = "Annotations that poolctl reads, in `metadata.annotations` of an object. Those \
                         of a ClusterDeployment also stand in `spec.annotations` of a ClusterPool, \
-                        which gives them to its clusters. `poolctl explain annotation/NAME` prints \
-                        the same.";
+                        which gives them to its clusters. The last ones are of Hive, metal3, assisted \
+                        installer and Cluster API. `poolctl explain annotation/NAME` prints the same.";
     let mut text = page_head("Annotations", introduction);
     for word in Topic::Annotation.words() {
         let _ = write!(text, "\n## {}\n\n{}\n\n", word.name, table_cell(word.meaning));
@@ -109,22 +108,25 @@ fn fact_of<'a>(word: &'a Word, label: &str) -> Option<&'a str> {
 }
 
 fn exit_code_page() -> String {
-    let introduction = "The exit codes of every command.";
+    let introduction =
+        "The exit codes of every command. `poolctl explain exit-code/7` prints the same.";
     let mut text = page_head("Exit codes", introduction);
-    text += "\n| code | meaning |\n|---|---|\n| 0 | Success. |\n";
-    for exit in Exit::ALL {
-        let _ = writeln!(text, "| {} | {} |", *exit as u8, table_cell(exit.meaning()));
+    text += "\n| code | meaning |\n|---|---|\n";
+    for word in Topic::ExitCode.words() {
+        let _ = writeln!(text, "| {} | {} |", word.name, table_cell(word.meaning));
     }
     text + "\n`run` exits with the code of its command in all other cases.\n"
 }
 
 fn metric_page() -> String {
     let introduction = "What `poolctl metrics` prints for each pool, as OpenMetrics text. A metric \
-                        that Hive also has uses Hive's name.";
+                        that Hive also has uses Hive's name. `poolctl explain metric/NAME` prints the \
+                        same.";
     let mut text = page_head("Metrics", introduction);
     text += "\n| metric | type | meaning |\n|---|---|---|\n";
-    for (name, kind, help) in describe_metrics() {
-        let _ = writeln!(text, "| `{name}` | {kind} | {}. |", table_cell(help));
+    for word in Topic::Metric.words() {
+        let kind = fact_of(&word, "type").unwrap_or_default();
+        let _ = writeln!(text, "| `{}` | {kind} | {}. |", word.name, table_cell(word.meaning));
     }
     text
 }

@@ -6,6 +6,7 @@ use crate::commands::apply::{Precondition, put_manifests};
 use crate::commands::manifest_files::{DryRun, ManifestFiles};
 use crate::commands::{Context, RunCommand};
 
+/// Arguments of `replace`. An object that does not exist is refused.
 #[derive(Args)]
 pub struct Replace {
     #[command(flatten)]

@@ -17,6 +17,7 @@ use crate::commands::claim::{NewClaim, Terms};
 use crate::commands::cluster::credentials;
 use crate::commands::{Audience, Context, Quit, RunCommand, claim};
 
+/// Arguments of `run`. Its exit code is that of the command that it runs.
 #[derive(Args)]
 pub struct Run {
     /// Pool to claim the cluster from

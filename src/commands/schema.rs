@@ -9,6 +9,7 @@ use crate::output::Answer;
 
 use crate::commands::{Audience, Context, RunCommand, target};
 
+/// Arguments of `schema`. It opens no state.
 #[derive(Args)]
 pub struct Schema {
     /// Kind, such as pool; by default one schema of all kinds

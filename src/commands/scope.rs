@@ -59,7 +59,12 @@ pub fn scope_of(store: &Store, objects: &[EditedObject]) -> Result<Scope, Refusa
                     None => return Ok(Scope::Whole),
                 }
             }
-            Kind::Secret | Kind::Customization | Kind::ClusterImageSet => {
+            Kind::ClusterImageSet | Kind::Customization
+                if store.is_awaited_by_cluster(&key.name)? =>
+            {
+                return Ok(Scope::Whole);
+            }
+            Kind::Secret | Kind::ConfigMap | Kind::Customization | Kind::ClusterImageSet => {
                 // All pools are read at most once, and only if such an object is edited.
                 let candidates = match stored_pools.take() {
                     Some(candidates) => candidates,
@@ -80,8 +85,8 @@ pub fn scope_of(store: &Store, objects: &[EditedObject]) -> Result<Scope, Refusa
     Ok(Scope::Pools(pools))
 }
 
-/// Whether a pool refers to an image set, a secret or a customization. Image sets have no
-/// namespace; the others are in that of the pool.
+/// Whether a pool refers to an image set, a secret, a ConfigMap or a customization. Image sets have
+/// no namespace; the others are in that of the pool.
 fn refers_to(pool: &ClusterPool, kind: Kind, key: &Key) -> bool {
     let spec = &pool.spec;
     let name = &key.name;
@@ -91,12 +96,16 @@ fn refers_to(pool: &ClusterPool, kind: Kind, key: &Key) -> bool {
     if pool.metadata.namespace != key.namespace {
         return false;
     }
+    if kind == Kind::ConfigMap {
+        return pool.config_maps().contains(name);
+    }
     if kind == Kind::Secret {
         return is_reference_to(spec.pull_secret_ref.as_ref(), name)
             || is_reference_to(spec.install_config_secret_template_ref.as_ref(), name)
             || pool.credentials_secret() == Some(name.as_str())
             || spec.platform.certificates() == Some(name.as_str())
-            || pool.ssh_key_secret() == Some(name.as_str());
+            || pool.ssh_key_secret() == Some(name.as_str())
+            || pool.variable_secrets().contains(name);
     }
     spec.inventory.iter().flatten().any(|entry| entry.name == *name)
         || is_reference_to(spec.customization_ref.as_ref(), name)

@@ -23,6 +23,8 @@ use crate::manifest;
 /// The key that a Secret of type kubernetes.io/dockerconfigjson must have.
 const DOCKER_KEY: &str = ".dockerconfigjson";
 
+/// Arguments of `secret create`. Values come from files, standard input or the keyboard, never from
+/// the command line.
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("values").required(true).multiple(true))]
 pub struct Create {
@@ -46,8 +48,9 @@ pub struct Create {
 impl RunCommand for Create {
     const NAME: &'static str = "create";
     const ABOUT: &'static str = "Create a Secret from files, stdin or keyboard input";
-    const EXAMPLE: &'static str =
-        "poolctl secret create pull-secret --from-file=.dockerconfigjson=$HOME/pull-secret.json";
+    const EXAMPLE: &'static str = "\
+poolctl secret create pull-secret \\
+  --from-file=.dockerconfigjson=$HOME/pull-secret.json";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let key = context.key(Kind::Secret, &self.name)?;
@@ -105,10 +108,44 @@ pub fn read_files(arguments: &[String]) -> Result<BTreeMap<String, SecretValue>,
         return Err(Refusal::usage("stdin can be read only once"));
     }
     for argument in arguments {
+        if Path::new(argument).is_dir() {
+            insert_files_of_folder(&mut values, Path::new(argument))?;
+            continue;
+        }
         let (key, path) = parse_from_file(argument);
-        insert_value(&mut values, &key, read_secret_value(&path)?)?;
+        insert_file(&mut values, &key, &path)?;
     }
     Ok(values)
+}
+
+/// Adds each file of a folder under its name, as kubectl does: not the files of folders below it,
+/// and none whose name cannot be a key.
+fn insert_files_of_folder(
+    values: &mut BTreeMap<String, SecretValue>,
+    folder: &Path,
+) -> Result<(), Refusal> {
+    let shown = folder.display().to_string();
+    let refuse = |error: std::io::Error| manifest::refuse_unreadable(&shown, &error);
+    for entry in std::fs::read_dir(folder).map_err(refuse)? {
+        let path = entry.map_err(refuse)?.path();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        if let Some(key) = name
+            && path.is_file()
+            && rules::is_data_key(&key)
+        {
+            insert_file(values, &key, &path)?;
+        }
+    }
+    Ok(())
+}
+
+fn insert_file(
+    values: &mut BTreeMap<String, SecretValue>,
+    key: &str,
+    path: &Path,
+) -> Result<(), Refusal> {
+    insert_value(values, key, read_secret_value(path)?)
+        .map_err(|refusal| refusal.advise("name the key with --from-file=KEY=FILE"))
 }
 
 /// The key and the file of `KEY=FILE`, or of `FILE`, whose name is the key. stdin has no name, so
@@ -125,23 +162,15 @@ fn parse_from_file(argument: &str) -> (String, PathBuf) {
     (name.unwrap_or_default(), path)
 }
 
-fn is_usable_key(key: &str) -> bool {
-    let is_path = key == "." || key.starts_with("..");
-    !key.is_empty()
-        && !is_path
-        && key.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter))
-}
-
 /// Refuses keys that Kubernetes would refuse, and a key that is given twice.
 pub fn insert_value(
     values: &mut BTreeMap<String, SecretValue>,
     key: &str,
     value: SecretValue,
 ) -> Result<(), Refusal> {
-    if !is_usable_key(key) {
-        return Err(Refusal::usage(format!("`{key}` cannot be a key of a Secret"))
-            .because("a key has only letters, digits, dots, dashes and underscores")
-            .advise("name the key with --from-file=KEY=FILE"));
+    if !rules::is_data_key(key) {
+        return Err(Refusal::usage(format!("`{key}` cannot be a key"))
+            .because("a key has only letters, digits, dots, dashes and underscores"));
     }
     if values.insert(key.to_owned(), value).is_some() {
         return Err(Refusal::usage(format!("key `{key}` is given twice")));

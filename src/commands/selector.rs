@@ -56,6 +56,8 @@ impl Selector {
         self.0.is_empty()
     }
 
+    /// Whether all requirements of the selector hold for these labels. An empty selector matches
+    /// everything.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.0.iter().all(|requirement| requirement.is_met_by(labels))
     }

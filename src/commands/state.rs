@@ -7,6 +7,7 @@ use crate::output::{Answer, Name};
 
 use crate::commands::{Context, RunCommand};
 
+/// `state path` needs no arguments.
 #[derive(Args)]
 pub struct Path {}
 

@@ -22,6 +22,7 @@ use crate::commands::status::overview::Overview;
 use crate::commands::status::screen::draw_overview;
 use crate::commands::{Audience, Context, RunCommand};
 
+/// Arguments of `status`.
 #[derive(Args)]
 pub struct Status {
     /// Show it again whenever it changes, until q or Ctrl-C is typed

@@ -9,6 +9,7 @@ use crate::reconcile::SUPERVISE_COMMAND;
 
 use crate::commands::{Context, RunCommand};
 
+/// Arguments of `__supervise`: the folder of a job. poolctl starts it itself.
 #[derive(Args)]
 pub struct Supervise {
     /// Folder of the job

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 
+use crate::causes::Chain;
 use crate::drivers::on_change::run_on_change;
 use crate::drivers::programs::find_driver_program;
 use crate::edits;
@@ -21,12 +22,13 @@ use crate::reconcile::{Door, TELL_COMMAND};
 use crate::store::Store;
 
 use crate::commands::ip::export::list_leases;
-use crate::commands::{Context, RunCommand};
+use crate::commands::{Context, RunCommand, count_of};
 
 /// How often one process looks for a further change after the program has ended. What comes later
 /// is told by the process that the next pass starts.
 const MAX_ROUNDS: usize = 10;
 
+/// Arguments of `__tell`: a file. poolctl starts it itself.
 #[derive(Args)]
 pub struct Tell {
     /// State file
@@ -68,6 +70,21 @@ impl RunCommand for Tell {
         }
         Ok(())
     }
+}
+
+/// That the program has failed since addresses have changed, so that the network does not know them.
+pub fn find_untold_addresses(store: &Store) -> Result<Option<Chain>, Refusal> {
+    let settings = store.find::<Settings>(&Key::new("", "default"))?;
+    let Some(program) = settings.and_then(|settings| settings.spec.on_change) else {
+        return Ok(None);
+    };
+    let failures = store.read_address_news()?.failures;
+    if failures == 0 {
+        return Ok(None);
+    }
+    let attempts = count_of(usize::try_from(failures).unwrap_or(usize::MAX), "attempt");
+    let cause = format!("the network is not told of addresses: {program} failed, {attempts}");
+    Ok(Some(Chain::new(cause, "poolctl events settings/default")))
 }
 
 /// Runs the program with all leased addresses, as `ip export -o json` has them. The error is for

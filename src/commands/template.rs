@@ -44,6 +44,8 @@ enum RenderFormat {
     Nmstate,
 }
 
+/// Arguments of `template render`. The same host gets the same index and the same addresses each
+/// time.
 #[derive(Args)]
 pub struct Render {
     /// Metal3DataTemplate to render
@@ -196,6 +198,7 @@ fn put_claim(
     Ok(())
 }
 
+/// Arguments of `template release`.
 #[derive(Args)]
 pub struct Release {
     /// Metal3DataTemplate that the index and addresses belong to
@@ -218,17 +221,7 @@ impl RunCommand for Release {
         let template_key = template.key();
         let host_name = target::without_kind(Kind::BareMetalHost, &self.host);
         let index = template.index_of(&host_name);
-        let mut claim_keys = Vec::new();
-        for claim in find_numbered_claims(&store, &template_key)? {
-            let is_of_agent = match &claim.host_name {
-                Some(owner) => *owner == host_name,
-                None => Some(claim.number) == index,
-            };
-            if is_of_agent {
-                claim_keys.push(claim.key);
-            }
-        }
-        claim_keys.extend(find_claims_after_host(&store, &template, &host_name)?);
+        let claim_keys = find_claims_to_release(&store, &template, &host_name)?;
         if index.is_none() && claim_keys.is_empty() {
             // The name of a host that does not exist is a mistake.
             context.find_object(&store, Kind::BareMetalHost, &host_name)?;
@@ -263,6 +256,37 @@ impl RunCommand for Release {
         context.report_change(Kind::DataTemplate, &template_key, &result)?;
         Ok(context.report_pass(&passed)?)
     }
+}
+
+/// The claims that go with the number that a host has of a template.
+fn find_claims_to_release(
+    store: &Store,
+    template: &Metal3DataTemplate,
+    host_name: &str,
+) -> Result<Vec<Key>, Refusal> {
+    let index = template.index_of(host_name);
+    let mut claim_keys = Vec::new();
+    for claim in find_numbered_claims(store, &template.key())? {
+        let is_of_host = match &claim.host_name {
+            Some(owner) => owner == host_name,
+            None => Some(claim.number) == index,
+        };
+        if is_of_host {
+            claim_keys.push(claim.key);
+        }
+    }
+    claim_keys.extend(find_claims_after_host(store, template, host_name)?);
+    // The host still uses the addresses that it has from its other templates, too.
+    let filter =
+        Filter { namespace: Some(template.metadata.namespace.clone()), ..Filter::default() };
+    for other_template in store.list::<Metal3DataTemplate>(&filter)? {
+        let is_used = other_template.index_of(host_name).is_some();
+        if is_used && other_template.key() != template.key() {
+            let used_keys = find_claims_after_host(store, &other_template, host_name)?;
+            claim_keys.retain(|claim_key| !used_keys.contains(claim_key));
+        }
+    }
+    Ok(claim_keys)
 }
 
 /// The claims of a host that are called after it, if the template wants that. They must be the

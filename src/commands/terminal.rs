@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 
 use rustix::termios::tcgetwinsize;
 
-use crate::output::{Colors, Letters, Style, WIDTH};
+use crate::output::{Colors, Layout, Letters, Style, WIDTH};
 
 use super::Context;
 use super::context::ColorChoice;
@@ -22,15 +22,15 @@ impl Context {
         std::io::stderr().is_terminal() && !is_dumb && self.world.variable("CI").is_none()
     }
 
-    /// The columns that a table may have: those of the terminal. Elsewhere, and on a smaller one,
-    /// they are 80.
+    /// Where tables are shown: on a terminal, which has at least 80 columns for them, or elsewhere.
     #[expect(clippy::unused_self, reason = "commands speak through their context")]
-    pub fn table_width(&self) -> usize {
+    pub fn table_layout(&self) -> Layout {
         let stdout = std::io::stdout();
         if !stdout.is_terminal() {
-            return WIDTH;
+            return Layout::Pipe;
         }
-        tcgetwinsize(&stdout).map_or(WIDTH, |size| usize::from(size.ws_col).max(WIDTH))
+        let width = tcgetwinsize(&stdout).map_or(WIDTH, |size| usize::from(size.ws_col).max(WIDTH));
+        Layout::Terminal(width)
     }
 
     /// How the answer looks. Every command that draws or colours anything asks here.

@@ -7,6 +7,7 @@ use anyhow::bail;
 use clap::{ArgMatches, Args, Command};
 
 use crate::model::refusal::Refusal;
+use crate::output::WIDTH;
 
 use crate::commands::agent::machine::ssh as agent_ssh;
 use crate::commands::agent::{
@@ -30,12 +31,28 @@ use crate::commands::{
 };
 
 /// A command. Its arguments are made only when it is named, so that the program starts quickly.
-struct Entry {
+pub struct Entry {
     name: &'static str,
     about: &'static str,
+    /// Paragraphs of its help; empty if its line explains it.
+    pub description: &'static str,
+    /// The command line that its help shows as an example.
+    pub example: &'static str,
     arguments: fn(Command) -> Command,
     audience: Audience,
     run: fn(&ArgMatches, &Context) -> anyhow::Result<()>,
+}
+
+/// The line of each help that stands for the options of every command.
+const GLOBAL_OPTIONS_HINT: &str = "`poolctl --help` lists the options of every command.";
+
+/// Hides the options of every command, which clap has added to this one: the first page of help
+/// lists them.
+fn hide_global_options(command: Command) -> Command {
+    command.mut_args(|argument| {
+        let is_global = argument.is_global_set();
+        if is_global { argument.hide(true) } else { argument }
+    })
 }
 
 /// What stands under a heading of the help: a word that follows `poolctl`.
@@ -54,13 +71,22 @@ fn entry<C: RunCommand>() -> Entry {
     Entry {
         name: C::NAME,
         about: C::ABOUT,
+        description: C::DESCRIPTION,
+        example: C::EXAMPLE,
         audience: C::AUDIENCE,
         arguments: |command| {
-            let command = C::augment_args(command).about(C::ABOUT);
-            command.after_help(format!("Example:\n  {}", C::EXAMPLE))
+            let command = hide_global_options(C::augment_args(command).about(C::ABOUT));
+            command.after_help(help_below_arguments(C::DESCRIPTION, C::EXAMPLE))
         },
         run: |matches, context| C::from_arg_matches(matches)?.run(context),
     }
+}
+
+/// What the help of a command says below its arguments.
+fn help_below_arguments(description: &str, example: &str) -> String {
+    let gap = if description.is_empty() { "" } else { "\n\n" };
+    let example = example.replace('\n', "\n  ");
+    format!("{description}{gap}Example:\n  {example}\n\n{GLOBAL_OPTIONS_HINT}")
 }
 
 /// A command without a noun, such as `get`.
@@ -216,9 +242,13 @@ fn sections() -> [(&'static str, Vec<Node>); 5] {
     ]
 }
 
-/// Commands that the first page of help does not list: shells and passes run some of them, and
-/// people who know them from kubectl type the others.
-fn hidden_entries() -> [Entry; 13] {
+/// Commands that the first page of help does not list, in no order that matters.
+fn hidden_entries() -> impl Iterator<Item = Entry> {
+    kubectl_entries().into_iter().chain(internal_entries())
+}
+
+/// Commands that people type who know them from kubectl.
+fn kubectl_entries() -> [Entry; 7] {
     [
         entry::<create::Create>(),
         entry::<replace::Replace>(),
@@ -227,6 +257,12 @@ fn hidden_entries() -> [Entry; 13] {
         entry::<api::Versions>(),
         entry::<auth::Auth>(),
         entry::<config::Config>(),
+    ]
+}
+
+/// Commands that shells, passes and packages run.
+fn internal_entries() -> [Entry; 6] {
+    [
         entry::<complete::Complete>(),
         entry::<supervise::Supervise>(),
         entry::<tell::Tell>(),
@@ -234,6 +270,11 @@ fn hidden_entries() -> [Entry; 13] {
         entry::<guard::Guard>(),
         entry::<man::Man>(),
     ]
+}
+
+/// The names of the commands that people type who know them from kubectl.
+pub fn names_from_kubectl() -> [&'static str; 7] {
+    kubectl_entries().map(|entry| entry.name)
 }
 
 /// The template of `poolctl --help`, one screen: everyday commands each with a line of its own, the
@@ -264,20 +305,36 @@ fn help_template(sections: &[(&'static str, Vec<Node>)]) -> String {
     template + "\n{options}\n\n`poolctl COMMAND --help` explains a command and has an example."
 }
 
-/// Words after a title, separated by commas, in lines of less than 100 letters.
+/// How far words stand from the left that follow a title.
+const TITLE_WIDTH: usize = 12;
+
+/// Words after a title, separated by commas, in lines that fit a terminal. A noun with more verbs
+/// than a line has room for goes on in the next one.
 fn wrap_words(title: &str, words: &[String]) -> String {
-    let mut lines = vec![format!("{title:<12}")];
-    for word in words {
-        if lines.last().is_some_and(|line| line.len() + word.len() > 96) {
-            lines.push(" ".repeat(12));
+    let next_line = format!("\n{}", " ".repeat(TITLE_WIDTH));
+    let mut text = format!("{title:<TITLE_WIDTH$}");
+    let mut column = TITLE_WIDTH;
+    for (index, word) in words.iter().enumerate() {
+        if index > 0 {
+            // A comma and a space stand before the word, and perhaps a comma after it.
+            let fits = column + word.len() + 3 <= WIDTH;
+            text += if fits { ", " } else { "," };
+            column += ", ".len();
+            if !fits {
+                text += &next_line;
+                column = TITLE_WIDTH;
+            }
         }
-        if let Some(line) = lines.last_mut() {
-            let is_first = line.trim_end().len() <= 11 || line.ends_with("  ");
-            *line += if is_first { "" } else { ", " };
-            *line += word;
+        for verb in word.split_inclusive('|') {
+            if column + verb.len() >= WIDTH {
+                text += &next_line;
+                column = TITLE_WIDTH;
+            }
+            text += verb;
+            column += verb.len();
         }
     }
-    lines.join(",\n") + "\n"
+    text + "\n"
 }
 
 /// The whole tree of commands, for clap.
@@ -288,6 +345,7 @@ pub fn tree() -> Command {
         .version(version::VERSION.as_str())
         .override_usage("poolctl [OPTIONS] COMMAND")
         .help_template(help_template(&sections))
+        .max_term_width(WIDTH)
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_help_subcommand(true);
@@ -317,47 +375,38 @@ fn clap_group(name: &'static str, about: &'static str, entries: &[Entry]) -> Com
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_help_subcommand(true)
+        .after_help(GLOBAL_OPTIONS_HINT)
+        .defer(hide_global_options)
         .subcommands(entries.iter().map(clap_command))
 }
 
-/// Whether guests may run the command of a line like `poolctl get claim`.
-pub fn is_for_guests(line: &str) -> bool {
-    let mut words = line.split(' ').skip_while(|word| *word != "poolctl").skip(1);
+/// The command that the words after `poolctl` name: the first one, or a noun and its verb.
+pub fn find_entry<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Entry> {
     let first = words.next().unwrap_or_default();
     let second = words.next().unwrap_or_default();
-    sections().into_iter().flat_map(|(_, nodes)| nodes).any(|node| match node {
-        Node::Command(entry) => entry.name == first && entry.audience == Audience::Guests,
-        Node::Group { name, entries, .. } => {
-            name == first
-                && entries
-                    .iter()
-                    .any(|entry| entry.name == second && entry.audience == Audience::Guests)
+    let nodes = sections().into_iter().flat_map(|(_, nodes)| nodes);
+    let mut named_entries = nodes.filter_map(|node| match node {
+        Node::Command(entry) if entry.name == first => Some(entry),
+        Node::Group { name, entries, .. } if name == first => {
+            entries.into_iter().find(|entry| entry.name == second)
         }
-    })
+        _ => None,
+    });
+    named_entries.next().or_else(|| hidden_entries().find(|entry| entry.name == first))
+}
+
+/// Whether guests may run the command that a line names by its first word, or by its first two.
+pub fn is_for_guests(first: &str, second: &str) -> bool {
+    find_entry([first, second].into_iter()).is_some_and(|entry| entry.audience == Audience::Guests)
 }
 
 /// Runs the command that a command line names, if whoever asks may run it.
 pub fn dispatch(matches: &ArgMatches, context: &Context) -> anyhow::Result<()> {
     let (name, matches) = matches.subcommand().unwrap_or(("", matches));
-    if let Some(hidden) = hidden_entries().into_iter().find(|entry| entry.name == name) {
-        context.check_command_access(hidden.name, hidden.audience)?;
-        return (hidden.run)(matches, context);
-    }
-    for node in sections().into_iter().flat_map(|(_, nodes)| nodes) {
-        match node {
-            Node::Command(entry) if entry.name == name => {
-                context.check_command_access(name, entry.audience)?;
-                return (entry.run)(matches, context);
-            }
-            Node::Group { name: group, entries, .. } if group == name => {
-                let Some((verb, matches)) = matches.subcommand() else { continue };
-                if let Some(entry) = entries.iter().find(|entry| entry.name == verb) {
-                    context.check_command_access(&format!("{name} {verb}"), entry.audience)?;
-                    return (entry.run)(matches, context);
-                }
-            }
-            _ => {}
-        }
-    }
-    bail!(Refusal::usage(format!("there is no command `{name}`")))
+    let (verb, matches) = matches.subcommand().unwrap_or(("", matches));
+    let Some(entry) = find_entry([name, verb].into_iter()) else {
+        bail!(Refusal::usage(format!("there is no command `{name}`")));
+    };
+    context.check_command_access([name, verb].join(" ").trim_end(), entry.audience)?;
+    (entry.run)(matches, context)
 }

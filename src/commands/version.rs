@@ -19,6 +19,7 @@ const COMMIT: &str = env!("POOLCTL_COMMIT");
 pub static VERSION: LazyLock<String> =
     LazyLock::new(|| format!("{PROGRAM} (commit {COMMIT}, state schema {SCHEMA})"));
 
+/// `version` needs no arguments.
 #[derive(Args)]
 pub struct Version {}
 

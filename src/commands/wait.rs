@@ -18,6 +18,7 @@ use crate::commands::waiting::stage::{Stage, find_stage_of_object};
 use crate::commands::waiting::{Observation, WaitOutcome, WaitProgress, Waiting};
 use crate::commands::{Context, RunCommand, target};
 
+/// Arguments of `wait`. Passes run while it waits, so it needs no cron.
 #[derive(Args)]
 pub struct Wait {
     /// Object, such as claim/ci-17; or a kind, such as claim, with names after it
@@ -249,7 +250,14 @@ impl Wait {
                 Some(object) => find_stage_of_object(store, object, context.world.now())?,
                 None => Stage::default(),
             };
-            Ok(Observation::NotYet(WaitProgress { done: met_count, total, description, stage }))
+            let estimate = String::new();
+            Ok(Observation::NotYet(WaitProgress {
+                done: met_count,
+                total,
+                description,
+                stage,
+                estimate,
+            }))
         })?;
         printed?;
         let Some((kind, key)) = waiting_objects.first() else { return Ok(()) };

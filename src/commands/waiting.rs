@@ -40,6 +40,8 @@ pub struct WaitProgress {
     pub description: String,
     /// How far the job is that brings it there, if there is one.
     pub stage: Stage,
+    /// When it is expected, in words that change with the clock; empty if nobody knows.
+    pub estimate: String,
 }
 
 /// How the waiting ended.
@@ -79,7 +81,7 @@ impl Waiting<'_> {
         let mut progress = Progress::new(
             self.context.can_redraw(),
             self.context.globals.quiet,
-            self.context.letters(),
+            self.context.style(),
         );
         let end = world.now().plus(self.limit);
         loop {
@@ -99,12 +101,12 @@ impl Waiting<'_> {
                 progress.finish();
                 return Ok(WaitOutcome::Late);
             }
-            let WaitProgress { done, total, description, stage } = progress_so_far;
+            let WaitProgress { done, total, description, stage, estimate } = progress_so_far;
             let visible_stage =
                 if self.context.guest().is_some() { stage.without_names() } else { stage };
             let words = ProgressWords {
                 headline: description,
-                stage: visible_stage.sentence(),
+                stage: join_stage(visible_stage.sentence(), &estimate),
                 detail: clean_line(&visible_stage.detail).into_owned(),
                 time_left: describe_time_left(end.since(world.now())),
             };
@@ -197,6 +199,15 @@ impl Waiting<'_> {
     }
 }
 
+/// When it is expected, and the stage of the job that brings it: both move with the clock.
+fn join_stage(stage: String, estimate: &str) -> String {
+    match (stage.is_empty(), estimate.is_empty()) {
+        (_, true) => stage,
+        (true, false) => estimate.to_owned(),
+        (false, false) => format!("{estimate}; {stage}"),
+    }
+}
+
 /// `27m left`; empty for a limit that is so far away that it is none.
 fn describe_time_left(left: Span) -> String {
     if left > LONGEST_LIMIT { String::new() } else { format!("{} left", left.to_short_text()) }
@@ -215,8 +226,9 @@ pub fn count_clusters(store: &Store, pool: Option<&Key>) -> Result<WaitProgress,
     let size = pools.iter().map(|pool| u64::from(pool.spec.size)).sum();
     let installing = sum_of(&pools, |status| status.installing);
     let retrying = sum_of(&pools, |status| status.retrying);
+    let held = sum_of(&pools, |status| status.held);
     let mut counts = Vec::new();
-    for (count, word) in [(ready, "ready"), (standby, "standby")] {
+    for (count, word) in [(ready, "ready"), (standby, "standby"), (held, "held")] {
         if count > 0 {
             counts.push(format!("{count} {word}"));
         }
@@ -229,7 +241,8 @@ pub fn count_clusters(store: &Store, pool: Option<&Key>) -> Result<WaitProgress,
     }
     let description =
         if counts.is_empty() { "no clusters yet".to_owned() } else { counts.join(", ") };
-    Ok(WaitProgress { done: ready + standby, total: size, description, stage: Stage::default() })
+    let done = ready + standby;
+    Ok(WaitProgress { done, total: size, description, ..WaitProgress::default() })
 }
 
 fn sum_of(pools: &[ClusterPool], count: fn(&PoolStatus) -> u32) -> u64 {

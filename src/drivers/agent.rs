@@ -23,7 +23,7 @@ use super::installer::{
 use super::job_folder::{BOOT_IMAGE, HANDS_OVER};
 use super::release::ReleaseInstaller;
 use super::task::{Stopped, Task};
-use super::{add_nodes, credentials, kube, machines, power, release};
+use super::{add_nodes, credentials, kube, machines, power, release, site};
 
 /// Runs the verb of a task on a cluster that its hosts install themselves.
 pub fn run(task: &mut Task) -> Result<JobEnding, Stopped> {
@@ -47,7 +47,9 @@ fn provision(task: &mut Task) -> Result<JobEnding, Stopped> {
     if let Err(error) = write_documents(task, &work).and_then(|()| write_manifests(task, &work)) {
         return Ok(refuse_input(task, error));
     }
-    let environment = match credentials::installer_environment(task) {
+    let environment = match site::make_cache_directory(task)
+        .and_then(|()| credentials::installer_environment(task))
+    {
         Ok(environment) => environment,
         Err(error) => return Ok(JobEnding::failed_early(FailureClass::SetupMissing, error)),
     };

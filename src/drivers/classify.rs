@@ -50,6 +50,7 @@ const WORDS: [(FailureClass, &[&str]); 3] = [
             "401 unauthorized",
             "403 forbidden",
             "authentication failed",
+            "authentication required",
             "incorrect user name or password",
             "invalidclienttokenid",
             "unauthorizedoperation",
@@ -141,6 +142,23 @@ fn class_of_error(error: &str, cluster_api: &str) -> Option<FailureClass> {
         }
     }
     None
+}
+
+/// The class of an error by its words, whatever it is about; `Unclear` if they tell nothing.
+pub fn class_of_words(error: &str) -> FailureClass {
+    let lower_case = error.to_lowercase();
+    for (class, words) in WORDS {
+        if words.iter().any(|word| lower_case.contains(word)) {
+            return class;
+        }
+    }
+    FailureClass::Unclear
+}
+
+/// Whether what is not accepted is a certificate, and not a login.
+pub fn is_about_certificates(error: &str) -> bool {
+    let lower_case = error.to_lowercase();
+    ["x509", "certificate"].iter().any(|word| lower_case.contains(word))
 }
 
 /// The class of a failure whose errors tell nothing.

@@ -24,6 +24,9 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 const FORCE_TIMEOUT: Duration = Duration::from_secs(120);
 /// After this time it is told again: controllers lose orders.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(30);
+/// So long a machine is looked at that may have been told to come on, before it is off for good:
+/// longer than controllers take to act.
+const DELAY_OF_POWER_ON: Duration = Duration::from_secs(45);
 
 /// What the power of a machine is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +68,8 @@ pub struct ControllerError {
 }
 
 impl ControllerError {
+    /// An error that a person has to put right, such as wrong credentials. The message is for
+    /// people.
     pub fn new(reason: ErrorReason, message: impl Into<String>) -> Self {
         Self { message: message.into(), reason: Some(reason), is_away: false }
     }
@@ -188,7 +193,11 @@ fn perform_verb(
             report.powered_on = Some(true);
         }
         Verb::Stop => {
-            power_off(controller, shutdown_time, job)?;
+            if machine.may_come_on && !controller.is_powered_on()? {
+                keep_off(controller, DELAY_OF_POWER_ON, job)?;
+            } else {
+                power_off(controller, shutdown_time, job)?;
+            }
             report.powered_on = Some(false);
         }
         Verb::Cycle => {
@@ -269,6 +278,31 @@ fn power_off(
     request_and_await(controller, PowerAction::Off, FORCE_TIMEOUT, job)
 }
 
+/// Keeps a machine off that reads off, but was told to come on a moment ago. It is told to be off
+/// all the same: some controllers forget by that what they were told before. Others refuse it while
+/// the machine reads off, so it is looked at until nothing can come of the earlier order.
+fn keep_off(
+    controller: &mut dyn Controller,
+    longest_delay: Duration,
+    job: &JobLink,
+) -> Result<(), ControllerError> {
+    job.log_step("it may have been told to come on: power off");
+    if let Err(error) = controller.request_power(PowerAction::Off) {
+        job.log_step(&format!("{error}; it is off, and is looked at whether it stays so"));
+    }
+    let since_request = Stopwatch::start();
+    while since_request.elapsed() < longest_delay {
+        job.wait(LOOK_INTERVAL)?;
+        // One lost answer says nothing about the machine.
+        if controller.is_powered_on().unwrap_or(false) {
+            job.log_step("it has come on: power off");
+            return request_and_await(controller, PowerAction::Off, FORCE_TIMEOUT, job);
+        }
+    }
+    // The last look counts: a controller that does not answer has not said that it is off.
+    power_off(controller, Duration::ZERO, job)
+}
+
 /// Tells a machine something, and looks until it has done it. An error that comes meanwhile does
 /// not end this before its time: one lost answer is no reason to use force.
 fn request_and_await(
@@ -300,4 +334,80 @@ fn request_and_await(
     let seconds = timeout.as_secs();
     Err(last_error
         .unwrap_or_else(|| format!("still {state} {seconds} s after the power command").into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A controller that acts on the order to come on only some looks later, and forgets it by no
+    /// other order.
+    #[derive(Default)]
+    struct SlowController {
+        looks: usize,
+        comes_on_at: Option<usize>,
+        is_on: bool,
+        orders: Vec<PowerAction>,
+    }
+
+    impl Controller for SlowController {
+        fn is_powered_on(&mut self) -> Result<bool, ControllerError> {
+            self.looks += 1;
+            if self.comes_on_at.is_some_and(|look| look <= self.looks) {
+                self.comes_on_at = None;
+                self.is_on = true;
+            }
+            Ok(self.is_on)
+        }
+
+        fn request_power(&mut self, action: PowerAction) -> Result<(), ControllerError> {
+            self.orders.push(action);
+            if !self.is_on {
+                return Err("it is off already (409)".into());
+            }
+            self.is_on = action == PowerAction::On;
+            Ok(())
+        }
+
+        fn boot_once(&mut self, _: BootSource) -> Result<(), ControllerError> {
+            Ok(())
+        }
+
+        fn insert_image(&mut self, _: &str) -> Result<(), ControllerError> {
+            Ok(())
+        }
+
+        fn eject_image(&mut self) -> Result<(), ControllerError> {
+            Ok(())
+        }
+
+        fn read_hardware(&mut self) -> Result<Option<Hardware>, ControllerError> {
+            Ok(None)
+        }
+    }
+
+    fn stop(controller: &mut SlowController, machine: &Machine) -> HostReport {
+        let (log_lines, _lines) = std::sync::mpsc::channel();
+        let stop = Arc::new(AtomicBool::new(false));
+        let job = JobLink { stop, log_lines, host: "n1".to_owned() };
+        run_verb(controller, machine, Verb::Stop, &job)
+    }
+
+    #[test]
+    fn a_machine_that_was_told_to_come_on_is_looked_at_until_it_is_off_for_good() {
+        let machine = Machine { may_come_on: true, ..Machine::default() };
+        let mut controller = SlowController { comes_on_at: Some(4), ..SlowController::default() };
+        let report = stop(&mut controller, &machine);
+        assert_eq!((report.powered_on, &*report.error), (Some(false), ""));
+        assert!(!controller.is_on && controller.comes_on_at.is_none());
+        assert_eq!(controller.orders, [PowerAction::Off, PowerAction::Off]);
+    }
+
+    #[test]
+    fn a_machine_that_is_off_and_was_told_nothing_is_looked_at_once() {
+        let mut controller = SlowController::default();
+        let report = stop(&mut controller, &Machine::default());
+        assert_eq!(report.powered_on, Some(false));
+        assert_eq!((controller.looks, controller.orders.len()), (1, 0));
+    }
 }

@@ -2,6 +2,8 @@
 //! install-config. Never as arguments, which every user of the machine can see. Files that cannot
 //! be read are skipped.
 
+mod check;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,6 +12,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::yaml;
+
+pub use check::{authentication_url, find_missing_credential};
 
 use super::site;
 use super::task::Task;

@@ -20,6 +20,7 @@ use super::scrub::Secrets;
 
 /// The programs by the names that the Settings may have for them.
 pub const COREOS_INSTALLER: &str = "coreos-installer";
+/// The installer, as PATH and Settings name it.
 pub const OPENSHIFT_INSTALL: &str = "openshift-install";
 /// The file that openshift-install writes.
 const UNCONFIGURED_IGNITION: &str = "unconfigured-agent.ign";

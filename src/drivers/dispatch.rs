@@ -4,6 +4,7 @@
 use serde_json::{Map, Value};
 
 use crate::model::driver::Driver;
+use crate::model::failure::FailureClass;
 use crate::model::job::Verb;
 use crate::model::order::JobEnding;
 
@@ -12,6 +13,9 @@ use super::{agent, exec, installer, kube, machines, wipe};
 
 /// Runs the driver of a task to its end.
 pub fn run_driver(task: &mut Task) -> Result<JobEnding, Stopped> {
+    if let Some(why) = &task.order.refusal {
+        return Ok(JobEnding::failed_early(FailureClass::SetupMissing, why.as_str()));
+    }
     let ending = match task.order.driver {
         Driver::Installer => installer::run(task)?,
         Driver::Agent => agent::run(task)?,

@@ -7,9 +7,12 @@ use crate::model::failure::FailureClass;
 use crate::model::job::Verb;
 use crate::model::order::{JobEnding, Verdict};
 
-use super::description;
 use super::driver_program::{read_result, run_verb};
 use super::task::{Stopped, Task};
+use super::{description, site};
+
+/// The exit code of a shell that has not found a program.
+const PROGRAM_NOT_FOUND: i32 = 127;
 
 /// Runs the driver program, and reads how it ended from its exit code and its result.
 pub fn run(task: &mut Task) -> Result<JobEnding, Stopped> {
@@ -19,9 +22,10 @@ pub fn run(task: &mut Task) -> Result<JobEnding, Stopped> {
         return Ok(JobEnding::failed_early(FailureClass::SetupMissing, message));
     };
     if task.order.verb == Verb::Provision
-        && let Some(mismatch) = find_mismatch(task, &program)
+        && let Some(problem) =
+            find_mismatch(task, &program).or_else(|| site::make_cache_directory(task).err())
     {
-        return Ok(JobEnding::failed_early(FailureClass::SetupMissing, mismatch));
+        return Ok(JobEnding::failed_early(FailureClass::SetupMissing, problem));
     }
     let verb = task.order.verb.name();
     let end = run_verb(task, &program, verb)?;
@@ -30,10 +34,18 @@ pub fn run(task: &mut Task) -> Result<JobEnding, Stopped> {
         Err(error) => return Ok(JobEnding::failed(error)),
     };
     let verdict = if end.code == 0 { Verdict::Succeeded } else { Verdict::Failed };
+    let class = match (end.code, result.class) {
+        (PROGRAM_NOT_FOUND, FailureClass::Unclear) => FailureClass::SetupMissing,
+        (_, class) => class,
+    };
+    // A driver saves what destroys a cluster before it makes anything of it.
+    let has_begun = task.job_folder.saved_path("metadata.json").exists();
+    let is_provision = task.order.verb == Verb::Provision;
     Ok(JobEnding {
         verdict,
         message: end.describe(&program, result.message),
-        class: result.class,
+        class,
+        nothing_made: is_provision && class == FailureClass::SetupMissing && !has_begun,
         hopeless: result.hopeless,
         infra_id: result.infra_id,
         cluster_id: result.cluster_id,

@@ -21,7 +21,7 @@ use crate::yaml;
 use super::classify::{Cause, Counterpart, FailedStep};
 use super::release::ReleaseInstaller;
 use super::task::{Stopped, Task};
-use super::{classify, credentials, evidence, kube, log, power, release};
+use super::{classify, credentials, evidence, kube, log, power, release, site};
 
 /// What openshift-install leaves in `auth/` for those who use the cluster.
 const AUTH_FILES: [&str; 2] = ["kubeconfig", "kubeadmin-password"];
@@ -130,7 +130,13 @@ fn provision(task: &mut Task) -> Result<JobEnding, Stopped> {
     if let Err(error) = write_install_config(task, &work) {
         return Ok(refuse_input(task, error));
     }
-    let environment = match credentials::installer_environment(task) {
+    if let Some(problem) = credentials::find_missing_credential(task) {
+        let message = format!("the Secret with the credentials of the platform: {problem}");
+        return Ok(JobEnding::failed_early(FailureClass::SetupMissing, message));
+    }
+    let environment = match site::make_cache_directory(task)
+        .and_then(|()| credentials::installer_environment(task))
+    {
         Ok(environment) => environment,
         Err(error) => return Ok(JobEnding::failed_early(FailureClass::SetupMissing, error)),
     };
@@ -252,7 +258,7 @@ pub fn add_manifests(task: &Task, work: &Path) -> Result<(), String> {
                 fs::create_dir_all(&folder)?;
                 fs::copy(entry.path(), folder.join(entry.file_name()))
             })
-            .map_err(|error| format!("spec.provisioning.manifestsSecretRef: {error}"))?;
+            .map_err(|error| format!("manifests of the cluster: {error}"))?;
     }
     Ok(())
 }

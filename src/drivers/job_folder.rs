@@ -79,6 +79,7 @@ impl JobFolder {
         Self(path.to_owned())
     }
 
+    /// The absolute path of the folder.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -99,6 +100,7 @@ impl JobFolder {
         self.0.join(name)
     }
 
+    /// Whether the folder is there. Old ones are removed, while the job stays in the state.
     pub fn exists(&self) -> bool {
         self.0.is_dir()
     }

@@ -156,12 +156,19 @@ pub fn save_nodes(task: &mut Task, kubeconfig: &Path) -> Result<(), Stopped> {
     Ok(())
 }
 
-/// Why a kubeconfig must not be used, if so: it is no YAML, or its reader would start a program.
+/// Why a kubeconfig must not be used, if so: it is no YAML mapping, or its reader would start a
+/// program.
 pub fn kubeconfig_defect(kubeconfig: &str) -> Option<String> {
     let document = match yaml::parse_value(kubeconfig) {
         Ok(document) => document,
         Err(error) => return Some(error.to_string()),
     };
+    if document.is_null() {
+        return Some("it is empty".to_owned());
+    }
+    if !document.is_object() {
+        return Some("it is no YAML mapping".to_owned());
+    }
     for entry in document["users"].as_array().into_iter().flatten() {
         for field in STARTING_PROGRAMS {
             if !entry["user"][field].is_null() {
@@ -208,6 +215,18 @@ mod tests {
             let kubeconfig =
                 format!("users: [{{name: a, user: {{token: y}}}}, {{name: b, user: {user}}}]");
             assert_eq!(kubeconfig_defect(&kubeconfig).as_deref(), defect, "{user}");
+        }
+    }
+
+    #[test]
+    fn a_kubeconfig_is_a_mapping() {
+        for (kubeconfig, defect) in [
+            ("", "it is empty"),
+            ("# nothing\n", "it is empty"),
+            ("garbage", "it is no YAML mapping"),
+            ("[]", "it is no YAML mapping"),
+        ] {
+            assert_eq!(kubeconfig_defect(kubeconfig).as_deref(), Some(defect), "{kubeconfig:?}");
         }
     }
 }

@@ -197,11 +197,13 @@ pub fn end_process_group(child: &mut Child, mut meanwhile: impl FnMut()) {
 pub struct Stopwatch(Instant);
 
 impl Stopwatch {
+    /// Begins to measure now. The clock is monotonic, so that a change of the time does not matter.
     #[expect(clippy::disallowed_methods, reason = "measures a program, not the time of day")]
     pub fn start() -> Self {
         Self(Instant::now())
     }
 
+    /// The time since `start`.
     pub fn elapsed(&self) -> Duration {
         self.0.elapsed()
     }

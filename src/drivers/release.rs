@@ -63,6 +63,10 @@ pub fn find_installer(task: &mut Task) -> Result<Result<ReleaseInstaller, String
             Err(error) => reasons.push(error),
         }
     }
+    if release_image.is_empty() {
+        reasons.push("there is no ClusterImageSet that names the release of the cluster".into());
+        return Ok(Err(reasons.join("; ")));
+    }
     let Some(oc) = task.program_path("oc") else {
         return Ok(Err(format!(
             "{}; the cluster needs the one of {release_image}: name it in programs of the \

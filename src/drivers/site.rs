@@ -39,6 +39,16 @@ pub fn add_variables(
     add_folder_variables(&cache_directory(task), &certificates, environment)
 }
 
+/// Makes the folder for downloads. A program that could not use it would fail late, and say
+/// something else. The error is for people.
+pub fn make_cache_directory(task: &Task) -> Result<(), String> {
+    let cache = cache_directory(task);
+    fs::create_dir_all(&cache).map_err(|error| {
+        let shown = cache.display();
+        format!("the directory {shown} of spec.site.cacheDirectory cannot be made: {error}")
+    })
+}
+
 /// The environment of a program outside of a job. The error is for people.
 pub fn environment_in_site(site: &Site, cache: &Path) -> Result<BTreeMap<String, String>, String> {
     let mut environment = BTreeMap::new();
@@ -157,7 +167,8 @@ fn list_files(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-fn read_proxy(job_folder: &JobFolder) -> Option<Proxy> {
+/// The proxies of the site, if it has any.
+pub fn read_proxy(job_folder: &JobFolder) -> Option<Proxy> {
     serde_json::from_slice(&fs::read(job_folder.input_path("site/proxy.json")).ok()?).ok()
 }
 
@@ -166,7 +177,7 @@ fn read_trust_bundle(job_folder: &JobFolder) -> Option<String> {
 }
 
 /// The folder that jobs share for what they download. An order of an earlier version names none.
-fn cache_directory(task: &Task) -> PathBuf {
+pub fn cache_directory(task: &Task) -> PathBuf {
     let directory = &task.order.site.cache_directory;
     if !directory.as_os_str().is_empty() {
         return directory.clone();

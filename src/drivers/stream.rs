@@ -59,6 +59,7 @@ impl Stream {
         self.is_open
     }
 
+    /// The end of the pipe that this process reads, to wait for it beside others.
     pub fn pipe_fd(&self) -> BorrowedFd<'_> {
         self.pipe.as_fd()
     }

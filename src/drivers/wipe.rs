@@ -47,6 +47,8 @@ pub fn run(task: &mut Task) -> Result<JobEnding, Stopped> {
     let is_wiped = wait_until_off(task, limit)?;
     for machine in &mut task.order.machines {
         machine.soft_off = 0;
+        // It has come on since.
+        machine.may_come_on = false;
     }
     let stopped = machines::run_verb(task, Verb::Stop)?;
     let ejected = machines::run_verb(task, Verb::Eject)?;

@@ -115,6 +115,7 @@ fn change_cluster(
     let is_spec_changed = existing_body.spec != body.spec;
     inherit_metadata(&existing_body.metadata, &mut body.metadata, mode, is_spec_changed);
     body.metadata.creation_timestamp = None;
+    body.status.clone_from(&existing_body.status);
     if existing.deleting.is_some()
         && (is_spec_changed
             || is_other_fact_changed

@@ -2,7 +2,7 @@
 //! again. Never switches a machine on or off: a pass does.
 
 use crate::model::annotations::{AS_FOUND, CIPHER, PIN};
-use crate::model::host::BareMetalHost;
+use crate::model::host::{BareMetalHost, Image};
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
@@ -60,6 +60,12 @@ impl EditedDocument for BareMetalHost {
         let outcome = delete_document::<Self>(state, key, tick.now);
         return_leases_if_removed(state, key, tick);
         outcome
+    }
+
+    fn prepare_import(&mut self, _: &Tick) -> Result<(), Refusal> {
+        let noted_image = self.status.provisioning.image.take();
+        self.status.provisioning.image = noted_image.filter(Image::may_be_attached);
+        Ok(())
     }
 }
 

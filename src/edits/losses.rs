@@ -47,14 +47,17 @@ impl Snapshot {
         Self { state, claims, addresses: addresses.collect(), leases_of_addresses }
     }
 
+    /// The cluster of this name in the snapshot.
     pub fn cluster(&self, name: &str) -> Option<&Cluster> {
         self.state.clusters.get(self.state.find_cluster(name)?)
     }
 
+    /// The claim with this key in the snapshot.
     pub fn claim(&self, key: &Key) -> Option<&Claim> {
         self.claims.get(key)
     }
 
+    /// The lease of an address in the snapshot. The same address may be leased in two namespaces.
     pub fn address(&self, namespace: &str, address: Addr) -> Option<&IpLease> {
         self.addresses.get(&(namespace.to_owned(), address))
     }

@@ -118,7 +118,8 @@ pub fn pause_cluster(state: &mut State, cluster_name: &str, quarantine: Option<Q
     });
 }
 
-/// Ends the pause of a cluster. One that nothing is left of but the backup's word is destroyed.
+/// Ends the pause of a cluster. One that nothing is left of but the backup's word is destroyed, unless
+/// a claim has it there: whoever made that claim may use the cluster, and releases it otherwise.
 fn release_cluster(state: &mut State, key: &Key, tick: &Tick) -> &'static str {
     let Some(cluster_id) = state.find_cluster(&key.name) else { return "gone" };
     let mut quarantine = None;
@@ -131,6 +132,10 @@ fn release_cluster(state: &mut State, key: &Key, tick: &Tick) -> &'static str {
             cluster.paused = body.metadata.has_annotation(CAPI_PAUSED);
         }
     });
+    // Somebody may also have ended the pause by hand, and a claim has it since.
+    if state.clusters.get(cluster_id).is_some_and(|cluster| cluster.claim.is_some()) {
+        return "in use";
+    }
     if quarantine == Some(Quarantine::Gone) {
         delete_object(state, Kind::ClusterDeployment, key, tick);
         return "will be destroyed";

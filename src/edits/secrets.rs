@@ -3,10 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-
-use crate::model::documents::{Secret, SecretValue, StoredValue};
+use crate::model::documents::{Secret, SecretValue, StoredValue, decode_base64};
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
@@ -67,7 +64,7 @@ fn take_values(
 fn decode_values(secret: &Secret) -> Result<BTreeMap<String, SecretValue>, Refusal> {
     let mut values = BTreeMap::new();
     for (key, value) in secret.data.iter().flatten() {
-        let decoded = decode_base64(value).map_err(|why| {
+        let decoded = decode_value(value).map_err(|why| {
             Refusal::invalid(format!("Secret `{}`: data.{key} is not base64", secret.metadata.name))
                 .because(why)
                 .advise("put plain text under stringData")
@@ -80,10 +77,9 @@ fn decode_values(secret: &Secret) -> Result<BTreeMap<String, SecretValue>, Refus
     Ok(values)
 }
 
-/// Decodes a value. Spaces and line breaks in it do not count. The error is the reason as text.
-fn decode_base64(value: &SecretValue) -> Result<SecretValue, String> {
-    let compact: String = value.reveal().split_whitespace().collect();
-    let bytes = STANDARD.decode(compact).map_err(|error| error.to_string())?;
+/// Decodes a value. The error is the reason as text.
+fn decode_value(value: &SecretValue) -> Result<SecretValue, String> {
+    let bytes = decode_base64(value.reveal())?;
     let plain = String::from_utf8(bytes).map_err(|_| "it decodes to binary data".to_owned())?;
     Ok(SecretValue::new(plain))
 }

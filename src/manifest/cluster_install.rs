@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::model::annotations::MANIFESTS;
 use crate::model::cluster::Cluster;
 use crate::model::deployment::Provisioning;
 use crate::model::documents::{Secret, SecretValue};
@@ -49,6 +50,8 @@ struct Spec {
     ssh_public_key: String,
     platform_type: String,
     proxy: Option<Value>,
+    manifests_config_map_ref: Option<LocalRef>,
+    manifests_config_map_refs: Vec<LocalRef>,
     #[serde(flatten)]
     unused: Map<String, Value>,
 }
@@ -120,6 +123,18 @@ impl ClusterInstall {
             config["proxy"] = proxy.clone();
         }
         config
+    }
+
+    /// The names of the ConfigMaps with manifests. The list replaces the one reference, as upstream
+    /// has it.
+    fn config_maps_with_manifests(&self) -> Vec<&str> {
+        let spec = &self.spec;
+        let references = match &spec.manifests_config_map_refs[..] {
+            [] => spec.manifests_config_map_ref.as_slice(),
+            references => references,
+        };
+        let names = references.iter().map(|reference| reference.name.as_str());
+        names.filter(|name| !name.is_empty()).collect()
     }
 
     /// The platform of the install-config: none where somebody else manages the networks, which is
@@ -196,12 +211,16 @@ pub fn complete_clusters(manifests: &mut Manifests) {
         let Some(Object::ClusterDeployment(cluster)) = manifests.objects.get_mut(place) else {
             continue;
         };
-        if cluster.is_installed() {
-            continue;
-        }
+        // An installed cluster needs no install-config; but only there its networks and addresses
+        // are kept.
+        let is_installed = cluster.is_installed();
+        take_manifests(cluster, &install);
         if let Some(secret) = complete_cluster(cluster, &install) {
             // The cluster refers to it.
             manifests.objects.insert(place, Object::Secret(Box::new(secret)));
+            continue;
+        }
+        if is_installed {
             continue;
         }
         let name = &install.name;
@@ -209,6 +228,26 @@ pub fn complete_clusters(manifests: &mut Manifests) {
             "{KIND} `{name}`: the cluster has an installConfigSecretRef, which is used instead"
         ));
     }
+}
+
+/// Lets a cluster refer to the ConfigMaps with manifests: to one as Hive does, to several by an
+/// annotation.
+fn take_manifests(cluster: &mut Cluster, install: &ClusterInstall) {
+    let names = install.config_maps_with_manifests();
+    if names.is_empty() {
+        return;
+    }
+    let mut wire = cluster.to_wire();
+    let provisioning = wire.spec.provisioning.get_or_insert_default();
+    let has_manifests = provisioning.manifests_config_map_ref.is_some()
+        || provisioning.manifests_secret_ref.is_some();
+    match names[..] {
+        [name] if !has_manifests => {
+            provisioning.manifests_config_map_ref = Some(LocalRef::to_name(name));
+        }
+        _ => drop(wire.metadata.annotations.insert(MANIFESTS.to_owned(), names.join(","))),
+    }
+    *cluster = Cluster::from_wire(wire);
 }
 
 /// Lets a cluster refer to an install-config, which is returned. None for a cluster that has one.

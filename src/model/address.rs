@@ -22,6 +22,7 @@ pub enum IpFamily {
 }
 
 impl IpFamily {
+    /// `IPv4` or `IPv6`.
     pub fn name(self) -> &'static str {
         match self {
             Self::V4 => "IPv4",
@@ -43,10 +44,12 @@ impl IpFamily {
 pub struct Addr(pub u128);
 
 impl Addr {
+    /// Whether it is an IPv4 address: IPv4 addresses have the numbers of `::ffff:0:0/96`.
     pub fn is_v4(self) -> bool {
         self.0 >> 32 == 0xffff
     }
 
+    /// The family that the address belongs to.
     pub fn family(self) -> IpFamily {
         if self.is_v4() { IpFamily::V4 } else { IpFamily::V6 }
     }
@@ -265,6 +268,7 @@ impl Subnet {
         self.0.addr().into()
     }
 
+    /// The number of leading bits that all addresses of the subnet share: 0 to 32, or 0 to 128.
     pub fn prefix_length(self) -> u8 {
         self.0.prefix_len()
     }
@@ -274,6 +278,7 @@ impl Subnet {
         self.0.network().into()
     }
 
+    /// Whether the address is in the subnet. Its network and broadcast addresses count, too.
     pub fn contains(self, address: Addr) -> bool {
         self.0.contains(&IpAddr::from(address))
     }

@@ -38,6 +38,7 @@ pub const DAY2_POOL: &str = "worker";
 /// A host that has not reported for longer than this is disconnected.
 pub const DISCONNECTED_AFTER: Span = Span::minutes(3);
 
+/// A machine as an agent on it reports, in the wire format of assisted-service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Agent {
@@ -54,6 +55,7 @@ pub struct Agent {
     pub secret: Option<String>,
 }
 
+/// What people want of a machine. Each field of assisted-service is accepted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AgentSpec {
@@ -96,6 +98,7 @@ pub struct AgentSpec {
     pub fencing_credentials_secret_ref: String,
 }
 
+/// What a machine is to be in its cluster. `AutoAssign` leaves the choice to the plan.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -116,6 +119,7 @@ pub enum Role {
 }
 
 impl Role {
+    /// The word of assisted-service.
     pub fn name(self) -> &'static str {
         match self {
             Self::AutoAssign => "auto-assign",
@@ -140,15 +144,18 @@ pub struct ClusterReference {
 }
 
 impl ClusterReference {
+    /// The reference to the object with this key.
     pub fn from_key(key: &Key) -> Self {
         Self { name: key.name.clone(), namespace: key.namespace.clone() }
     }
 
+    /// The key of the object. The namespace may be empty, as people may leave it out.
     pub fn key(&self) -> Key {
         Key::new(&*self.namespace, &*self.name)
     }
 }
 
+/// What is known of a machine: what it reported, and what poolctl made of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AgentStatus {
@@ -245,6 +252,7 @@ pub struct AgentStatus {
     pub duplicate_of: String,
 }
 
+/// The state of a machine in the words of assisted-service, and where to read more.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DebugInfo {
@@ -260,6 +268,7 @@ pub struct DebugInfo {
     pub logs_url: String,
 }
 
+/// How far the installation of a machine is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Progress {
@@ -283,6 +292,7 @@ pub struct Progress {
     pub stage_update_time: Option<Time>,
 }
 
+/// A time server as the machine sees it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NtpSource {
@@ -306,6 +316,7 @@ pub struct Validation {
     pub message: String,
 }
 
+/// The cluster that the machine was taken out of, so that its node can be removed there.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DeprovisionInfo {
@@ -319,6 +330,7 @@ pub struct DeprovisionInfo {
     pub message: String,
 }
 
+/// Whether the machine could pull a container image.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ImageReport {
@@ -328,6 +340,7 @@ pub struct ImageReport {
     pub result: String,
 }
 
+/// What a machine sees of another one over the network.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PeerReport {
@@ -348,6 +361,7 @@ pub struct PeerReport {
     pub mtu_failed: Vec<String>,
 }
 
+/// To which addresses a machine resolves a name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DomainReport {
@@ -358,10 +372,12 @@ pub struct DomainReport {
 }
 
 impl Agent {
+    /// The namespace and the name of the agent.
     pub fn key(&self) -> Key {
         self.metadata.key()
     }
 
+    /// The state of assisted-service that the machine is in.
     pub fn state(&self) -> HostState {
         self.status.debug_info.state
     }
@@ -495,18 +511,22 @@ impl Agent {
         }
     }
 
+    /// Whether the machine joins a cluster that is installed already.
     pub fn is_day2(&self) -> bool {
         self.status.kind == DAY2_HOST
     }
 
+    /// Whether another agent is the same machine. Such an agent is never picked for a cluster.
     pub fn is_duplicate(&self) -> bool {
         !self.status.duplicate_of.is_empty()
     }
 
+    /// The condition of a type, if the agent has it.
     pub fn condition(&self, kind: ConditionType) -> Option<&Condition> {
         condition::find_condition(&self.status.conditions, kind)
     }
 
+    /// All validations of the machine, of every category.
     pub fn validations(&self) -> impl Iterator<Item = &Validation> {
         self.status.validations_info.values().flatten()
     }

@@ -11,6 +11,8 @@ pub const CLASSIFICATION_LABEL_PREFIX: &str = "agentclassification.agent-install
 /// What the value of the label begins with if the query cannot tell whether the host is meant.
 pub const QUERY_ERROR_PREFIX: &str = "QUERYERROR-";
 
+/// A label that all machines get whose inventory meets a query, in the wire format of
+/// assisted-service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgentClassification {
@@ -24,6 +26,7 @@ pub struct AgentClassification {
     pub status: AgentClassificationStatus,
 }
 
+/// The query, and the label that it stands for. The query is in the language of jq.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AgentClassificationSpec {
@@ -36,6 +39,7 @@ pub struct AgentClassificationSpec {
     pub query: String,
 }
 
+/// Counts that assisted-service keeps. They are accepted but not used.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AgentClassificationStatus {

@@ -12,7 +12,7 @@ use super::time::Span;
 pub const PREFIX: &str = "poolctl.dev/";
 
 /// The first release, which all annotations have that say nothing else.
-const FIRST_RELEASE: &str = "0.2.0";
+pub const FIRST_RELEASE: &str = "0.2.0";
 
 macro_rules! release {
     () => {
@@ -124,6 +124,12 @@ annotations! {
         about: "Parameters of the driver program that poolctl.dev/driver names, as a JSON object.",
         kinds: [ClusterDeployment],
         value: AnnotationValue::JsonObject,
+        default: None,
+    }
+    MANIFESTS = "poolctl.dev/manifests" {
+        about: "ConfigMaps with manifests that are installed with the cluster, with commas between.",
+        kinds: [ClusterDeployment],
+        value: AnnotationValue::Text,
         default: None,
     }
     INSTALL_TIMEOUT = "poolctl.dev/install-timeout" {
@@ -245,7 +251,7 @@ annotations! {
     }
     OWNER = "poolctl.dev/owner" {
         about: "Who created the claim, or who is responsible for the hosts of the InfraEnv.",
-        kinds: [ClusterClaim, InfraEnv, Agent],
+        kinds: [ClusterClaim, InfraEnv, Agent, IpClaim],
         value: AnnotationValue::Text,
         default: None,
     }

@@ -47,6 +47,7 @@ pub enum BmcAddress {
 }
 
 impl BmcAddress {
+    /// The driver that talks to a controller at this address.
     pub fn driver(&self) -> Driver {
         match self {
             Self::Ipmi { .. } => Driver::Ipmi,

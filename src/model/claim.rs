@@ -15,6 +15,7 @@ use super::wire::Wire;
 
 pub use super::annotations::OWNER;
 
+/// A request for a cluster, in Hive's wire format.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClusterClaim {
@@ -27,6 +28,7 @@ pub struct ClusterClaim {
     pub status: ClaimStatus,
 }
 
+/// What is asked: the pool, for how long, and for whom.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClaimSpec {
@@ -44,6 +46,7 @@ pub struct ClaimSpec {
     pub subjects: Vec<Subject>,
 }
 
+/// What became of the claim. The plan writes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ClaimStatus {
@@ -86,6 +89,8 @@ facts! {
         pub running_since: Option<Time>,
         /// Whether an event has warned its owner that it ends soon.
         pub warned: bool => status.expires_soon,
+        /// Whether its pool has not counted yet how long it waited for its cluster.
+        pub wait_uncounted: bool,
         /// Whether a finalizer of another program holds the object.
         pub held: bool,
         /// When its deletion was asked for.
@@ -189,10 +194,12 @@ pub struct ClaimCounts {
 }
 
 impl Claim {
+    /// The namespace and the name of the claim.
     pub fn key(&self) -> Key {
         Key::new(&*self.namespace, &*self.name)
     }
 
+    /// The pool, which is in the namespace of the claim.
     pub fn pool_key(&self) -> Key {
         Key::new(&*self.namespace, &*self.pool)
     }

@@ -34,11 +34,16 @@ pub const PROTECTED_DELETE: &str = "hive.openshift.io/protected-delete";
 pub const DELETE_AFTER: &str = "hive.openshift.io/delete-after";
 /// Hive's annotation by which the power of a cluster is left alone.
 pub const POWER_PAUSED: &str = "hive.openshift.io/powerstate-pause";
+/// Hive's label by which a cluster is accepted that belongs to a claim from the beginning.
+pub const RESTORED_LABEL: &str = "hive.openshift.io/disable-creation-webhook-for-dr";
 /// The platform of pools that pick hosts for their clusters.
 const AGENT_BARE_METAL: &str = "agentBareMetal";
 // Reasons of `RequirementsMet` that are about the hosts of a cluster.
+/// Fewer hosts are bound than the cluster needs.
 pub const INSUFFICIENT_AGENTS: ConditionReason = ConditionReason::InsufficientAgents;
+/// Hosts that are bound do not have the settings of the cluster yet.
 pub const UNSYNCED_AGENTS: ConditionReason = ConditionReason::UnsyncedAgents;
+/// Hosts that are bound wait for somebody to approve them.
 pub const UNAPPROVED_AGENTS: ConditionReason = ConditionReason::UnapprovedAgents;
 const SHORTAGES_OF_HOSTS: [ConditionReason; 3] =
     [INSUFFICIENT_AGENTS, UNSYNCED_AGENTS, UNAPPROVED_AGENTS];
@@ -183,6 +188,7 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// The word that tables show.
     pub fn name(self) -> &'static str {
         match self {
             Self::Installing => "Installing",
@@ -195,10 +201,12 @@ impl Phase {
 }
 
 impl Cluster {
+    /// The namespace and the name of the cluster.
     pub fn key(&self) -> Key {
         Key::new(&*self.namespace, &*self.name)
     }
 
+    /// Where the cluster is in its life. It follows from its facts and is kept nowhere.
     pub fn phase(&self) -> Phase {
         match self {
             Self { deleting: Some(_), .. } => Phase::Deprovisioning,
@@ -209,8 +217,20 @@ impl Cluster {
         }
     }
 
+    /// Whether an installation has succeeded. It stays so while the cluster is destroyed.
     pub fn is_installed(&self) -> bool {
         self.installed_at.is_some()
+    }
+
+    /// Whether it is to be destroyed, and its protection, a finalizer or a pause keeps it until a
+    /// person lets it go.
+    pub fn is_kept(&self) -> bool {
+        self.deleting.is_some() && (self.protected || self.held || self.paused)
+    }
+
+    /// Whether a person holds it, so that no claim gets it and nothing makes it run.
+    pub fn is_held_from_claims(&self) -> bool {
+        self.paused || (self.power_paused && !self.power.is_running())
     }
 
     /// When it is deleted by itself, because its `delete-after` is over.
@@ -249,6 +269,7 @@ impl Cluster {
         self.by_agents
     }
 
+    /// The claim that has the cluster; none if it is free or belongs to no pool.
     pub fn claim_key(&self) -> Option<Key> {
         Some(Key::new(&*self.pool.as_ref()?.namespace, self.claim.as_deref()?))
     }
@@ -289,13 +310,25 @@ impl Cluster {
         Some(Key::new(&**namespace, &**name))
     }
 
+    /// The URL of its API: as it was reported where the cluster was installed, else the usual one.
     pub fn api_url(&self) -> String {
-        format!("https://api.{}.{}:6443", self.cluster_name, self.base_domain)
+        self.reported_url(|status| &status.api_url).unwrap_or_else(|| {
+            format!("https://api.{}.{}:6443", self.cluster_name, self.base_domain)
+        })
     }
 
+    /// The URL of its console: as it was reported, else the usual one.
     pub fn console_url(&self) -> String {
-        let apps = format!("apps.{}.{}", self.cluster_name, self.base_domain);
-        format!("https://console-openshift-console.{apps}")
+        self.reported_url(|status| &status.web_console_url).unwrap_or_else(|| {
+            let apps = format!("apps.{}.{}", self.cluster_name, self.base_domain);
+            format!("https://console-openshift-console.{apps}")
+        })
+    }
+
+    /// A URL that the program reported which installed the cluster. Needs the body.
+    fn reported_url(&self, url_of: fn(&DeploymentStatus) -> &String) -> Option<String> {
+        let url = url_of(&self.body.as_ref()?.status);
+        if url.is_empty() { None } else { Some(url.clone()) }
     }
 
     /// Takes the facts out of a document. What is left of the document becomes the body.
@@ -324,6 +357,9 @@ impl Cluster {
             cluster.installed_at = None;
         }
         cluster.take_conditions(&status);
+        if cluster.is_installed() {
+            wire.status = status.into_installers_part();
+        }
         cluster.body = Some(Box::new(wire));
         cluster
     }

@@ -38,6 +38,7 @@ pub struct Shortage {
 }
 
 impl Shortage {
+    /// A reason, and a sentence for people.
     pub fn new(reason: ConditionReason, message: impl Into<String>) -> Self {
         Self { reason, message: message.into() }
     }
@@ -53,6 +54,7 @@ pub struct ConditionText {
 }
 
 impl ConditionText {
+    /// A text of a condition. `status` is `True`, `False` or `Unknown`.
     pub const fn new(status: &'static str, reason: ConditionReason, message: &'static str) -> Self {
         Self { status, reason, message }
     }
@@ -150,7 +152,7 @@ declared! {
         /// The cluster is installed.
         Provisioned = "Provisioned",
         /// The last installation failed.
-        ProvisionFailed = "ProvisionFailed" => "poolctl job logs NAME",
+        ProvisionFailed = "ProvisionFailed" => "poolctl cluster logs NAME",
         /// No installation is tried any more.
         ProvisionStopped = "ProvisionStopped" => "poolctl why cluster/NAME",
         /// The cluster cannot be destroyed before a person has done something.
@@ -278,11 +280,11 @@ declared! {
         /// A program, an image, a credential or a certificate is missing or not accepted.
         SetupMissing = "SetupMissing" => "poolctl driver check --pool NAME",
         /// Machines were made, and the bootstrap did not complete.
-        BootstrapFailed = "BootstrapFailed" => Site "poolctl why pool/NAME",
+        BootstrapFailed = "BootstrapFailed" => Site "poolctl cluster logs CLUSTER",
         /// Machines were made, and operators did not become ready.
-        OperatorsNotReady = "OperatorsNotReady" => Site "poolctl why pool/NAME",
+        OperatorsNotReady = "OperatorsNotReady" => Site "poolctl cluster logs CLUSTER",
         /// Installations fail for another cause.
-        Unclear = "Unclear" => "poolctl why pool/NAME",
+        Unclear = "Unclear" => "poolctl cluster logs CLUSTER",
         /// Installations of the pool begin as usual again.
         InstallationsResumed = "InstallationsResumed",
 
@@ -302,11 +304,11 @@ declared! {
         /// The cluster was given up.
         ProvisionStopped = "ProvisionStopped" => "poolctl why cluster/NAME",
         /// The installation failed.
-        InstallFailed = "InstallFailed" => "poolctl job logs NAME",
+        InstallFailed = "InstallFailed" => "poolctl cluster logs NAME",
         /// The cluster is to be installed in one attempt only, which failed.
-        InstallOnlyOnceSet = "InstallOnlyOnceSet" => "poolctl job logs NAME",
+        InstallOnlyOnceSet = "InstallOnlyOnceSet" => "poolctl cluster logs NAME",
         /// All attempts failed.
-        InstallAttemptsLimitReached = "InstallAttemptsLimitReached" => "poolctl job logs NAME",
+        InstallAttemptsLimitReached = "InstallAttemptsLimitReached" => "poolctl cluster logs NAME",
         /// The installation is tried again.
         ProvisionNotStopped = "ProvisionNotStopped" => Poolctl,
         /// The installation may begin.
@@ -483,6 +485,8 @@ declared! {
         AddressesLow = "AddressesLow" => "poolctl ippool map NAME",
         /// No address is free before one has rested after its last use.
         AddressesResting = "AddressesResting" => Poolctl "poolctl ippool map NAME",
+        /// The pool is paused, so that no claim gets an address.
+        IpPoolPaused = "IPPoolPaused" => "poolctl why ippool/NAME",
         /// The claim has its address.
         Leased = "Leased",
         /// The claim has no address yet.

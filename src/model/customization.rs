@@ -10,6 +10,7 @@ use super::lease::{ClusterHolder, Holder, Lease, LeasedResource};
 use super::meta::{Key, LocalRef, Meta, is_zero};
 use super::time::Time;
 
+/// A ClusterDeploymentCustomization, in Hive's wire format. One cluster at a time has it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Customization {
@@ -26,6 +27,7 @@ pub struct Customization {
     pub holder: Option<ClusterHolder>,
 }
 
+/// The patches. They are applied in order, and each sees what those before made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct CustomizationSpec {
@@ -37,6 +39,7 @@ pub struct CustomizationSpec {
     pub installer_manifest_patches: Vec<ManifestPatch>,
 }
 
+/// A JSON patch operation: RFC 6902, with Hive's `valueJSON` beside `value`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Patch {
@@ -66,6 +69,7 @@ fn deserialize_some<'de, D: serde::Deserializer<'de>>(
     Value::deserialize(deserializer).map(Some)
 }
 
+/// The operations of RFC 6902.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PatchOperation {
@@ -78,6 +82,7 @@ pub enum PatchOperation {
     Test,
 }
 
+/// Patches of the manifests that the installer makes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ManifestPatch {
@@ -98,6 +103,7 @@ impl ManifestPatch {
     }
 }
 
+/// Which manifests are patched.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ManifestSelector {
@@ -105,6 +111,7 @@ pub struct ManifestSelector {
     pub glob: String,
 }
 
+/// Who has the customization, and whether its last use succeeded. The plan writes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct CustomizationStatus {
@@ -140,6 +147,7 @@ impl CustomizationStatus {
 }
 
 impl Customization {
+    /// The namespace and the name.
     pub fn key(&self) -> Key {
         self.metadata.key()
     }
@@ -150,6 +158,7 @@ impl Customization {
         Some(Lease::new(LeasedResource::Customization(self.metadata.key()), holder))
     }
 
+    /// The condition of a type, if the customization has it.
     pub fn condition(&self, kind: ConditionType) -> Option<&Condition> {
         super::condition::find_condition(&self.status.conditions, kind)
     }

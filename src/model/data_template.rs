@@ -31,6 +31,7 @@ pub const V1BETA2_FIELD_NAMES: [(&str, &str); 4] = [
     ("dnsServersFromPool", "dnsServersFromIPPool"),
 ];
 
+/// A Metal3DataTemplate, in metal3's wire format.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Metal3DataTemplate {
@@ -44,6 +45,7 @@ pub struct Metal3DataTemplate {
     pub status: DataTemplateStatus,
 }
 
+/// What machines of the template get: metadata, and network data in the format of OpenStack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct DataTemplateSpec {
@@ -61,6 +63,7 @@ pub struct DataTemplateSpec {
     pub network_data: Option<NetworkData>,
 }
 
+/// Which machine has which index. An index is never given to two machines.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct DataTemplateStatus {
@@ -77,6 +80,7 @@ pub struct DataTemplateStatus {
 }
 
 impl Metal3DataTemplate {
+    /// The namespace and the name.
     pub fn key(&self) -> Key {
         self.metadata.key()
     }

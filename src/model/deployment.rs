@@ -1,11 +1,15 @@
-//! The wire format of ClusterDeployment. It has no logic: the facts that plans read of a cluster are
-//! in `cluster.rs`.
+//! The wire format of ClusterDeployment. It decides nothing: the facts that plans read of a cluster
+//! are in `cluster.rs`.
+
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::annotations::MANIFESTS;
 use super::condition::Condition;
+use super::kinds::Kind;
 use super::meta::{LocalRef, Meta, is_zero};
 use super::platform::Platform;
 use super::time::{Span, Time};
@@ -13,6 +17,7 @@ use super::time::{Span, Time};
 /// The key of a Secret that has a private key for SSH.
 pub const SSH_PRIVATE_KEY: &str = "ssh-privatekey";
 
+/// A cluster, in Hive's wire format. The state keeps `Cluster`, from which this is written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClusterDeployment {
@@ -25,6 +30,7 @@ pub struct ClusterDeployment {
     pub status: DeploymentStatus,
 }
 
+/// What Hive lets people say of a cluster, those fields included that poolctl only stores.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct DeploymentSpec {
@@ -99,6 +105,7 @@ pub enum PowerState {
     Hibernating,
 }
 
+/// What a cluster is known by once it was begun. Whoever destroys it needs it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ClusterMetadata {
@@ -122,6 +129,7 @@ pub struct ClusterMetadata {
     pub platform: Option<Value>,
 }
 
+/// The pool and the claim of a cluster. poolctl writes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ClusterPoolRef {
@@ -140,6 +148,7 @@ pub struct ClusterPoolRef {
     pub cluster_deployment_customization: Option<LocalRef>,
 }
 
+/// How the cluster is installed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Provisioning {
@@ -159,8 +168,7 @@ pub struct Provisioning {
     #[schemars(extend("x-no-effect" = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub installer_image_override: Option<String>,
-    /// A ConfigMap with manifests to add.
-    #[schemars(extend("x-no-effect" = "use manifestsSecretRef"))]
+    /// A ConfigMap with manifests to add, each under the name of a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manifests_config_map_ref: Option<LocalRef>,
     /// A Secret with manifests to add, each under the name of a file.
@@ -179,6 +187,7 @@ pub struct Provisioning {
     pub ssh_private_key_secret_ref: Option<LocalRef>,
 }
 
+/// How the cluster is. The plan writes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct DeploymentStatus {
@@ -188,6 +197,21 @@ pub struct DeploymentStatus {
     /// The URL of its console, once it is installed.
     #[serde(rename = "webConsoleURL", skip_serializing_if = "String::is_empty")]
     pub web_console_url: String,
+    /// The certificates that a Hive has put on its endpoints.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub certificate_bundles: Vec<Value>,
+    /// The image of `oc` that a Hive used to install it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub cli_image: String,
+    /// The image of the installer that a Hive used.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub installer_image: String,
+    /// The version of OpenShift that a Hive installed.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub install_version: String,
+    /// What a Hive has made on the platform beside the cluster, such as private links.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub platform_status: Option<Map<String, Value>>,
     /// How many installation attempts failed.
     pub install_restarts: u32,
     /// When an installation first began.
@@ -214,6 +238,83 @@ pub struct DeploymentStatus {
     pub conditions: Vec<Condition>,
 }
 
+/// A Secret that a cluster names for its installation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstallationSecret<'a> {
+    /// The field that names it.
+    pub field: String,
+    /// Its name.
+    pub name: &'a str,
+    /// The key that it must have; none if any will do.
+    pub key: Option<&'static str>,
+}
+
+impl ClusterDeployment {
+    /// The Secrets that it names and without which no installation of it can succeed.
+    pub fn installation_secrets(&self) -> Vec<InstallationSecret<'_>> {
+        let spec = &self.spec;
+        let provisioning = spec.provisioning.as_ref();
+        let install_config =
+            provisioning.and_then(|provisioning| provisioning.install_config_secret_ref.as_ref());
+        let platform = spec.platform.name();
+        let uses = [
+            (
+                "spec.provisioning.installConfigSecretRef".to_owned(),
+                install_config.map(|reference| reference.name.as_str()),
+                Some("install-config.yaml"),
+            ),
+            (
+                "spec.pullSecretRef".to_owned(),
+                spec.pull_secret_ref.as_ref().map(|reference| reference.name.as_str()),
+                Some(".dockerconfigjson"),
+            ),
+            (
+                format!("spec.platform.{platform}.credentialsSecretRef"),
+                spec.platform.credentials(),
+                None,
+            ),
+            (
+                format!("spec.platform.{platform}.certificatesSecretRef"),
+                spec.platform.certificates(),
+                None,
+            ),
+        ];
+        let mut named = Vec::new();
+        for (field, name, key) in uses {
+            if let Some(name) = name.filter(|name| !name.is_empty()) {
+                named.push(InstallationSecret { field, name, key });
+            }
+        }
+        named
+    }
+}
+
+/// The names of the ConfigMaps with manifests that the annotations of a cluster, or those that a
+/// pool gives its clusters, name.
+pub fn config_maps_with_manifests(
+    annotations: &BTreeMap<String, String>,
+) -> impl Iterator<Item = &str> {
+    let names = annotations.get(MANIFESTS).map(String::as_str).unwrap_or_default();
+    names.split(',').map(str::trim).filter(|name| !name.is_empty())
+}
+
+impl DeploymentStatus {
+    /// What only the program knows that installed the cluster. All else follows from facts.
+    #[must_use]
+    pub fn into_installers_part(self) -> Self {
+        Self {
+            api_url: self.api_url,
+            web_console_url: self.web_console_url,
+            certificate_bundles: self.certificate_bundles,
+            cli_image: self.cli_image,
+            installer_image: self.installer_image,
+            install_version: self.install_version,
+            platform_status: self.platform_status,
+            ..Self::default()
+        }
+    }
+}
+
 /// One variable of an installer's environment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -223,10 +324,24 @@ pub struct EnvVar {
     /// Its value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// Another source of the value: the key of a Secret. It is kept as it is written.
+    /// Another source of the value: the key of a Secret or of a ConfigMap. It is kept as it is
+    /// written.
     #[schemars(with = "Option<EnvSource>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_from: Option<Value>,
+}
+
+impl EnvVar {
+    /// The key that has the value, and whether it is one of a Secret or of a ConfigMap; none if the
+    /// variable says its value itself, or takes it from nowhere.
+    pub fn value_source(&self) -> Option<(Kind, DataKey)> {
+        if self.value.is_some() {
+            return None;
+        }
+        let source: EnvSource = serde_json::from_value(self.value_from.clone()?).ok()?;
+        let in_secret = source.secret_key_ref.map(|key| (Kind::Secret, key));
+        in_secret.or_else(|| source.config_map_key_ref.map(|key| (Kind::ConfigMap, key)))
+    }
 }
 
 /// `valueFrom` of a variable.
@@ -235,10 +350,10 @@ pub struct EnvVar {
 pub struct EnvSource {
     /// A key of a Secret that is in the namespace of the cluster, or of its pool.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub secret_key_ref: Option<SecretKey>,
-    #[schemars(extend("x-no-effect" = "use secretKeyRef"))]
+    pub secret_key_ref: Option<DataKey>,
+    /// A key of a ConfigMap that is in the namespace of the cluster, or of its pool.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub config_map_key_ref: Option<Value>,
+    pub config_map_key_ref: Option<DataKey>,
     #[schemars(extend("x-no-effect" = "there is no Pod to take it from"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field_ref: Option<Value>,
@@ -250,15 +365,15 @@ pub struct EnvSource {
     pub resource_field_ref: Option<Value>,
 }
 
-/// A key of a Secret.
+/// A key of a Secret or of a ConfigMap.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct SecretKey {
-    /// Name of the Secret.
+pub struct DataKey {
+    /// Name of the object.
     pub name: String,
     /// The key in it.
     pub key: String,
-    /// Whether the variable is left out if there is no such Secret or key.
+    /// Whether the variable is left out if there is no such object or key.
     #[serde(skip_serializing_if = "is_zero")]
     pub optional: bool,
 }

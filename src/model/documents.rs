@@ -1,16 +1,20 @@
 //! The kinds that are stored as they are applied: image sets, Secrets without their values,
-//! namespaces, role bindings and the settings. Here they are only data.
+//! ConfigMaps, namespaces, role bindings and the settings. Here they are only data.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::kinds::Kind;
 use super::meta::Meta;
 use super::site::Site;
 
+/// A release to install, in Hive's wire format.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClusterImageSet {
@@ -23,6 +27,7 @@ pub struct ClusterImageSet {
     pub status: Option<serde_json::Value>,
 }
 
+/// The pull specification of the release image.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ImageSetSpec {
@@ -72,6 +77,7 @@ pub enum StoredValue {
 pub struct SecretValue(String);
 
 impl SecretValue {
+    /// Wraps a value, so that it is not printed by accident.
     pub fn new(value: impl Into<String>) -> Self {
         Self(value.into())
     }
@@ -88,6 +94,53 @@ impl fmt::Debug for SecretValue {
     }
 }
 
+/// Files by their names. They are shown to everybody who may read the object.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ConfigMap {
+    /// Name, namespace, labels and annotations.
+    pub metadata: Meta,
+    /// Values in plain text.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub data: BTreeMap<String, String>,
+    /// Values in base64.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub binary_data: BTreeMap<String, String>,
+    /// Accepted but not stored.
+    #[serde(default, skip_serializing)]
+    pub immutable: Option<bool>,
+}
+
+impl ConfigMap {
+    /// The text under a key; none if there is no such key. The error is the reason, as text, why a
+    /// binary value is none.
+    pub fn text(&self, key: &str) -> Result<Option<String>, String> {
+        if let Some(value) = self.data.get(key) {
+            return Ok(Some(value.clone()));
+        }
+        let Some(value) = self.binary_data.get(key) else { return Ok(None) };
+        let decoded = String::from_utf8(decode_base64(value)?);
+        decoded.map(Some).map_err(|_| "it decodes to binary data".to_owned())
+    }
+
+    /// Whether there is a text under a key.
+    pub fn has_text(&self, key: &str) -> bool {
+        self.text(key).is_ok_and(|text| text.is_some())
+    }
+}
+
+/// The command that makes a Secret or a ConfigMap of files.
+pub fn command_to_create(kind: Kind) -> &'static str {
+    if kind == Kind::ConfigMap { "create configmap" } else { "secret create" }
+}
+
+/// Decodes a value. Spaces and line breaks in it do not count. The error is the reason as text.
+pub fn decode_base64(value: &str) -> Result<Vec<u8>, String> {
+    let compact: String = value.split_whitespace().collect();
+    STANDARD.decode(compact).map_err(|error| error.to_string())
+}
+
+/// A namespace. Objects may be in namespaces that are not declared.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Namespace {
@@ -99,16 +152,30 @@ pub struct Namespace {
     /// Accepted but not stored.
     #[serde(default, skip_serializing)]
     pub status: Option<serde_json::Value>,
-    /// The cluster that it comes and goes with; none of a namespace that was applied.
     #[serde(skip)]
-    pub cluster: Option<String>,
+    pub origin: NamespaceOrigin,
 }
+
+/// Why a namespace is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum NamespaceOrigin {
+    /// Somebody applied it.
+    #[default]
+    Applied,
+    /// It comes and goes with the cluster of this name.
+    Cluster(String),
+    /// It is in every state, as `default` is in every cluster.
+    EveryState,
+}
+
+/// The namespace of objects that name none. Kubernetes has it without anybody creating it.
+pub const DEFAULT_NAMESPACE: &str = "default";
 
 /// Hive's label of the namespaces of a pool's clusters, with the pool's name.
 pub const CLUSTER_POOL_LABEL: &str = "hive.openshift.io/cluster-pool-name";
 
 impl Namespace {
-    /// Whether it says nothing that does not follow from a cluster.
+    /// Whether it says nothing that does not follow from a cluster, or from being in every state.
     pub fn is_implied(&self) -> bool {
         let Meta { labels, annotations, finalizers, .. } = &self.metadata;
         let has_other_label = labels.keys().any(|label| label != CLUSTER_POOL_LABEL);
@@ -116,6 +183,7 @@ impl Namespace {
     }
 }
 
+/// Who may use the clusters of a namespace, in the wire format of Kubernetes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RoleBinding {
@@ -129,6 +197,7 @@ pub struct RoleBinding {
     pub subjects: Vec<Subject>,
 }
 
+/// The role that the subjects get.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RoleRef {
@@ -168,6 +237,7 @@ pub struct Settings {
     pub spec: SettingsSpec,
 }
 
+/// The settings of this installation. What is not given has its default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct SettingsSpec {

@@ -1,6 +1,6 @@
-//! When a pass has to look again at a pool, at an Agent, or at what belongs to neither. A plan
-//! computes it, and the store keeps it, so that a pass looks at what is due and not at all that is
-//! kept.
+//! When a pass has to look again at a pool, at an Agent, at a host, or at what belongs to none of
+//! them. A plan computes it, and the store keeps it, so that a pass looks at what is due and not at
+//! all that is kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,8 +43,14 @@ pub struct DueObject {
 }
 
 impl DueObject {
+    /// An Agent that is to be looked at.
     pub fn agent(key: Key) -> Self {
         Self { kind: Kind::Agent, key }
+    }
+
+    /// A host that is to be looked at.
+    pub fn host(key: Key) -> Self {
+        Self { kind: Kind::BareMetalHost, key }
     }
 }
 
@@ -52,9 +58,10 @@ impl DueObject {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DueScopes {
     pub pools: BTreeMap<Key, Due>,
-    /// The Agents, each with what its own silence and its own limits are due for.
+    /// The Agents, each with what its own silence and its own limits are due for, and the hosts, with
+    /// their jobs and what is tried again.
     pub objects: BTreeMap<DueObject, Due>,
-    /// What else belongs to no pool: hosts, addresses, clusters that were applied by hand.
+    /// What else belongs to no pool: addresses, clusters that were applied by hand.
     pub rest: Due,
 }
 
@@ -82,6 +89,9 @@ pub struct DueChanges {
     pub is_whole: bool,
     /// The pools that were changed and not planned.
     pub dirty_pools: BTreeSet<Key>,
+    /// The pool whose claim was answered, and nothing else of it planned. It is due like one of
+    /// `dirty_pools`, at the price of no page.
+    pub answered_pool: Option<Key>,
     /// The objects that were changed and not planned.
     pub dirty_objects: BTreeSet<DueObject>,
     /// The objects of which nothing has changed but when they are due.
@@ -90,6 +100,20 @@ pub struct DueChanges {
     pub is_rest_dirty: bool,
     /// Which scopes may have waited for what was changed.
     pub helped: HelpedScopes,
+}
+
+impl DueChanges {
+    /// Whether a pool was planned to the end.
+    pub fn settles(&self, pool: &Key) -> bool {
+        self.is_whole || self.settled.pools.contains_key(pool)
+    }
+
+    /// The commit answers a claim. If that concerns one pool alone, the pool need not be marked.
+    pub fn answer_pool(&mut self) {
+        if self.dirty_pools.len() == 1 {
+            self.answered_pool = self.dirty_pools.pop_first();
+        }
+    }
 }
 
 /// What the next pass has to look at.

@@ -85,6 +85,7 @@ pub struct EventDocument {
     pub scopes: Vec<Involved>,
 }
 
+/// The object that an event is about.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Involved {
     /// Kind of the object.
@@ -96,6 +97,7 @@ pub struct Involved {
     pub name: String,
 }
 
+/// The program that recorded the event.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Source {
     /// The account.
@@ -110,6 +112,8 @@ impl Involved {
 }
 
 impl Event {
+    /// The event in the wire format of Kubernetes. What it is about comes first: the object, then
+    /// its InfraEnv, cluster and pool.
     pub fn to_wire(&self) -> EventDocument {
         let infra_env = self.infra_env.as_ref();
         let cluster = self.cluster.as_ref();

@@ -63,7 +63,7 @@ declared! {
         /// The cluster is installed and runs.
         Installed = "Installed",
         /// The cluster was given up, because it has no attempt left.
-        ProvisionStopped = "ProvisionStopped" => "poolctl job logs NAME",
+        ProvisionStopped = "ProvisionStopped" => "poolctl cluster logs NAME",
         /// Another attempt at once was requested.
         Retry = "Retry",
         /// The cluster was given up or did not wake, and is destroyed.

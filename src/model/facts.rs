@@ -45,6 +45,7 @@ pub struct SharedTexts {
 }
 
 impl<'r, R: FactRow> FactReader<'r, R> {
+    /// Begins at the first column of a row. `shared` is handed from row to row of one query.
     pub fn new(row: &'r R, shared: &'r mut SharedTexts) -> Self {
         Self { row, column: 0, shared }
     }
@@ -226,8 +227,10 @@ macro_rules! named {
         }
 
         impl $Name {
+            /// All values, in the order in which they are declared.
             pub const ALL: &'static [Self] = &[$(Self::$Value),*];
 
+            /// The name of the value, as columns hold it and people see it.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$Value => $name,)*

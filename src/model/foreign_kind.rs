@@ -26,6 +26,7 @@ impl ForeignKind {
     /// metal3's pool, which is not kept if its ranges contradict each other.
     pub const IP_POOL: Self = Self::new(cluster_api::POOL_GROUP, "IPPool", "addresses");
 
+    /// All kinds, in the order in which they are imported.
     pub const ALL: [Self; 7] = [
         Self::IP_POOL,
         Self::IP_ADDRESS,

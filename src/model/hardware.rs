@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+/// The hardware that a management controller reports, in metal3's wire format.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Hardware {
@@ -55,6 +56,7 @@ impl Hardware {
     }
 }
 
+/// The processors, all sockets together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Cpu {
@@ -69,6 +71,7 @@ pub struct Cpu {
     pub clock_megahertz: Option<u64>,
 }
 
+/// A network interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Nic {
@@ -84,6 +87,7 @@ pub struct Nic {
     pub speed_gbps: Option<u64>,
 }
 
+/// A disk with its size in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Disk {
@@ -102,6 +106,7 @@ pub struct Disk {
     pub serial_number: String,
 }
 
+/// Who made the machine, and its serial number.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SystemVendor {

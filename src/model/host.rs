@@ -49,6 +49,7 @@ const BACKOFF: Backoff =
 const LIVE_ISO: &str = "live-iso";
 const WIPED_FIRST: &str = "its disks are wiped first";
 
+/// A machine with a management controller, in metal3's wire format.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BareMetalHost {
@@ -61,6 +62,7 @@ pub struct BareMetalHost {
     pub status: HostStatus,
 }
 
+/// What people want of the machine. Fields of metal3 that have no effect here are stored.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HostSpec {
@@ -134,6 +136,7 @@ pub struct HostSpec {
     pub user_data: Option<Value>,
 }
 
+/// How the firmware boots, in the words of metal3.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum BootMode {
     #[default]
@@ -145,10 +148,11 @@ pub enum BootMode {
     Legacy,
 }
 
+/// The management controller of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Bmc {
-    /// ipmi://HOST[:PORT], redfish://HOST/redfish/v1/Systems/ID or another address type of metal3.
+    /// `ipmi://HOST[:PORT]`, `redfish://HOST/redfish/v1/Systems/ID` or another address of metal3.
     pub address: String,
     /// Secret with username and password, and optionally ca.crt to verify the certificate.
     pub credentials_name: String,
@@ -157,6 +161,7 @@ pub struct Bmc {
     pub disable_certificate_verification: bool,
 }
 
+/// The object that uses the machine. poolctl writes the cluster here.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConsumerRef {
@@ -183,6 +188,7 @@ pub struct ConsumerRef {
     pub resource_version: String,
 }
 
+/// An image that the controller boots once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Image {
@@ -213,8 +219,16 @@ impl Image {
     pub fn is_live(&self) -> bool {
         self.format == LIVE_ISO
     }
+
+    /// Whether the image of a status may be in the virtual drive. metal3 also notes there what it has
+    /// written to a disk, and an empty URL where there is no image.
+    pub fn may_be_attached(&self) -> bool {
+        let is_unfinished = self.format.is_empty() && self.checksum.is_empty();
+        !self.url.is_empty() && (self.is_live() || is_unfinished)
+    }
 }
 
+/// What is known of the machine. Drivers report it, and the plan writes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HostStatus {
@@ -295,6 +309,7 @@ pub enum ErrorReason {
     CertificateRefused,
 }
 
+/// The provisioning state in the words of metal3.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Provisioning {
@@ -308,6 +323,7 @@ pub struct Provisioning {
     pub image: Option<Image>,
 }
 
+/// The Secret that a controller accepted or refused, and which version of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CredentialsStatus {
@@ -317,6 +333,7 @@ pub struct CredentialsStatus {
     pub credentials_version: String,
 }
 
+/// A Secret by name and namespace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SecretRef {
@@ -375,8 +392,11 @@ pub const PROVISIONING_ERROR: &str = "provisioning error";
 /// The `errorType` of a host whose power state could not be read or changed.
 pub const POWER_MANAGEMENT_ERROR: &str = "power management error";
 // Types of a host's conditions.
+/// The controller accepts the credentials.
 pub const REGISTERED: ConditionType = ConditionType::Registered;
+/// The hardware of the machine is known.
 pub const INSPECTED: ConditionType = ConditionType::Inspected;
+/// The machine was on when its controller was asked last.
 pub const POWERED_ON: ConditionType = ConditionType::PoweredOn;
 
 /// Whether a host is on.
@@ -389,10 +409,12 @@ pub enum HostPower {
 }
 
 impl HostPower {
+    /// The state of a machine whose controller has answered, so never `Unknown`.
     pub fn from_is_on(is_on: bool) -> Self {
         if is_on { Self::On } else { Self::Off }
     }
 
+    /// The word that drivers and tables have for it.
     pub fn name(self) -> &'static str {
         match self {
             Self::On => "on",
@@ -403,6 +425,7 @@ impl HostPower {
 }
 
 impl BareMetalHost {
+    /// The namespace and the name.
     pub fn key(&self) -> Key {
         self.metadata.key()
     }

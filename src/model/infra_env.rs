@@ -24,6 +24,7 @@ pub const DEFAULT_ARCHITECTURE: &str = "x86_64";
 /// The condition that says whether there is an image.
 pub const IMAGE_CREATED: ConditionType = ConditionType::ImageCreated;
 
+/// An environment in which machines boot a discovery image, in the wire format of assisted-service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InfraEnv {
@@ -40,6 +41,7 @@ pub struct InfraEnv {
     pub tokens: Vec<Token>,
 }
 
+/// What is in the image, and what machines that boot it get.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct InfraEnvSpec {
@@ -108,6 +110,7 @@ pub struct InfraEnvSpec {
     pub agent_approval: Option<AgentApproval>,
 }
 
+/// The proxy of the machines. An empty field means none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Proxy {
@@ -122,6 +125,7 @@ pub struct Proxy {
     pub no_proxy: String,
 }
 
+/// A change of the kernel's arguments.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KernelArgument {
@@ -131,6 +135,7 @@ pub struct KernelArgument {
     pub value: String,
 }
 
+/// Whether machines need no approval of a person.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AgentApproval {
@@ -138,6 +143,7 @@ pub struct AgentApproval {
     pub auto_approve: bool,
 }
 
+/// A selector in the wire format of Kubernetes. All its parts must hold.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct LabelSelector {
@@ -149,6 +155,7 @@ pub struct LabelSelector {
     pub match_expressions: Vec<LabelRequirement>,
 }
 
+/// One requirement of a selector.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LabelRequirement {
@@ -162,6 +169,7 @@ pub struct LabelRequirement {
 }
 
 impl LabelSelector {
+    /// Whether nothing is required, so that every label set matches.
     pub fn is_empty(&self) -> bool {
         is_zero(self)
     }
@@ -188,6 +196,7 @@ impl LabelRequirement {
     }
 }
 
+/// What has become of the image. `infraenv iso` and the plan write it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InfraEnvStatus {
@@ -240,6 +249,7 @@ impl Token {
 }
 
 impl InfraEnv {
+    /// The namespace and the name.
     pub fn key(&self) -> Key {
         self.metadata.key()
     }

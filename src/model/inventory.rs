@@ -32,7 +32,7 @@ pub struct InventoryStatus {
     /// The cluster of this pool that uses the customization.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cluster_deployment: String,
-    /// Whether it is unavailable because another cluster has the same DNS name.
+    /// Whether it is unavailable because another cluster has the same DNS name or address.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub name_taken: bool,
     /// Why the customization cannot be used, or what it waits for.
@@ -60,6 +60,7 @@ pub struct InputRefusal {
 /// How many clusters with a customization may be given up before it is broken by cloud.
 pub const CUSTOMIZATION_ATTEMPTS: u32 = 3;
 
+/// Whether the pool can use a customization now, and if not, why.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum EntryStatus {
     /// The next cluster may get it.
@@ -75,7 +76,7 @@ pub enum EntryStatus {
     BrokenByCloud,
     /// The pool lists it, but it does not exist.
     Missing,
-    /// Another pool uses it, or another cluster has the same DNS name.
+    /// Another pool uses it, or another cluster has the same DNS name or address.
     Unavailable,
     /// The pool does not list it any more, but one of its clusters has it.
     #[serde(rename = "To Be Deleted")]
@@ -86,6 +87,7 @@ pub enum EntryStatus {
 }
 
 impl EntryStatus {
+    /// All values.
     pub const ALL: [Self; 8] = [
         Self::Available,
         Self::Reserved,

@@ -65,6 +65,7 @@ pub struct LeaseMetadata {
 }
 
 impl IpLease {
+    /// The namespace and the name of the claim.
     pub fn key(&self) -> Key {
         Key::new(&*self.namespace, &*self.claim)
     }
@@ -312,6 +313,7 @@ impl Reference {
     }
 }
 
+/// A request for an address, in metal3's wire format. It is made of a lease when it is read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IpClaim {
@@ -324,6 +326,7 @@ pub struct IpClaim {
     pub status: IpClaimStatus,
 }
 
+/// The pool that is asked, and for whom.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct IpClaimSpec {
@@ -334,6 +337,7 @@ pub struct IpClaimSpec {
     pub owner: Option<Reference>,
 }
 
+/// The address of the claim, or why it has none yet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct IpClaimStatus {
@@ -351,6 +355,7 @@ pub struct IpClaimStatus {
     pub conditions: Vec<Condition>,
 }
 
+/// An object that another one names, with the fields that metal3 and Cluster API have for it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Reference {
@@ -380,6 +385,7 @@ pub struct Reference {
     pub field_path: String,
 }
 
+/// A leased address, in metal3's wire format. It is made of a lease when it is read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IpAddress {
@@ -392,6 +398,7 @@ pub struct IpAddress {
     pub status: Option<AnyStatus>,
 }
 
+/// A status that metal3's manifests may have. Nothing of it is kept.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AnyStatus {
@@ -399,6 +406,7 @@ pub struct AnyStatus {
     pub ready: bool,
 }
 
+/// The address, and what a machine needs to use it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct IpAddressSpec {

@@ -23,6 +23,7 @@ pub const EVERY_NAMESPACE: &str = "*";
 /// Cluster API's annotation that pauses an object.
 pub const CAPI_PAUSED: &str = "cluster.x-k8s.io/paused";
 
+/// Ranges of addresses for leases, in metal3's wire format.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IpPool {
@@ -35,6 +36,7 @@ pub struct IpPool {
     pub status: IpPoolStatus,
 }
 
+/// The ranges, and what applies to all of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct IpPoolSpec {
@@ -64,6 +66,8 @@ pub struct IpPoolSpec {
     pub name_prefix: String,
 }
 
+/// A range: its first and last address, or a subnet. Its own prefix, gateway and name servers come
+/// before those of the pool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Range {
@@ -87,6 +91,7 @@ pub struct Range {
     pub dns_servers: Vec<String>,
 }
 
+/// Which claim has which address, and what has become of the pool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct IpPoolStatus {
@@ -323,8 +328,14 @@ impl IpPool {
             || self.sharing_namespaces().any(|namespace| other_pool.serves(namespace))
     }
 
+    /// Whether somebody paused the pool by an annotation. A paused pool leases nothing.
     pub fn is_paused(&self) -> bool {
-        PAUSE_ANNOTATIONS.iter().any(|annotation| self.metadata.has_annotation(annotation))
+        self.pause_annotation().is_some()
+    }
+
+    /// The annotation that pauses the pool.
+    pub fn pause_annotation(&self) -> Option<&'static str> {
+        PAUSE_ANNOTATIONS.into_iter().find(|annotation| self.metadata.has_annotation(annotation))
     }
 
     /// The ranges that nobody leases, each with its comment.

@@ -55,13 +55,17 @@ impl IpPool {
 
     /// The condition that says whether a claim would get an address.
     pub fn supply_condition(&self) -> Condition {
+        let kind = ConditionType::AddressesAvailable;
+        if self.is_paused() {
+            let message = format!("The pool is paused; {}", self.supply().describe());
+            return Condition::new(kind, "False", ConditionReason::IpPoolPaused, message);
+        }
         let (status, reason) = match self.supply_level() {
             SupplyLevel::Sufficient => ("True", ConditionReason::AddressesFree),
             SupplyLevel::Low => ("True", ConditionReason::AddressesLow),
             SupplyLevel::Resting => ("False", ConditionReason::AddressesResting),
             SupplyLevel::Exhausted => ("False", ConditionReason::AddressesExhausted),
         };
-        let kind = ConditionType::AddressesAvailable;
         Condition::new(kind, status, reason, self.supply().describe())
     }
 }

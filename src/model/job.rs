@@ -15,6 +15,9 @@ use super::host::ErrorReason;
 use super::meta::{Key, Uid};
 use super::time::{Span, Time};
 
+/// After this time no controller acts any more on what it was told.
+const POWER_DELAY: Span = Span::minutes(5);
+
 facts! {
     /// One job. It is live until it has ended; an object has one live job at most.
     #[derive(Clone, Debug, Default, PartialEq)]
@@ -47,6 +50,8 @@ facts! {
 }
 
 named! {
+    /// What a driver is told to do. The names are those that drivers of your own get as their first
+    /// argument.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum Verb {
@@ -87,6 +92,24 @@ impl Verb {
             | Self::Eject
             | Self::AddNodes
             | Self::Wipe => false,
+        }
+    }
+
+    /// Whether the job switches machines on, maybe only for a while.
+    fn switches_on(self) -> bool {
+        match self {
+            Self::Provision
+            | Self::Start
+            | Self::Cycle
+            | Self::Attach
+            | Self::AddNodes
+            | Self::Wipe => true,
+            Self::Deprovision
+            | Self::Stop
+            | Self::Health
+            | Self::State
+            | Self::Eject
+            | Self::Inspect => false,
         }
     }
 }
@@ -205,6 +228,7 @@ pub struct JobDocument {
     pub status: JobStatus,
 }
 
+/// The name of a job: its id.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobMeta {
@@ -212,6 +236,7 @@ pub struct JobMeta {
     pub name: String,
 }
 
+/// What is to be done, by which driver, on what.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct JobSpec {
@@ -238,6 +263,7 @@ pub struct JobSpec {
     pub ordinal: u32,
 }
 
+/// How the job went. It has no end and no outcome while it runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobStatus {
@@ -263,6 +289,7 @@ pub struct JobStatus {
 }
 
 impl Job {
+    /// The job in the wire format that `get job` prints.
     pub fn to_wire(&self) -> JobDocument {
         let mut document = JobDocument::default();
         self.write_fields(&mut document);
@@ -308,6 +335,15 @@ impl Job {
         format!("{kind}/{}", self.object)
     }
 
+    /// Whether machines of the job may come on after this time without being told again: it
+    /// switches machines on, and has ended without success shortly before. A controller may still
+    /// act on what it was told last.
+    pub fn may_still_switch_on(&self, now: Time) -> bool {
+        let is_done = self.outcome.as_deref() == Some(SUCCEEDED);
+        let is_recent = self.ended.is_none_or(|ended| ended.plus(POWER_DELAY) > now);
+        self.verb.switches_on() && !is_done && is_recent
+    }
+
     /// Ends a live job as interrupted. A state that moves to another machine does this to its jobs,
     /// because their programs do not move with it.
     pub fn interrupt(&mut self, now: Time) {
@@ -319,7 +355,38 @@ impl Job {
 }
 
 // The outcomes of jobs, as the state and the wire have them.
+/// The process of the job ended without an outcome, such as by a reboot.
 pub const INTERRUPTED: &str = "interrupted";
+/// The driver reported success.
 pub const SUCCEEDED: &str = "succeeded";
+/// The driver reported a failure, or its time was over.
 pub const FAILED: &str = "failed";
+/// poolctl or a person ended the job.
 pub const CANCELLED: &str = "cancelled";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended_job(verb: Verb, outcome: &str) -> Job {
+        let ended = Some(Time::default());
+        Job { verb, ended, outcome: Some(outcome.into()), ..Job::default() }
+    }
+
+    #[test]
+    fn every_job_that_switches_machines_on_may_do_so_a_moment_after_it_broke_off() {
+        let soon = Time::default().plus(Span::minutes(1));
+        for verb in Verb::ALL.iter().copied() {
+            let switches_on = match verb {
+                Verb::Deprovision | Verb::Stop | Verb::Eject => false,
+                verb => !verb.is_read_only(),
+            };
+            assert_eq!(ended_job(verb, FAILED).may_still_switch_on(soon), switches_on, "{verb:?}");
+        }
+        let live_job = Job { verb: Verb::AddNodes, ..Job::default() };
+        assert!(live_job.may_still_switch_on(soon));
+        assert!(!ended_job(Verb::Wipe, SUCCEEDED).may_still_switch_on(soon));
+        let later = Time::default().plus(POWER_DELAY);
+        assert!(!ended_job(Verb::Wipe, FAILED).may_still_switch_on(later));
+    }
+}

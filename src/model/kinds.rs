@@ -56,6 +56,14 @@ macro_rules! every_kind {
                     names: Dotted,
                     document: secrets "secret_object",
                 }
+                ConfigMap($crate::model::documents::ConfigMap) {
+                    about: "Files that are no secret, such as manifests for installers.",
+                    wire: "v1" "ConfigMap",
+                    words: ["configmap", "cm"],
+                    namespaced: true,
+                    names: Dotted,
+                    plain: config_maps "config_map",
+                }
                 Customization($crate::model::customization::Customization) {
                     about: "Patches of the install-config that one cluster at a time uses.",
                     wire: "hive.openshift.io/v1" "ClusterDeploymentCustomization",

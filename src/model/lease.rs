@@ -106,6 +106,7 @@ pub struct ClusterHolder {
 }
 
 impl ClusterHolder {
+    /// A lease that the named cluster holds, without what it is leased for.
     pub fn new(cluster: impl Into<String>) -> Self {
         Self { cluster: cluster.into(), ..Self::default() }
     }

@@ -1,7 +1,7 @@
 //! For whom an address is leased, and until when: what the annotations of its IPClaim say. Who holds
 //! the lease is said elsewhere.
 
-use super::annotations::{COMMENT, DNS_NAME, MAC, UNTIL};
+use super::annotations::{COMMENT, DNS_NAME, MAC, OWNER, UNTIL};
 use super::ip_lease::IpLease;
 use super::time::{Span, Time};
 
@@ -19,6 +19,11 @@ impl IpLease {
     /// The MAC of the machine: lower-case letters, and colons.
     pub fn mac(&self) -> Option<String> {
         Some(self.purpose(MAC)?.to_ascii_lowercase().replace('-', ":"))
+    }
+
+    /// The guest behind sudo who has made the claim; none if the state's owner has.
+    pub fn owner(&self) -> Option<&str> {
+        self.purpose(OWNER)
     }
 
     /// What somebody wants to be known of the lease.

@@ -18,6 +18,7 @@ pub struct Key {
 }
 
 impl Key {
+    /// A key. The namespace is empty for kinds without namespaces.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
@@ -105,10 +106,18 @@ pub struct Steering {
 }
 
 impl Meta {
+    /// The namespace and the name.
     pub fn key(&self) -> Key {
         Key::new(&*self.namespace, &*self.name)
     }
 
+    /// The version of the object, `UID/GENERATION`. It also changes when the object is deleted and
+    /// created again.
+    pub fn version(&self) -> String {
+        format!("{}/{}", self.uid, self.generation)
+    }
+
+    /// The value of an annotation; none if it is absent.
     pub fn annotation(&self, name: &str) -> Option<&str> {
         self.annotations.get(name).map(String::as_str)
     }
@@ -174,6 +183,7 @@ pub struct LocalRef {
 }
 
 impl LocalRef {
+    /// A reference to an object in the same namespace.
     pub fn to_name(name: impl Into<String>) -> Self {
         Self { name: name.into() }
     }

@@ -8,6 +8,7 @@ use super::data_template::Metal3DataTemplate;
 use super::ip_lease::Reference;
 use super::meta::{Key, Meta, is_zero};
 
+/// The index that a machine has of a data template, in metal3's wire format.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Metal3Data {
@@ -21,6 +22,7 @@ pub struct Metal3Data {
     pub status: Metal3DataStatus,
 }
 
+/// The template, the machine and the index.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Metal3DataSpec {
@@ -43,6 +45,7 @@ pub struct Metal3DataSpec {
     pub template_reference: String,
 }
 
+/// Whether the data can be rendered.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Metal3DataStatus {
@@ -50,6 +53,7 @@ pub struct Metal3DataStatus {
     pub ready: bool,
 }
 
+/// A request of a machine for an index, in metal3's wire format.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Metal3DataClaim {
@@ -63,6 +67,7 @@ pub struct Metal3DataClaim {
     pub status: Metal3DataClaimStatus,
 }
 
+/// The template that an index is asked of.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Metal3DataClaimSpec {
@@ -76,6 +81,7 @@ pub struct Metal3DataClaimSpec {
     pub network_data: Option<Reference>,
 }
 
+/// The answer to the request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Metal3DataClaimStatus {
@@ -106,6 +112,7 @@ impl Metal3Data {
         &self.spec.claim.name
     }
 
+    /// The template, which is in the namespace of the data.
     pub fn template_key(&self) -> Key {
         Key::new(&*self.metadata.namespace, &*self.spec.template.name)
     }

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::meta::Meta;
 
+/// The network configuration of a machine, in the wire format of assisted-service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NMStateConfig {
@@ -17,6 +18,7 @@ pub struct NMStateConfig {
     pub spec: NMStateConfigSpec,
 }
 
+/// The configuration in nmstate's format, and the MAC addresses by which its machine is known.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NMStateConfigSpec {
@@ -27,6 +29,7 @@ pub struct NMStateConfigSpec {
     pub config: Value,
 }
 
+/// Which interface of the configuration has which MAC address.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NMStateInterface {

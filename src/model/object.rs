@@ -117,6 +117,7 @@ impl Object {
         document
     }
 
+    /// The kind that the object is declared with.
     pub fn kind(&self) -> Kind {
         fn kind_of<R: Resource>(_: &R) -> Kind {
             R::KIND
@@ -124,6 +125,7 @@ impl Object {
         match_object!(self, resource => kind_of(&**resource))
     }
 
+    /// The namespace and the name. The namespace is empty for kinds without namespaces.
     pub fn key(&self) -> Key {
         match_object!(self, resource => Wire::key(&**resource))
     }
@@ -134,6 +136,7 @@ impl Object {
         match_object!(self, resource => Wire::meta(&**resource))
     }
 
+    /// The metadata, to be changed; none for kinds that are kept as columns.
     pub fn meta_mut(&mut self) -> Option<&mut Meta> {
         match_object!(self, resource => Wire::meta_mut(&mut **resource))
     }
@@ -143,6 +146,7 @@ impl Object {
         match_object!(self, resource => Wire::deletion_time(&**resource))
     }
 
+    /// The labels, empty for kinds that have none.
     pub fn labels(&self) -> BTreeMap<String, String> {
         self.meta().map(|meta| meta.labels.clone()).unwrap_or_default()
     }

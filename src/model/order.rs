@@ -72,6 +72,10 @@ pub struct JobOrder {
     /// they have to be booted from the image of the cluster.
     #[serde(default)]
     pub waiting_release: Option<String>,
+    /// Why the order lacks what its driver needs: then the driver is not run, and this is how the
+    /// job ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<String>,
     /// The hosts of the job. The credentials of each are in the folder `input/machines/INDEX`, by
     /// the index of the host in this list.
     pub machines: Vec<Machine>,
@@ -135,6 +139,10 @@ pub struct Machine {
     pub image: Option<String>,
     /// Whether it is booted only after all other hosts have their image.
     pub held: bool,
+    /// Whether a job that broke off may have told it to come on a moment ago. It may read off then,
+    /// and be on soon.
+    #[serde(default)]
+    pub may_come_on: bool,
 }
 
 /// How a job ended. Written whole by the supervisor, never by the driver.
@@ -190,6 +198,7 @@ pub struct HealthReport {
 }
 
 impl JobEnding {
+    /// A report without details.
     pub fn new(verdict: Verdict, message: impl Into<String>) -> Self {
         Self { verdict, message: message.into(), ..Self::default() }
     }
@@ -225,10 +234,12 @@ impl JobEnding {
         }
     }
 
+    /// The report of a job that did all it was told.
     pub fn success() -> Self {
         Self::new(Verdict::Succeeded, "")
     }
 
+    /// Whether the job did all it was told.
     pub fn is_success(&self) -> bool {
         self.verdict == Verdict::Succeeded
     }

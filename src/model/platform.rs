@@ -276,6 +276,7 @@ pub struct Cloud {
     pub cis_instance_crn: Option<String>,
 }
 
+/// The fields of Hive for OpenStack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct OpenStack {
@@ -292,6 +293,7 @@ pub struct OpenStack {
     pub trunk_support: Option<bool>,
 }
 
+/// The fields of Hive for vSphere, in the layouts of old and new releases.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct VSphere {
@@ -324,6 +326,7 @@ pub struct VSphere {
     pub infrastructure: Option<Map<String, Value>>,
 }
 
+/// The fields of Hive for Nutanix.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Nutanix {
@@ -362,6 +365,7 @@ pub struct Ovirt {
     pub storage_domain_id: String,
 }
 
+/// The fields of Hive for machines that are found by agents.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AgentBareMetal {
@@ -370,6 +374,7 @@ pub struct AgentBareMetal {
     pub agent_selector: Option<Map<String, Value>>,
 }
 
+/// The fields of Hive for machines that the installer boots through libvirt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct BareMetal {
@@ -379,6 +384,7 @@ pub struct BareMetal {
     pub libvirt_ssh_private_key_secret_ref: Option<LocalRef>,
 }
 
+/// Platform `none`, which has no fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NoPlatform {}

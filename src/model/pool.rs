@@ -8,14 +8,16 @@ use serde::{Deserialize, Serialize};
 
 use super::annotations::{DRIVER, NODES_FROM, SPREAD_BY, SSH_KEY, VIPS_FROM, WAKE_NEXT_AFTER};
 use super::condition::{Condition, ConditionType};
-use super::deployment::EnvVar;
+use super::deployment::{EnvVar, config_maps_with_manifests};
 use super::driver::{Driver, PROGRAM_PREFIX};
 use super::failure::FailureClass;
 use super::inventory::{InventoryEntry, InventoryStatus};
+use super::kinds::Kind;
 use super::meta::{Key, LocalRef, Meta, is_zero};
 use super::platform::Platform;
 use super::time::{Span, Time};
 
+/// A pool of clusters, in Hive's wire format.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClusterPool {
@@ -28,6 +30,7 @@ pub struct ClusterPool {
     pub status: PoolStatus,
 }
 
+/// What the pool keeps, and of what its clusters are made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PoolSpec {
@@ -87,6 +90,7 @@ pub struct PoolSpec {
     pub skip_machine_pools: bool,
 }
 
+/// How long claims of the pool may last.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClaimLifetime {
@@ -98,6 +102,7 @@ pub struct ClaimLifetime {
     pub maximum: Option<Span>,
 }
 
+/// How long clusters may take to wake.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HibernationConfig {
@@ -115,10 +120,13 @@ pub struct HibernationConfig {
 pub struct PoolStatus {
     /// Unclaimed clusters, including installing and broken clusters.
     pub size: u32,
-    /// Unclaimed clusters that are installed and do not run.
+    /// Unclaimed clusters that are installed and do not run, without those that are held.
     pub standby: u32,
-    /// Unclaimed clusters that are installed and run.
+    /// Unclaimed clusters that are installed and run, without those that are held.
     pub ready: u32,
+    /// Unclaimed clusters that are installed and paused, as a restore holds them: no claim gets one.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub held: u32,
     /// Unclaimed clusters that are being installed, or are about to be for the first time.
     pub installing: u32,
     /// Unclaimed clusters that wait between two attempts to install them.
@@ -376,12 +384,19 @@ impl ClusterPool {
         wake_next_after.clamp(CRON_INTERVAL, LONGEST_WAKE_NEXT_AFTER)
     }
 
+    /// The namespace and the name.
     pub fn key(&self) -> Key {
         self.metadata.key()
     }
 
+    /// The condition of a type, if the pool has it.
     pub fn condition(&self, kind: ConditionType) -> Option<&Condition> {
         super::condition::find_condition(&self.status.conditions, kind)
+    }
+
+    /// Whether no installation begins now, and no cluster is made, because installations failed.
+    pub fn is_install_paused(&self) -> bool {
+        self.status.install_pause.as_ref().is_some_and(|pause| pause.until.is_some())
     }
 
     /// Makes a size that was set by hand hold until the next tick of the schedule: ticks up to now
@@ -414,6 +429,26 @@ impl ClusterPool {
     /// The name of the Secret with the SSH key to the machines of its clusters, if it names one.
     pub fn ssh_key_secret(&self) -> Option<&str> {
         self.metadata.annotation(SSH_KEY).filter(|name| !name.is_empty())
+    }
+
+    /// The names of the Secrets with the values of variables of its installer.
+    pub fn variable_secrets(&self) -> Vec<String> {
+        self.sources_of_variables(Kind::Secret)
+    }
+
+    /// The names of the ConfigMaps that its clusters take manifests from, or variables of the
+    /// installer.
+    pub fn config_maps(&self) -> Vec<String> {
+        let mut names = self.sources_of_variables(Kind::ConfigMap);
+        names.extend(config_maps_with_manifests(&self.spec.annotations).map(str::to_owned));
+        names
+    }
+
+    /// The names of the objects of a kind with the values of variables of its installer.
+    fn sources_of_variables(&self, kind: Kind) -> Vec<String> {
+        let sources = self.spec.installer_env.iter().filter_map(EnvVar::value_source);
+        let sources_of_kind = sources.filter(|(source_kind, _)| *source_kind == kind);
+        sources_of_kind.map(|(_, source)| source.name).collect()
     }
 
     /// The name of the Secret with the credentials of its platform, if the platform names one.

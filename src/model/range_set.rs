@@ -16,6 +16,8 @@ pub struct RangeSet {
 }
 
 impl RangeSet {
+    /// Sorts the ranges of a pool. Each comes with the position of its entry in the pool, from 0.
+    /// They may not overlap.
     pub fn new(ranges: Vec<(usize, IpRange)>) -> Self {
         let mut by_address: Vec<(IpRange, usize)> =
             ranges.iter().map(|(entry, range)| (*range, *entry)).collect();
@@ -30,6 +32,7 @@ impl RangeSet {
         Self { by_address, in_order, counts }
     }
 
+    /// Whether the pool has no ranges.
     pub fn is_empty(&self) -> bool {
         self.in_order.is_empty()
     }
@@ -46,6 +49,7 @@ impl RangeSet {
         range.contains(address).then_some(*entry)
     }
 
+    /// Whether an address is in any of the ranges.
     pub fn contains(&self, address: Addr) -> bool {
         self.entry_of(address).is_some()
     }

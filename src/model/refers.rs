@@ -7,7 +7,8 @@ use super::claim::Claim;
 use super::cluster::Cluster;
 use super::customization::Customization;
 use super::data_template::Metal3DataTemplate;
-use super::documents::{ClusterImageSet, Namespace, RoleBinding, Secret, Settings};
+use super::deployment::config_maps_with_manifests;
+use super::documents::{ClusterImageSet, ConfigMap, Namespace, RoleBinding, Secret, Settings};
 use super::host::BareMetalHost;
 use super::infra_env::InfraEnv;
 use super::ip_lease::Reference;
@@ -89,6 +90,7 @@ impl Refers for Namespace {}
 impl Refers for RoleBinding {}
 impl Refers for ClusterImageSet {}
 impl Refers for Secret {}
+impl Refers for ConfigMap {}
 impl Refers for Metal3DataTemplate {}
 impl Refers for IpPool {}
 impl Refers for NMStateConfig {}
@@ -96,7 +98,7 @@ impl Refers for AgentClassification {}
 
 impl Refers for ClusterPool {
     const LISTED_WITH: &'static [Kind] =
-        &[Kind::ClusterImageSet, Kind::Secret, Kind::Customization, Kind::IpPool];
+        &[Kind::ClusterImageSet, Kind::Secret, Kind::ConfigMap, Kind::Customization, Kind::IpPool];
 
     fn references(&self) -> Vec<NamedObject> {
         let spec = &self.spec;
@@ -112,6 +114,12 @@ impl Refers for ClusterPool {
                 self.ssh_key_secret(),
             ],
         ));
+        let variable_secrets = self.variable_secrets();
+        let names_of_variables = variable_secrets.iter().map(|name| Some(name.as_str()));
+        named.extend(secrets_named(namespace, names_of_variables));
+        for name in self.config_maps() {
+            named.push((Kind::ConfigMap, Key::new(namespace, name)));
+        }
         let listed_names = spec.inventory.iter().flatten().map(|entry| entry.name.as_str());
         for name in name_of(spec.customization_ref.as_ref()).into_iter().chain(listed_names) {
             named.push((Kind::Customization, Key::new(namespace, name)));
@@ -136,6 +144,18 @@ impl Refers for Cluster {
             named.push((Kind::Customization, Key::new(&**namespace, &**name)));
         }
         named.extend(self.required_image_set().map(|key| (Kind::ClusterImageSet, key)));
+        if let Some(body) = &self.body {
+            let provisioning = body.spec.provisioning.as_ref();
+            let reference = provisioning
+                .and_then(|provisioning| provisioning.manifests_config_map_ref.as_ref());
+            let own_name = name_of(reference).filter(|name| !name.is_empty());
+            named.extend(own_name.map(|name| (Kind::ConfigMap, Key::new(&*self.namespace, name))));
+            // A pool gives its clusters the ConfigMaps of its own namespace.
+            let namespace = self.pool.as_ref().map_or(&self.namespace, |pool| &pool.namespace);
+            for name in config_maps_with_manifests(&body.metadata.annotations) {
+                named.push((Kind::ConfigMap, Key::new(&**namespace, name)));
+            }
+        }
         named
     }
 }

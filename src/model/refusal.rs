@@ -23,9 +23,17 @@ macro_rules! exit_codes {
                 // A documentation comment begins with a blank.
                 comment.trim_start()
             }
+
+            /// Its number, as people type it.
+            pub fn digits(self) -> &'static str {
+                match self { $(Self::$Exit => stringify!($code),)* }
+            }
         }
     };
 }
+
+/// More causes than this are counted and not shown.
+const MOST_CAUSES: usize = 100;
 
 exit_codes! {
     /// It failed: an invalid manifest, a pool's change that was undone, a file that cannot be read.
@@ -83,6 +91,8 @@ pub enum NextStep {
     Command(String),
     /// Anything else: a command of another program or with its namespace, an option, a sentence.
     Advice(String),
+    /// A whole line, which everybody types as it is, whatever was given to the command.
+    Line(String),
 }
 
 impl From<&str> for NextStep {
@@ -99,7 +109,7 @@ impl From<String> for NextStep {
 
 impl fmt::Display for NextStep {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Command(step) | Self::Advice(step)) = self;
+        let (Self::Command(step) | Self::Advice(step) | Self::Line(step)) = self;
         out.write_str(step)
     }
 }
@@ -113,6 +123,8 @@ impl Exit {
 }
 
 impl Refusal {
+    /// A refusal with an exit code. `what` is a sentence without a full stop, with names in
+    /// backticks.
     pub fn new(exit: Exit, what: impl Into<String>) -> Self {
         Self { exit, what: what.into(), causes: Vec::new(), next: None, problems_of: None }
     }
@@ -124,18 +136,22 @@ impl Refusal {
         Self { causes: problems, problems_of: Some(subject), ..Self::invalid(what) }
     }
 
+    /// What was asked cannot be done: exit code 1.
     pub fn invalid(what: impl Into<String>) -> Self {
         Self::new(Exit::Failed, what)
     }
 
+    /// The command was not written as its help says: exit code 2.
     pub fn usage(what: impl Into<String>) -> Self {
         Self::new(Exit::Usage, what)
     }
 
+    /// What was named is not there: exit code 3.
     pub fn not_found(what: impl Into<String>) -> Self {
         Self::new(Exit::NotFound, what)
     }
 
+    /// What was asked contradicts what there is: exit code 4.
     pub fn conflict(what: impl Into<String>) -> Self {
         Self::new(Exit::Conflict, what)
     }
@@ -147,8 +163,15 @@ impl Refusal {
             return refusals.pop().map_or(Ok(()), Err);
         }
         let exit = refusals.first().map_or(Exit::Failed, |first| first.exit);
-        let causes: Vec<String> = refusals.iter().flat_map(Self::problems).collect();
-        let what = format!("nothing is changed, problems: {}", causes.len());
+        let count: usize = refusals.iter().map(|refusal| refusal.causes.len().max(1)).sum();
+        // A file may have millions of problems, of which nobody reads more than the first.
+        let problems = refusals.iter().flat_map(Self::problems);
+        let mut causes: Vec<String> = problems.take(MOST_CAUSES).collect();
+        if count > MOST_CAUSES {
+            causes.truncate(MOST_CAUSES - 1);
+            causes.push(format!("{} more", count - causes.len()));
+        }
+        let what = format!("nothing is changed, problems: {count}");
         let next = refusals.iter().find_map(|refusal| refusal.next.clone());
         Err(Self { causes, next, ..Self::new(exit, what) })
     }
@@ -181,6 +204,20 @@ impl Refusal {
         self
     }
 
+    /// All of it in one line, for a log, an event or a condition.
+    pub fn to_line(&self) -> String {
+        let mut line = self.what.clone();
+        for cause in &self.causes {
+            line.push_str(": ");
+            line.push_str(cause);
+        }
+        if let Some(next) = &self.next {
+            line.push_str("; next: ");
+            line.push_str(&next.to_string());
+        }
+        line
+    }
+
     /// Whether the state file is unusable or locked, so that no other change would be possible.
     pub fn is_about_state_file(&self) -> bool {
         matches!(self.exit, Exit::State | Exit::Busy)
@@ -211,8 +248,12 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}", self.what)?;
-        for cause in &self.causes {
+        for cause in self.causes.iter().take(MOST_CAUSES) {
             write!(out, "\n  cause: {cause}")?;
+        }
+        let unnamed = self.causes.len().saturating_sub(MOST_CAUSES);
+        if unnamed > 0 {
+            write!(out, "\n  cause: {unnamed} more")?;
         }
         match &self.next {
             Some(next) => write!(out, "\n  next: {next}"),

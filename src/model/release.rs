@@ -11,6 +11,7 @@ pub struct Release {
 }
 
 impl Release {
+    /// A release such as 4.18, without its patch level.
     pub const fn new(major: u64, minor: u64) -> Self {
         Self { major, minor }
     }

@@ -45,6 +45,7 @@ pub struct ScheduleLine {
 type LineTick = (Time, DateTime);
 
 impl Schedule {
+    /// The lines in the order in which they were written.
     pub fn lines(&self) -> &[ScheduleLine] {
         &self.lines
     }

@@ -14,6 +14,7 @@ use super::meta::Key;
 /// What is shown in the place of a password.
 const HIDDEN_PASSWORD: &str = "(hidden)";
 
+/// What all clusters of a site have in common: proxy, certificates, mirrors.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Site {
@@ -63,6 +64,7 @@ pub struct SecretReference {
 }
 
 impl SecretReference {
+    /// The key of the Secret.
     pub fn key(&self) -> Key {
         Key::new(&*self.namespace, &*self.name)
     }

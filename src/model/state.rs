@@ -10,10 +10,8 @@ use super::address::{Addr, IpRange};
 use super::claim::Claim;
 use super::cluster::Cluster;
 use super::condition::Shortage;
-use super::customization::Customization;
 use super::driver_description::DriverSighting;
 use super::event::Event;
-use super::host::BareMetalHost;
 use super::ip_lease::{IpAddress, IpClaim, IpLease, address_name};
 use super::ip_pool::IpPool;
 use super::job::Job;
@@ -22,10 +20,15 @@ use super::links::Linked;
 use super::meta::{HasMeta, Key, Meta};
 use super::object::{Object, Resource, match_object};
 use super::pool_versions::PoolVersions;
-use super::table::{Id, Owner, Row, Table};
+use super::table::{Owner, Row, Table};
 use super::template::Template;
 use super::time::Time;
 use super::wire::Wire;
+
+pub use super::ids::{
+    AgentId, ClaimId, ClusterId, CustomizationId, HostId, InfraEnvId, IpLeaseId, IpPoolId, JobId,
+    PoolId,
+};
 
 /// Which objects are loaded and planned together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +40,7 @@ pub enum Scope {
 }
 
 impl Scope {
+    /// The scope of one pool, with all that belongs to it.
     pub fn pool(key: Key) -> Self {
         Self::Pools(vec![key])
     }
@@ -60,6 +64,8 @@ macro_rules! declare_state {
         })* }
         records { $($records:tt)* }
     ) => {
+        /// Everything that was loaded of the state, as tables in memory. A plan is a function of
+        /// it.
         #[derive(Debug, Default)]
         pub struct State {
             $(
@@ -270,18 +276,6 @@ pub trait FindInState: Resource {
 
 every_kind!(declare_state);
 
-// The ids of each table, so that one cannot be taken for another.
-pub type PoolId = Id<super::pool::ClusterPool>;
-pub type ClusterId = Id<Cluster>;
-pub type ClaimId = Id<Claim>;
-pub type CustomizationId = Id<Customization>;
-pub type HostId = Id<BareMetalHost>;
-pub type InfraEnvId = Id<super::infra_env::InfraEnv>;
-pub type AgentId = Id<super::agent::Agent>;
-pub type IpPoolId = Id<super::ip_pool::IpPool>;
-pub type IpLeaseId = Id<IpLease>;
-pub type JobId = Id<Job>;
-
 /// An object that was made, changed or removed.
 #[derive(Debug)]
 pub struct ChangedObject {
@@ -297,6 +291,7 @@ fn changed_rows<R: Resource + Row>(table: &Table<R>) -> impl Iterator<Item = Cha
 }
 
 impl ChangedObject {
+    /// The kind of the object that was changed; none if it is not there before and after.
     pub fn kind(&self) -> Option<Kind> {
         self.after.as_ref().or(self.before.as_ref()).map(Object::kind)
     }

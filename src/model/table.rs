@@ -151,6 +151,7 @@ impl<T: Row> Table<T> {
         self.rows.len()
     }
 
+    /// The place of the row with this key.
     pub fn find(&self, key: &Key) -> Option<Id<T>> {
         self.index.get(key).copied()
     }
@@ -160,10 +161,12 @@ impl<T: Row> Table<T> {
         self.find(key).is_some() || self.was_removed(key)
     }
 
+    /// The row with this key.
     pub fn by_key(&self, key: &Key) -> Option<&T> {
         self.get(self.find(key)?)
     }
 
+    /// The row at a place; none if it was removed.
     pub fn get(&self, id: Id<T>) -> Option<&T> {
         self.rows.get(id.index)?.as_ref()
     }
@@ -173,6 +176,7 @@ impl<T: Row> Table<T> {
         self.linked.get(link).into_iter().flatten().copied()
     }
 
+    /// All rows with their places, in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = (Id<T>, &T)> {
         self.iter_from(0)
     }
@@ -183,6 +187,7 @@ impl<T: Row> Table<T> {
         rows.filter_map(|(index, row)| Some((Id::new(index), row.as_ref()?)))
     }
 
+    /// All rows, in the order in which they were added.
     pub fn rows(&self) -> impl Iterator<Item = &T> {
         self.rows.iter().flatten()
     }

@@ -15,6 +15,7 @@ pub struct Template {
 }
 
 impl Template {
+    /// A template that is read when it is first needed.
     pub fn new(text: SecretValue) -> Self {
         Self { text, read: OnceCell::new() }
     }

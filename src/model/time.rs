@@ -22,6 +22,7 @@ impl Time {
         jiff::Timestamp::from_microsecond(self.0).unwrap_or_default().to_string()
     }
 
+    /// The instant after a span. It stops at the end of time instead of overflowing.
     #[must_use]
     pub fn plus(self, span: Span) -> Self {
         Self(self.0.saturating_add(span.0))
@@ -35,16 +36,19 @@ impl Time {
 }
 
 impl Span {
+    /// A span of whole seconds.
     #[must_use]
     pub const fn seconds(seconds: i64) -> Self {
         Self(seconds * MICROS)
     }
 
+    /// A span of whole minutes.
     #[must_use]
     pub const fn minutes(minutes: i64) -> Self {
         Self::seconds(minutes * 60)
     }
 
+    /// A span of whole hours.
     #[must_use]
     pub const fn hours(hours: i64) -> Self {
         Self::minutes(hours * 60)

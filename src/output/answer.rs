@@ -16,7 +16,7 @@ use crate::yaml;
 use super::clean::clean_line;
 use super::columns::Row;
 use super::custom_columns::{draw_custom_columns, items_of};
-use super::fit::fit_rows;
+use super::fit::{Layout, fit_rows};
 use super::table::draw_rows;
 use super::tone::{CellTones, paint_lines};
 use super::{Format, jsonpath};
@@ -80,9 +80,9 @@ struct TablePart {
     rows: Vec<Row>,
     shown: Vec<usize>,
     has_headers: bool,
-    /// The columns of the terminal that it fits, unless wide tables are asked for; none if it is
-    /// as wide as its cells.
-    fitted_width: Option<usize>,
+    /// Where it is shown, which says what it leaves out unless wide tables are asked for; none if
+    /// it leaves out nothing.
+    layout: Option<Layout>,
     /// How the states in each row are, if they are coloured.
     tones: Vec<CellTones>,
 }
@@ -248,11 +248,11 @@ impl Answer {
         self
     }
 
-    /// Its tables fit a terminal with so many columns, unless wide ones are asked for: what matters
-    /// least is left out.
-    pub fn fitted(mut self, width: usize) -> Self {
+    /// Its tables fit where they are shown, unless wide ones are asked for: what matters least is
+    /// left out.
+    pub fn fitted(mut self, layout: Layout) -> Self {
         for table in self.tables_mut() {
-            table.fitted_width = Some(width);
+            table.layout = Some(layout);
         }
         self
     }
@@ -360,8 +360,8 @@ impl TablePart {
     /// Draws all rows, because that is how wide columns are, and keeps the lines of those that are
     /// shown.
     fn text(&self, is_wide: bool) -> String {
-        let rows: Cow<'_, [Row]> = match self.fitted_width {
-            Some(width) if !is_wide => Cow::Owned(fit_rows(&self.rows, width)),
+        let rows: Cow<'_, [Row]> = match self.layout {
+            Some(layout) if !is_wide => Cow::Owned(fit_rows(&self.rows, layout)),
             _ => Cow::Borrowed(&self.rows),
         };
         let plain_table = draw_rows(&rows);
@@ -454,7 +454,7 @@ mod tests {
         let answer = || Answer::list(vec![pool(&name, "1")]);
         let mut entry = pool(&name, "1");
         entry.row.push(("age", "3d4h".into()));
-        let fitted = || Answer::list(vec![entry.clone()]).fitted(80);
+        let fitted = || Answer::list(vec![entry.clone()]).fitted(Layout::Terminal(80));
         check(fitted(), "table", false, &answer().render(&Format::Table, false).unwrap());
         assert!(fitted().render(&Format::Wide, false).unwrap().contains("AGE"));
     }

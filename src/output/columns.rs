@@ -1,11 +1,12 @@
 //! The columns that tables have for each kind of object, for events and for jobs. It reads the
 //! values it is given, and never the state.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
 use crate::model::agent::Agent;
+use crate::model::annotations::{COMMENT, DNS_NAME, MAC, UNTIL};
 use crate::model::claim::{Claim, ClusterRunning, Pending};
 use crate::model::cluster::{Cluster, Power};
 use crate::model::customization::Customization;
@@ -14,6 +15,7 @@ use crate::model::hardware::Hardware;
 use crate::model::host::BareMetalHost;
 use crate::model::infra_env::InfraEnv;
 use crate::model::inventory::{EntryStatus, InventoryStatus};
+use crate::model::ip_lease::IpClaim;
 use crate::model::ip_pool::IpPool;
 use crate::model::job::Job;
 use crate::model::meta::{Key, Meta};
@@ -37,6 +39,8 @@ pub struct RowContext {
     pub shows_namespaces: bool,
     /// The place of each waiting claim in the queue of its pool, in words.
     pub queue_positions: HashMap<Key, String>,
+    /// The claims whose clusters hibernate as they were told to.
+    pub hibernating_claims: HashSet<Key>,
     /// Whether clusters have the current credentials of their pools, in words, by cluster name.
     pub credential_states: HashMap<String, &'static str>,
     /// The roles that the host of each agent is good enough for, in words.
@@ -111,6 +115,10 @@ fn kind_columns(object: &Object, view: &RowContext) -> Row {
         Object::Secret(secret) => {
             vec![("type", secret.kind.clone()), ("data", secret.values.len().to_string())]
         }
+        Object::ConfigMap(config_map) => {
+            let value_count = config_map.data.len() + config_map.binary_data.len();
+            vec![("data", value_count.to_string())]
+        }
         Object::RoleBinding(binding) => {
             vec![("role", format!("{}/{}", binding.role_ref.kind, binding.role_ref.name))]
         }
@@ -142,14 +150,7 @@ fn kind_columns(object: &Object, view: &RowContext) -> Row {
             vec![("macs", macs.join(","))]
         }
         Object::IpPool(ip_pool) => ip_pool_columns(ip_pool, view),
-        Object::IpClaim(claim) => {
-            let address = claim.status.address.as_ref().map(|address| address.name.clone());
-            vec![
-                ("pool", claim.spec.pool.name.clone()),
-                ("ipaddress", address.unwrap_or_default()),
-                ("error", claim.status.error_message.clone()),
-            ]
-        }
+        Object::IpClaim(claim) => ip_claim_columns(claim, view),
         Object::IpAddress(address) => vec![
             ("address", address.spec.address.clone()),
             ("pool", address.spec.pool.name.clone()),
@@ -206,16 +207,38 @@ fn agent_columns(agent: &Agent, view: &RowContext) -> Row {
 
 /// Memory is sold in powers of two.
 fn gibibytes(bytes: u64) -> String {
-    format!("{}G", bytes >> 30)
+    // Less than one of them is not nothing.
+    if bytes < 1 << 30 { format!("{}M", bytes >> 20) } else { format!("{}G", bytes >> 30) }
 }
 
 /// Disks are sold in powers of ten.
 fn gigabytes(bytes: u64) -> String {
+    if bytes < 1_000_000_000 {
+        return format!("{}M", bytes / 1_000_000);
+    }
     format!("{}G", bytes / 1_000_000_000)
 }
 
 /// Letters of the ranges that a table names, unless it is wide; the others are counted.
 const RANGES_WIDTH: usize = 28;
+
+fn ip_claim_columns(claim: &IpClaim, view: &RowContext) -> Row {
+    let address = claim.status.address.as_ref().map(|address| address.name.clone());
+    let mut columns = vec![
+        ("pool", claim.spec.pool.name.clone()),
+        ("ipaddress", address.unwrap_or_default()),
+        ("error", claim.status.error_message.clone()),
+    ];
+    if view.is_wide {
+        for (column, annotation) in
+            [("until", UNTIL), ("mac", MAC), ("dns", DNS_NAME), ("comment", COMMENT)]
+        {
+            let value = claim.metadata.annotation(annotation).unwrap_or_default();
+            columns.push((column, value.to_owned()));
+        }
+    }
+    columns
+}
 
 fn ip_pool_columns(ip_pool: &IpPool, view: &RowContext) -> Row {
     let counts = ip_pool.status.ip_addresses.as_ref();
@@ -232,13 +255,14 @@ fn ip_pool_columns(ip_pool: &IpPool, view: &RowContext) -> Row {
             ranges.push(format!("{left_out} more"));
         }
     }
+    let pause = if ip_pool.is_paused() { " (paused)" } else { "" };
     vec![
         ("ranges", ranges.join(", ")),
         ("total", address_count(counts, "total")),
         ("used", address_count(counts, "used")),
         ("reserved", address_count(counts, "reserved")),
         ("resting", address_count(counts, "resting")),
-        ("free", address_count(counts, "free")),
+        ("free", format!("{}{pause}", address_count(counts, "free"))),
     ]
 }
 
@@ -287,6 +311,9 @@ fn claim_state(claim: &Claim, view: &RowContext) -> String {
         (Pending::PoolDeleting, _) => "Pending (pool is being deleted)".into(),
         (Pending::PoolPaused, _) => "Pending (pool is paused)".into(),
         (Pending::Claimed, ClusterRunning::Running) => "Running".into(),
+        (Pending::Claimed, _) if view.hibernating_claims.contains(&claim.key()) => {
+            "Hibernating".into()
+        }
         (Pending::Claimed, running) => running.condition_words().1.as_str().to_owned(),
         _ => match view.queue_positions.get(&claim.key()) {
             Some(place) => format!("Pending ({place})"),
@@ -362,6 +389,7 @@ fn inventory_entry<'a>(
 fn wide_columns(object: &Object, view: &RowContext) -> Row {
     match object {
         Object::ClusterPool(pool) => vec![
+            ("held", pool.status.held.to_string()),
             ("broken", pool.status.broken.to_string()),
             ("deleting", pool.status.deleting.to_string()),
             ("basedomain", pool.spec.base_domain.clone()),
@@ -430,4 +458,17 @@ pub fn job_row(job: &Job, now: Time) -> Row {
         ("started", job.started.to_string()),
         ("duration", job.ended.unwrap_or(now).since(job.started).to_short_text()),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn less_than_one_gibibyte_is_not_nothing() {
+        assert_eq!(gibibytes(500 << 20), "500M");
+        assert_eq!(gibibytes(16 << 30), "16G");
+        assert_eq!(gigabytes(500 << 20), "524M");
+        assert_eq!(gigabytes(480_000_000_000), "480G");
+    }
 }

@@ -10,14 +10,13 @@ use crate::model::kinds::Kind;
 use crate::model::object::{schema_of_kind, without_null};
 
 use super::clean::clean_line;
-use super::wrap::{WIDTH, break_text, shorten};
+use super::style::{Style, Tone};
+use super::wrap::{WIDTH, break_text, wrap_line};
 
 /// How far the values of the metadata stand from the left, as with kubectl.
 const HEAD_WIDTH: usize = 14;
 /// How far a value may stand from the left. Behind a longer name it begins at once.
 const LABEL_LIMIT: usize = 36;
-/// Lines of one value that are shown.
-const MAX_LINES: usize = 4;
 /// Items of one list that are shown, if they are mappings.
 const MAX_ITEMS: usize = 10;
 /// Fields of the metadata that have a line of their own at the beginning.
@@ -28,55 +27,125 @@ const ACRONYMS: [&str; 15] = [
     "url", "vip",
 ];
 
-/// The lines of the fields of an object's document.
-pub fn describe_document(kind: Kind, document: &Value) -> String {
-    let mut out = String::new();
-    let schema = schema_of_kind(kind);
-    let metadata = &document["metadata"];
-    push_value(&mut out, "Name:", HEAD_WIDTH, 0, &scalar_text(&metadata["name"]));
-    if let Some(namespace) = metadata.get("namespace") {
-        push_value(&mut out, "Namespace:", HEAD_WIDTH, 0, &scalar_text(namespace));
-    }
-    push_pairs(&mut out, "Labels:", &metadata["labels"], "=");
-    push_pairs(&mut out, "Annotations:", &metadata["annotations"], ": ");
-    push_value(&mut out, "Kind:", HEAD_WIDTH, 0, kind.name());
-    if let Value::Object(fields) = metadata {
-        let mut other_fields = fields.clone();
-        other_fields.retain(|name, _| !HEAD_FIELDS.contains(&name.as_str()));
-        let metadata_schema = schema_of_field(Some(schema), "metadata");
-        push_fields(&mut out, &other_fields, metadata_schema, 0);
-    }
-    if let Value::Object(fields) = document {
-        let mut sections = fields.clone();
-        sections.retain(|name, _| !["apiVersion", "kind", "metadata"].contains(&name.as_str()));
-        push_fields(&mut out, &sections, Some(schema), 0);
-    }
-    out
+/// A description as it grows, and how its headings look.
+pub struct Description {
+    text: String,
+    style: Style,
 }
 
-/// A line `Label:  value` of a description, with the value where those of the metadata stand.
-pub fn describe_value(label: &str, value: &str) -> String {
-    let mut out = String::new();
-    push_value(&mut out, label, HEAD_WIDTH.max(label.len() + 1), 0, &clean_line(value));
-    out
-}
+impl Description {
+    /// An empty description, whose headings are painted as the style says.
+    pub fn new(style: Style) -> Self {
+        Self { text: String::new(), style }
+    }
 
-/// Rows whose last cell is a sentence. It stands in its column if all of the row fits a terminal,
-/// and otherwise in lines of its own below the row.
-pub fn draw_with_sentences(header: &[&str], rows: &[(Vec<String>, String)]) -> String {
-    let mut widths: Vec<usize> = header.iter().map(|cell| cell.chars().count()).collect();
-    for (cells, _) in rows {
-        for (width, cell) in widths.iter_mut().zip(cells) {
-            *width = (*width).max(clean_line(cell).chars().count());
+    /// Adds the fields of an object's document. The sentences of a summary stand before its spec and
+    /// its status.
+    pub fn add_document(&mut self, kind: Kind, document: &Value, summary: &[String]) {
+        let schema = Some(schema_of_kind(kind));
+        let metadata = &document["metadata"];
+        self.add_value("Name:", &scalar_text(&metadata["name"]));
+        if let Some(namespace) = metadata.get("namespace") {
+            self.add_value("Namespace:", &scalar_text(namespace));
+        }
+        push_pairs(&mut self.text, "Labels:", &metadata["labels"], "=");
+        push_pairs(&mut self.text, "Annotations:", &metadata["annotations"], ": ");
+        self.add_value("Kind:", kind.name());
+        let mut label = "Summary:";
+        for sentence in summary {
+            self.add_value(label, sentence);
+            label = "";
+        }
+        if let Value::Object(fields) = metadata {
+            let mut other_fields = fields.clone();
+            other_fields.retain(|name, _| !HEAD_FIELDS.contains(&name.as_str()));
+            if !other_fields.is_empty() {
+                self.add_section("metadata", &Value::Object(other_fields), schema);
+            }
+        }
+        for (name, value) in document.as_object().into_iter().flatten() {
+            if !["apiVersion", "kind", "metadata"].contains(&name.as_str()) {
+                self.add_section(name, value, schema);
+            }
         }
     }
-    let mut out = String::new();
-    let header_cells: Vec<String> = header.iter().map(|cell| cell.to_uppercase()).collect();
-    push_row(&mut out, &header_cells, &widths, "MESSAGE");
-    for (cells, sentence) in rows {
-        push_row(&mut out, cells, &widths, &clean_line(sentence));
+
+    /// Adds a field of a document with what is below it, under a heading.
+    fn add_section(&mut self, name: &str, value: &Value, schema: Option<&Value>) {
+        let label = format!("{}:", label_of(name, schema));
+        let lines = nested_lines(value, schema_of_field(schema, name), 0);
+        if !lines.is_empty() {
+            self.text += &self.style.paint(Tone::Title, &label);
+            self.text.push('\n');
+            self.text += &lines;
+        } else if let Some(line) = line_text(value) {
+            self.add_value(&label, &line);
+        }
     }
-    out
+
+    /// Adds a line `Label:  value`, with the value where those of the metadata stand.
+    pub fn add_value(&mut self, label: &str, value: &str) {
+        let label_width = HEAD_WIDTH.max(label.len() + 1);
+        push_value(&mut self.text, label, label_width, 0, &clean_line(value));
+    }
+
+    /// Adds a value below a gap.
+    pub fn add_part(&mut self, label: &str, value: &str) {
+        self.text.push('\n');
+        self.add_value(label, value);
+    }
+
+    /// Adds a heading below a gap.
+    pub fn add_heading(&mut self, heading: &str) {
+        self.text.push('\n');
+        self.text += &self.style.paint(Tone::Title, heading);
+        self.text.push('\n');
+    }
+
+    /// Adds a line, which goes on in further lines if it is long.
+    pub fn add_line(&mut self, line: &str) {
+        self.text += &wrap_line(&clean_line(line));
+        self.text.push('\n');
+    }
+
+    /// Adds lines that fit, with their ends.
+    pub fn add_lines(&mut self, lines: &str) {
+        self.text += lines;
+    }
+
+    /// Adds rows whose last cell is a sentence. It stands in its column if all of the row fits a
+    /// terminal, and otherwise in lines of its own below the row.
+    pub fn add_rows(&mut self, header: &[&str], rows: &[(Vec<String>, String)]) {
+        let mut widths: Vec<usize> = header.iter().map(|cell| cell.chars().count()).collect();
+        for (cells, _) in rows {
+            for (width, cell) in widths.iter_mut().zip(cells) {
+                *width = (*width).max(clean_line(cell).chars().count());
+            }
+        }
+        let header_cells: Vec<String> = header.iter().map(|cell| cell.to_uppercase()).collect();
+        push_row(&mut self.text, &header_cells, &widths, "MESSAGE");
+        for (cells, sentence) in rows {
+            push_row(&mut self.text, cells, &widths, &clean_line(sentence));
+        }
+    }
+
+    /// Adds what to do next, the end of each description.
+    pub fn add_next(&mut self, next: &str) {
+        let label = "Next:";
+        self.text.push('\n');
+        self.text += &self.style.paint(Tone::Title, label);
+        for (index, line) in break_text(next, WIDTH - label.len() - 1).iter().enumerate() {
+            let indent = if index == 0 { 1 } else { label.len() + 1 };
+            self.text += &" ".repeat(indent);
+            self.text += &self.style.paint(Tone::Place, line);
+            self.text.push('\n');
+        }
+    }
+
+    /// All that was added, as lines.
+    pub fn into_text(self) -> String {
+        self.text
+    }
 }
 
 fn push_row(out: &mut String, cells: &[String], widths: &[usize], sentence: &str) {
@@ -108,9 +177,7 @@ fn push_pairs(out: &mut String, label: &str, mapping: &Value, separator: &str) {
     let mut shown_label = label;
     for (name, value) in pairs {
         let pair = format!("{}{separator}{}", clean_line(name), scalar_text(value));
-        let line = format!("{shown_label:HEAD_WIDTH$}{pair}");
-        out.push_str(shorten(&line, WIDTH).trim_end());
-        out.push('\n');
+        push_value(out, shown_label, HEAD_WIDTH, 0, &pair);
         shown_label = "";
     }
 }
@@ -129,26 +196,33 @@ fn push_fields(
             label_width = label_width.max(label_of(name, schema).chars().count() + 3);
         }
     }
-    let label_width = if depth == 0 { HEAD_WIDTH } else { label_width.min(LABEL_LIMIT) };
+    let label_width = label_width.min(LABEL_LIMIT);
     for (name, value) in fields {
         let label = format!("{}:", label_of(name, schema));
         if let Some(line) = line_text(value) {
             push_value(out, &label, label_width, depth, &line);
             continue;
         }
-        let field_schema = schema_of_field(schema, name);
-        match value {
-            Value::Object(nested_fields) => {
-                push_line(out, depth, &label);
-                push_fields(out, nested_fields, field_schema, depth + 1);
-            }
-            Value::Array(items) if !items.is_empty() => {
-                push_line(out, depth, &label);
-                push_items(out, items, field_schema.and_then(|schema| schema.get("items")), depth);
-            }
-            _ => {}
+        let lines = nested_lines(value, schema_of_field(schema, name), depth);
+        if !lines.is_empty() {
+            push_line(out, depth, &label);
+            out.push_str(&lines);
         }
     }
+}
+
+/// What stands below the name of a mapping, or of a list of them; empty for other values.
+fn nested_lines(value: &Value, schema: Option<&Value>, depth: usize) -> String {
+    let mut lines = String::new();
+    match value {
+        Value::Object(fields) => push_fields(&mut lines, fields, schema, depth + 1),
+        Value::Array(items) if line_text(value).is_none() => {
+            let item_schema = schema.and_then(|schema| schema.get("items"));
+            push_items(&mut lines, items, item_schema, depth);
+        }
+        _ => {}
+    }
+    lines
 }
 
 /// The items of a list, each with a dash before it.
@@ -175,33 +249,42 @@ fn push_items(out: &mut String, items: &[Value], schema: Option<&Value>, depth: 
 }
 
 fn push_line(out: &mut String, depth: usize, line: &str) {
-    let line = format!("{}{line}", "  ".repeat(depth));
-    out.push_str(&shorten(&line, WIDTH));
+    out.push_str(&"  ".repeat(depth));
+    out.push_str(line);
     out.push('\n');
 }
 
-/// A value behind its label, broken into a few lines if it is long.
+/// A value behind its label, broken at spaces if it is long. What has no spaces, such as an address
+/// or an id, is copied, so it is never cut: if it does not fit it stands below its label.
 fn push_value(out: &mut String, label: &str, label_width: usize, depth: usize, value: &str) {
     let label = format!("{}{label:label_width$}", "  ".repeat(depth));
     let label = if label.ends_with(' ') { label } else { label + "  " };
-    let start = label.chars().count().min(WIDTH / 2);
-    let next_label = " ".repeat(start);
-    let mut lines = if label.chars().count() + value.chars().count() <= WIDTH {
+    let start = label.chars().count();
+    let longest_word = value.split_whitespace().map(|word| word.chars().count()).max();
+    let room = WIDTH.saturating_sub(start);
+    if longest_word.unwrap_or_default() <= room {
+        push_lines(out, &label, &" ".repeat(start), value, room);
+        return;
+    }
+    out.push_str(label.trim_end());
+    out.push('\n');
+    let indent = "  ".repeat(depth + 1);
+    push_lines(out, &indent, &indent, value, WIDTH.saturating_sub(indent.len()));
+}
+
+/// A value in lines of at most so many letters, the first one behind one text and the others behind
+/// another one.
+fn push_lines(out: &mut String, first: &str, next: &str, value: &str, room: usize) {
+    let lines = if value.chars().count() <= room {
         vec![value.to_owned()]
     } else {
-        break_text(value, WIDTH - label.chars().count().min(WIDTH - 10))
+        break_text(value, room)
     };
-    if lines.len() > MAX_LINES {
-        lines.truncate(MAX_LINES);
-        if let Some(last_line) = lines.last_mut() {
-            *last_line = shorten(&format!("{last_line} ..."), WIDTH - start);
-        }
-    }
-    let mut shown_label = label.as_str();
+    let mut indent = first;
     for line in lines {
-        out.push_str(shorten(&format!("{shown_label}{line}"), WIDTH).trim_end());
+        out.push_str(format!("{indent}{line}").trim_end());
         out.push('\n');
-        shown_label = &next_label;
+        indent = next;
     }
 }
 
@@ -284,6 +367,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::output::style::Colors;
 
     #[test]
     fn names_of_fields_become_words() {
@@ -300,20 +384,30 @@ mod tests {
         }
     }
 
+    fn describe(kind: Kind, document: &Value) -> String {
+        let mut description = Description::new(Style::default());
+        description.add_document(kind, document, &[]);
+        description.into_text()
+    }
+
     #[test]
     fn a_document_is_described_in_lines_that_fit() {
         let document = json!({
             "apiVersion": "hive.openshift.io/v1",
             "kind": "ClusterPool",
-            "metadata": {"name": "lab", "namespace": "default", "labels": {"a": "b", "c": "d"}},
+            "metadata": {
+                "name": "lab", "namespace": "default", "labels": {"a": "b", "c": "d"},
+                "creationTimestamp": "2026-03-02T12:00:00Z", "generation": 2,
+            },
             "spec": {"baseDomain": "word ".repeat(40), "size": 2, "inventory": [{"name": "foo"}]},
             "status": {"inventory": {"fooBar": {"attempts": 3}}},
         });
-        let description = describe_document(Kind::ClusterPool, &document);
+        let description = describe(Kind::ClusterPool, &document);
         assert!(description.lines().all(|line| line.chars().count() <= WIDTH), "{description}");
         for part in [
             "Name:         lab\nNamespace:    default\nLabels:       a=b\n              c=d\n",
-            "Annotations:  <none>\nKind:         ClusterPool\n",
+            "Annotations:  <none>\nKind:         ClusterPool\nMetadata:\n",
+            "\n  Creation Timestamp:  2026-03-02T12:00:00Z\n  Generation:          2\nSpec:\n",
             "\n  Base Domain:  word word",
             "\n  Size:         2\n",
             "\n  Inventory:\n    - Name:  foo\n",
@@ -324,12 +418,41 @@ mod tests {
     }
 
     #[test]
+    fn headings_alone_are_bold() {
+        let style = Style { colors: Colors::Ansi, ..Style::default() };
+        let mut description = Description::new(style);
+        // A value that looks like a heading, in a line of its own because it is long.
+        let summary = ["x".repeat(90) + ":"];
+        let document = json!({"metadata": {"name": "lab"}, "spec": {"size": 2}});
+        description.add_document(Kind::ClusterPool, &document, &summary);
+        description.add_next("poolctl plan");
+        let text = description.into_text();
+        assert_eq!(text.matches("\u{1b}[1m").count(), 2, "{text:?}");
+        assert!(text.contains("\u{1b}[1mSpec:\u{1b}[0m\n  Size:  2\n"), "{text:?}");
+        let end = "\n\u{1b}[1mNext:\u{1b}[0m \u{1b}[36mpoolctl plan\u{1b}[0m\n";
+        assert!(text.ends_with(end), "{text:?}");
+    }
+
+    #[test]
+    fn what_is_copied_is_never_cut() {
+        let url = format!("https://{}.example.com", "console.apps".repeat(5));
+        let document = json!({"status": {"webConsoleURL": url}});
+        let description = describe(Kind::ClusterDeployment, &document);
+        assert!(
+            description.contains(&format!("\n  Web Console URL:\n    {url}\n")),
+            "{description}"
+        );
+    }
+
+    #[test]
     fn a_sentence_stands_below_its_row_if_it_is_long() {
         let rows = [
             (vec!["Ready".to_owned(), "True".to_owned()], "It runs".to_owned()),
             (vec!["Available".to_owned(), String::new()], "word ".repeat(20)),
         ];
-        let table = draw_with_sentences(&["type", "status"], &rows);
+        let mut description = Description::new(Style::default());
+        description.add_rows(&["type", "status"], &rows);
+        let table = description.into_text();
         let expected = "  TYPE       STATUS  MESSAGE\n  Ready      True    It runs\n  Available  -\n      word";
         assert!(table.starts_with(expected), "{table}");
     }

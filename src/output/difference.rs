@@ -1,7 +1,7 @@
 //! Shows the difference of a pass in lines: what would be made, changed and removed. It never shows
 //! a value of a Secret, and reads nothing but the state that it is given.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Map, Value, json};
 
@@ -28,6 +28,8 @@ const CONDITIONS: &str = "status.conditions";
 const STATUS: &str = "status.";
 /// Fields of a status that people decide by.
 const ESSENTIAL_STATUS_FIELDS: [&str; 1] = ["status.powerState"];
+/// What fields of a spec begin with that an installation fills in.
+const INSTALLED_METADATA: &str = "spec.clusterMetadata";
 /// Fields of a condition that are not told of: its times move with what is told.
 const TIMES_OF_CONDITION: [&str; 2] = ["lastProbeTime", "lastTransitionTime"];
 
@@ -62,7 +64,9 @@ struct ChangedField {
 impl ChangedField {
     /// Whether the field follows from what else changes.
     fn is_detail(&self) -> bool {
-        self.path.starts_with(STATUS) && !ESSENTIAL_STATUS_FIELDS.contains(&self.path.as_str())
+        let is_essential = ESSENTIAL_STATUS_FIELDS.contains(&self.path.as_str());
+        self.path.starts_with(INSTALLED_METADATA)
+            || (self.path.starts_with(STATUS) && !is_essential)
     }
 }
 
@@ -74,9 +78,20 @@ pub fn difference_lines(state: &State) -> Vec<DifferenceLine> {
     let mut changed_objects = state.changed_objects();
     // Claims, clusters and pools first: other objects change because of them.
     changed_objects.sort_by_key(|changed| std::cmp::Reverse(changed.kind()));
+    let changed_clusters = find_changed_clusters(state);
     for changed in &changed_objects {
-        if !comes_with_cluster(changed, state) {
-            add_object_lines(changed, &mut lines);
+        let cluster_key = find_cluster_of_secret(changed);
+        let cluster_change = cluster_key.and_then(|key| changed_clusters.get(&key));
+        // The Secrets of a new cluster go without saying.
+        if changed.before.is_none() && cluster_change == Some(&ClusterChange::Made) {
+            continue;
+        }
+        let first_line = lines.len();
+        add_object_lines(changed, &mut lines);
+        if cluster_change.is_some() {
+            for line in lines.iter_mut().skip(first_line) {
+                line.is_detail = true;
+            }
         }
     }
     lines.extend(state.ip_leases.difference().filter_map(|change| lease_line(&change)));
@@ -91,18 +106,35 @@ pub fn difference_lines(state: &State) -> Vec<DifferenceLine> {
     lines
 }
 
-/// Whether a Secret is made for a cluster that is made at the same time: then it goes without
-/// saying.
-fn comes_with_cluster(changed: &ChangedObject, state: &State) -> bool {
-    let Some(Object::Secret(secret)) = &changed.after else { return false };
-    if changed.before.is_some() {
-        return false;
+/// What becomes of a cluster.
+#[derive(PartialEq, Eq)]
+enum ClusterChange {
+    Made,
+    ChangedOrRemoved,
+}
+
+fn find_changed_clusters(state: &State) -> HashMap<Key, ClusterChange> {
+    let mut changed_clusters = HashMap::new();
+    for change in state.clusters.difference() {
+        let cluster_change = match change.before {
+            None => ClusterChange::Made,
+            Some(_) => ClusterChange::ChangedOrRemoved,
+        };
+        if let Some(cluster) = change.after.or(change.before) {
+            changed_clusters.insert(Row::key(cluster), cluster_change);
+        }
     }
-    let cluster_key = Key::new("", &*secret.metadata.namespace);
-    state.clusters.difference().any(|change| {
-        change.before.is_none()
-            && change.after.is_some_and(|cluster| Row::key(cluster) == cluster_key)
-    })
+    changed_clusters
+}
+
+/// The cluster of a Secret that is made or removed: the namespace of a cluster has its name.
+fn find_cluster_of_secret(changed: &ChangedObject) -> Option<Key> {
+    let ((Some(Object::Secret(secret)), None) | (None, Some(Object::Secret(secret)))) =
+        (&changed.before, &changed.after)
+    else {
+        return None;
+    };
+    Some(Key::new("", &*secret.metadata.namespace))
 }
 
 /// Adds `+ NAME`, `- NAME` or `~ NAME` for an object, and below a changed one its fields. An object

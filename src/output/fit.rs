@@ -1,5 +1,6 @@
-//! Fits the rows of a table into a terminal: sentences are shortened, and columns that matter least
-//! are left out. `-o wide` has them all. It knows columns by their names alone, and no kinds.
+//! Chooses what a table shows unless `-o wide` asks for everything. On a terminal it fits: sentences
+//! are shortened, and columns that matter least are left out. Elsewhere its columns are always the
+//! same ones, and nothing is cut. It knows columns by their names alone, and no kinds.
 
 use super::clean::clean_line;
 use super::columns::Row;
@@ -8,23 +9,50 @@ use super::wrap::shorten;
 /// Spaces between two columns.
 const GAP: usize = 2;
 
+/// Where a table is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// On a terminal with so many columns.
+    Terminal(usize),
+    /// In a pipe or a file, where programs read it: what it shows never depends on its data.
+    Pipe,
+}
+
+/// Columns that only wide tables have in a pipe. A table is recognised by a column that no other
+/// table has, the first of each pair.
+const WIDE_IN_PIPES: [(&str, &[&str]); 8] = [
+    ("size", &["running", "free-cdc"]),
+    ("phase", &["customization", "attempt"]),
+    ("attempts-left", &["attempts-left", "last-error"]),
+    ("hostname", &["role", "cpu", "mem", "disk", "seen"]),
+    ("online", &["online"]),
+    ("resting", &["resting"]),
+    ("verb", &["try", "started"]),
+    ("actor", &["actor"]),
+];
+
+/// Columns of long names of which the beginning is enough for every command, and how much of it.
+const ABBREVIATED: [(&str, usize); 1] = [("id", 8)];
+
 /// Columns whose cells may be shortened, each with the width that it keeps.
 const SHORTENED: [(&str, usize); 10] = [
+    ("release", 30),
+    ("shortnames", 14),
     ("message", 20),
     ("last-error", 20),
     ("error", 18),
-    ("release", 30),
     ("ranges", 20),
     ("macs", 17),
     ("state", 20),
-    ("id", 11),
     ("reason", 19),
     ("object", 22),
 ];
 
 /// Columns that may be left out, the least important first. The first column of a table is always
 /// shown.
-const LEFT_OUT: [&str; 38] = [
+const LEFT_OUT: [&str; 41] = [
+    "namespaced",
+    "apiversion",
     "started",
     "try",
     "resting",
@@ -63,11 +91,39 @@ const LEFT_OUT: [&str; 38] = [
     "error",
     "last-error",
     "hostname",
+    "duration",
 ];
 
-/// The rows with the columns and the letters that fit so many columns of a terminal. Rows without
-/// columns that may be shortened or left out stay as they are.
-pub fn fit_rows(rows: &[Row], total_width: usize) -> Vec<Row> {
+/// The rows with the columns and the letters that are shown there. Rows without columns that may be
+/// shortened or left out stay as they are.
+pub fn fit_rows(rows: &[Row], layout: Layout) -> Vec<Row> {
+    let abbreviated_rows = abbreviate_rows(rows);
+    match layout {
+        Layout::Terminal(width) => fit_terminal(&abbreviated_rows, width),
+        Layout::Pipe => keep_columns(&abbreviated_rows, &fitting_columns(rows, layout)),
+    }
+}
+
+/// The cells of these columns alone, whole.
+fn keep_columns(rows: &[Row], columns: &[&'static str]) -> Vec<Row> {
+    let mut kept_rows = rows.to_vec();
+    for row in &mut kept_rows {
+        row.retain(|(name, _)| columns.contains(name));
+    }
+    kept_rows
+}
+
+fn abbreviate_rows(rows: &[Row]) -> Vec<Row> {
+    let mut abbreviated_rows = rows.to_vec();
+    for (name, cell) in abbreviated_rows.iter_mut().flatten() {
+        if let Some((_, length)) = ABBREVIATED.iter().find(|(column, _)| *column == *name) {
+            *cell = cell.chars().take(*length).collect();
+        }
+    }
+    abbreviated_rows
+}
+
+fn fit_terminal(rows: &[Row], total_width: usize) -> Vec<Row> {
     let fitting_columns = leave_out_columns(measure_columns(rows), total_width);
     let widths = share_width(&fitting_columns, total_width);
     let mut fitting_rows = Vec::with_capacity(rows.len());
@@ -83,10 +139,20 @@ pub fn fit_rows(rows: &[Row], total_width: usize) -> Vec<Row> {
     fitting_rows
 }
 
-/// The names of the columns that are shown if rows are fitted into a terminal.
-pub fn fitting_columns(rows: &[Row], total_width: usize) -> Vec<&'static str> {
-    let columns = leave_out_columns(measure_columns(rows), total_width);
-    columns.iter().map(|column| column.name).collect()
+/// The names of the columns that are shown there.
+pub fn fitting_columns(rows: &[Row], layout: Layout) -> Vec<&'static str> {
+    let columns = measure_columns(&abbreviate_rows(rows));
+    match layout {
+        Layout::Terminal(width) => {
+            leave_out_columns(columns, width).iter().map(|column| column.name).collect()
+        }
+        Layout::Pipe => {
+            let mut names: Vec<&'static str> = columns.iter().map(|column| column.name).collect();
+            let wide_columns = WIDE_IN_PIPES.iter().find(|(mark, _)| names.contains(mark));
+            names.retain(|name| wide_columns.is_none_or(|(_, wide)| !wide.contains(name)));
+            names
+        }
+    }
 }
 
 /// A column of a table.
@@ -174,7 +240,7 @@ mod tests {
         let rows: Vec<Row> =
             vec![row.iter().map(|(name, cell)| (*name, (*cell).to_owned())).collect()];
         let expected: Row = expected.iter().map(|(name, cell)| (*name, (*cell).into())).collect();
-        assert_eq!(fit_rows(&rows, 80), [expected]);
+        assert_eq!(fit_rows(&rows, Layout::Terminal(80)), [expected]);
     }
 
     #[test]
@@ -189,6 +255,26 @@ mod tests {
             &[("name", &name), ("attempt", "1"), ("claim", "ci-17"), ("age", "3d4h")],
             &[("name", &name), ("claim", "ci-17"), ("age", "3d4h")],
         );
+    }
+
+    #[test]
+    fn a_pipe_has_the_same_columns_whatever_is_in_them_and_nothing_is_cut() {
+        for message in ["m".repeat(9), "m".repeat(200)] {
+            let row: Row = vec![
+                ("age", "3d4h".to_owned()),
+                ("actor", String::new()),
+                ("message", message.clone()),
+            ];
+            let expected: Row = vec![("age", "3d4h".to_owned()), ("message", message)];
+            assert_eq!(fit_rows(&[row], Layout::Pipe), [expected]);
+        }
+        let job: Row = vec![
+            ("id", "01bea229-0131-1e4f-1374-7cda0a71a328".to_owned()),
+            ("verb", "provision".to_owned()),
+        ];
+        for layout in [Layout::Pipe, Layout::Terminal(80)] {
+            assert_eq!(fit_rows(std::slice::from_ref(&job), layout)[0][0].1, "01bea229");
+        }
     }
 
     #[test]

@@ -29,6 +29,7 @@ pub struct ListText {
 }
 
 impl ListText {
+    /// A list without items, for a format that `-o` named.
     pub fn new(format: &Format) -> Self {
         Self { format: format.clone(), item_count: 0, collected: Vec::new() }
     }

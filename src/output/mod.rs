@@ -20,9 +20,9 @@ mod wrap;
 pub use answer::{Answer, Entry, Name, document_text};
 pub use clean::{clean_line, clean_lines};
 pub use columns::{Row, RowContext, event_row, job_row, object_row, state_words};
-pub use description::{describe_document, describe_value, draw_with_sentences};
+pub use description::Description;
 pub use difference::{DifferenceLine, difference_lines};
-pub use fit::fitting_columns;
+pub use fit::{Layout, fitting_columns};
 pub use jsonpath::{print_value, select_values};
 pub use list::{ListText, PORTION};
 pub use progress::{Progress, ProgressWords};
@@ -135,9 +135,7 @@ impl Format {
 
     /// What `--help` says of `-o`.
     pub fn help() -> String {
-        let words = WORDS.join(", ");
-        // A template follows the equals sign.
-        TEMPLATE_PREFIXES.iter().fold(words, |help, prefix| format!("{help}, {prefix}"))
+        format!("{}, or a template", WORDS.join(", "))
     }
 
     /// Whether rows and lines of text are shown.

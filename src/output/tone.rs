@@ -45,6 +45,9 @@ fn pool_tones(pool: &ClusterPool) -> CellTones {
     if pool.status.pending > 0 {
         tones.push(("pending", Tone::Waiting));
     }
+    if pool.status.held > 0 {
+        tones.push(("held", Tone::Waiting));
+    }
     if pool.status.broken > 0 {
         tones.push(("broken", Tone::Bad));
     }

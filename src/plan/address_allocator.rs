@@ -52,6 +52,8 @@ pub struct AddressAllocator<'a> {
 }
 
 impl<'a> AddressAllocator<'a> {
+    /// Begins with the leases that this plan has made or ended. The others are read from `book` bit
+    /// by bit, because a pool may have a hundred thousand.
     pub fn new(pool: &'a IpPool, book: &'a dyn AddressBook, state: &State, tick: &'a Tick) -> Self {
         let namespace = &pool.metadata.namespace;
         let mut taken: HashSet<Addr> = HashSet::new();

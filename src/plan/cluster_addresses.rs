@@ -4,9 +4,10 @@
 use serde_json::{Value, json};
 
 use crate::model::address::{Addr, Subnet};
+use crate::model::annotations::VIPS_FROM;
 use crate::model::ip_lease::{IpLease, VIPS};
 use crate::model::lease::ClusterHolder;
-use crate::model::platform::{PLATFORMS, VipOrigin};
+use crate::model::platform::{PLATFORMS, PlatformTraits, VipOrigin};
 use crate::model::pool::ClusterPool;
 use crate::model::state::{AddressBook, State};
 use crate::model::tick::Tick;
@@ -34,10 +35,8 @@ pub fn choose_cluster_addresses(
     if ip_pools.is_empty() {
         return Ok((leases, document));
     }
-    let mut platforms = PLATFORMS.iter().filter(|platform| platform.vips == VipOrigin::Given);
-    let platform = platforms
-        .find(|platform| document["platform"][platform.name].is_object())
-        .ok_or("the platform has no addresses for API and ingress")?;
+    let platform =
+        platform_with_vips(&document).ok_or("the platform has no addresses for API and ingress")?;
     for (role, field) in ROLES {
         let mut addresses: Vec<Addr> = Vec::new();
         for ip_pool in &ip_pools {
@@ -53,6 +52,34 @@ pub fn choose_cluster_addresses(
         document["platform"][platform.name][field] = json!(texts);
     }
     Ok((leases, document))
+}
+
+/// The platform of an install-config, if its API and ingress get addresses that the install-config
+/// names.
+fn platform_with_vips(document: &Value) -> Option<&'static PlatformTraits> {
+    let mut platforms = PLATFORMS.iter().filter(|platform| platform.vips == VipOrigin::Given);
+    platforms.find(|platform| document["platform"][platform.name].is_object())
+}
+
+/// Why addresses that a pool leases have no place in the install-config of its clusters. None if
+/// they have one, or if it leases none.
+pub fn describe_unplaceable_vips(pool: &ClusterPool, install_config: &Value) -> Option<String> {
+    if pool.vip_pools().is_empty() || platform_with_vips(install_config).is_some() {
+        return None;
+    }
+    Some(format!(
+        "{VIPS_FROM} is set, but the platform has no addresses for API and ingress; take another \
+         platform, or remove the annotation"
+    ))
+}
+
+/// Whether patches have changed the addresses of the API or the ingress of an install-config. They
+/// are applied after the leased addresses were written into it.
+pub fn has_patched_vips(unpatched: &Value, patched: &Value) -> bool {
+    let Some(platform) = platform_with_vips(patched) else { return false };
+    ROLES.iter().any(|(_, field)| {
+        patched["platform"][platform.name][*field] != unpatched["platform"][platform.name][*field]
+    })
 }
 
 /// Puts the addresses of the family first that the networks of the machines begin with: a cluster

@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
+use crate::model::address::Addr;
 use crate::model::cluster::Cluster;
 use crate::model::condition::{Condition, ConditionReason, ConditionType, Shortage};
 use crate::model::customization::Customization;
@@ -22,6 +23,7 @@ use crate::model::pool::ClusterPool;
 use crate::model::state::{AgentId, Books, CustomizationId, PoolId, State};
 use crate::model::template::Template;
 use crate::model::tick::Tick;
+use crate::render::cluster_dns::patched_addresses;
 use crate::render::install_config::Rendered;
 use crate::render::redact;
 
@@ -29,6 +31,7 @@ use super::agents;
 use super::cluster_addresses;
 use super::customizations::write_customization_status;
 use super::dependencies::missing_dependencies;
+use super::fixed_addresses::addresses_in_use;
 use super::inventory::{entries_with_taken_names, free_entries};
 use super::preflight::{InputProblem, render_checked};
 use super::recipe::{cluster_name, unpatched_install_config};
@@ -47,6 +50,8 @@ struct Batch<'a> {
     names: &'a dyn Books,
     /// Entries that turned out unusable, as the pool sees them from now on.
     unusable: BTreeMap<String, InventoryStatus>,
+    /// The clusters that have addresses of customizations, by address.
+    addresses_in_use: BTreeMap<Addr, String>,
     /// Why there are no addresses or hosts for another one.
     shortage: Option<Shortage>,
 }
@@ -64,8 +69,8 @@ enum Obstacle {
     Shortage(Shortage),
     /// Its install-config cannot be rendered.
     BrokenConfiguration(String),
-    /// Another cluster has its name in DNS.
-    NameTaken(String),
+    /// Another cluster has its name in DNS, or an address that its customization gives it.
+    Taken(String),
 }
 
 impl Obstacle {
@@ -111,6 +116,7 @@ pub fn create_clusters(
         key: Rc::new(pool.key()),
         names,
         unusable: BTreeMap::new(),
+        addresses_in_use: addresses_in_use(state, pool),
         shortage: None,
     };
     let created = if batch.pool.spec.inventory.is_some() {
@@ -195,6 +201,9 @@ fn create_cluster(
     let customization = customization_id.and_then(|id| state.customizations.get(id));
     match prepare_parts(state, batch, &name, customization, tick) {
         Ok(parts) => {
+            for address in customization.map(fixed_addresses).unwrap_or_default() {
+                batch.addresses_in_use.insert(address, name.clone());
+            }
             insert_cluster(state, batch, &name, customization_id, parts, tick);
             true
         }
@@ -218,13 +227,19 @@ fn prepare_parts(
     tick: &Tick,
 ) -> Result<Parts, Obstacle> {
     let Batch { pool, base, names, .. } = batch;
+    if let Some(message) = cluster_addresses::describe_unplaceable_vips(pool, base) {
+        return Err(Obstacle::of_input(InputProblem::LeasedVips(message)));
+    }
     let (mut leases, base) =
         cluster_addresses::choose_cluster_addresses(state, pool, name, base, *names, tick)
             .map_err(Obstacle::no_addresses)?;
     let patches = customization.map(|customization| &customization.spec);
     let rendered = render_checked(state, &base, name, patches, pool).map_err(Obstacle::of_input)?;
     if let Some(message) = describe_taken_name(state, batch, &rendered) {
-        return Err(Obstacle::NameTaken(message));
+        return Err(Obstacle::Taken(message));
+    }
+    if let Some(message) = customization.and_then(|row| describe_taken_address(batch, row)) {
+        return Err(Obstacle::Taken(message));
     }
     let hosts = agents::pick::pick_agents(state, pool, &rendered.document, tick)
         .map_err(Obstacle::no_hosts)?;
@@ -251,6 +266,21 @@ fn describe_taken_name(state: &State, batch: &Batch<'_>, rendered: &Rendered) ->
     Some(format!("The name is taken: {name}.{domain} belongs to cluster {holder}"))
 }
 
+/// The addresses of API and ingress that a customization gives to its cluster.
+fn fixed_addresses(customization: &Customization) -> Vec<Addr> {
+    patched_addresses(&customization.spec.install_config_patches)
+}
+
+/// Says which cluster has an address that a customization would give to another one; none if all of
+/// its addresses are free.
+fn describe_taken_address(batch: &Batch<'_>, customization: &Customization) -> Option<String> {
+    let mut addresses = fixed_addresses(customization).into_iter();
+    addresses.find_map(|address| {
+        let holder = batch.addresses_in_use.get(&address)?;
+        Some(format!("The address is taken: {address} belongs to cluster {holder}"))
+    })
+}
+
 /// Notes with the pool and with the customization why no cluster was made.
 fn note_obstacle(
     state: &mut State,
@@ -266,7 +296,7 @@ fn note_obstacle(
             return;
         }
         Obstacle::BrokenConfiguration(message) => (EntryStatus::BrokenByConfiguration, message),
-        Obstacle::NameTaken(message) => (EntryStatus::Unavailable, message),
+        Obstacle::Taken(message) => (EntryStatus::Unavailable, message),
     };
     let Some(customization_id) = customization_id else {
         if status == EntryStatus::BrokenByConfiguration {

@@ -1,11 +1,13 @@
 //! Lists what a pool refers to by name and that is missing: without it the pool cannot make a
 //! cluster. It never looks at what clusters have that exist already.
 
-use crate::model::deployment::SSH_PRIVATE_KEY;
+use crate::model::deployment::{DataKey, SSH_PRIVATE_KEY, config_maps_with_manifests};
 use crate::model::driver::{Driver, FAKE_CLUSTER};
+use crate::model::kinds::Kind;
 use crate::model::meta::{Key, LocalRef};
 use crate::model::pool::ClusterPool;
 use crate::model::state::State;
+use crate::rules::is_installer_variable;
 
 use super::preflight::find_wrong_input;
 use super::recipe::unpatched_install_config;
@@ -15,6 +17,8 @@ pub fn missing_dependencies(state: &State, pool: &ClusterPool) -> Vec<String> {
     let mut missing = Vec::new();
     missing.extend(missing_image_set(state, pool));
     missing.extend(missing_secrets(state, pool));
+    missing.extend(missing_variables(state, pool));
+    missing.extend(missing_manifests(state, pool));
     missing.extend(missing_customization(state, pool));
     missing.extend(template_problem(state, pool));
     missing.extend(driver_problem(pool));
@@ -107,6 +111,47 @@ fn missing_secrets(state: &State, pool: &ClusterPool) -> Vec<String> {
     missing
 }
 
+/// Says which variables of the installer have no value, because the object or its key that they take
+/// it from is not there. What is not passed on or may be left out is not missing.
+fn missing_variables(state: &State, pool: &ClusterPool) -> Vec<String> {
+    let mut missing = Vec::new();
+    for variable in &pool.spec.installer_env {
+        let Some((kind, source)) = variable.value_source() else { continue };
+        if source.optional || !is_installer_variable(&variable.name) {
+            continue;
+        }
+        let subject = format!("installer variable {}", variable.name);
+        let DataKey { name, key, .. } = source;
+        let source_key = Key::new(&*pool.metadata.namespace, &*name);
+        let (word, has_key) = if kind == Kind::ConfigMap {
+            let config_map = state.config_maps.by_key(&source_key);
+            ("configmap", config_map.map(|config_map| config_map.has_text(&key)))
+        } else {
+            let secret = state.secrets.by_key(&source_key);
+            ("secret", secret.map(|secret| secret.values.contains_key(&key)))
+        };
+        match has_key {
+            None => missing.push(format!("{subject}: {word}s \"{name}\" not found")),
+            Some(false) => {
+                missing.push(format!("{subject}: {word} \"{name}\" does not contain {key} data"));
+            }
+            Some(true) => {}
+        }
+    }
+    missing
+}
+
+/// Says which ConfigMaps with manifests for the clusters are not there.
+fn missing_manifests(state: &State, pool: &ClusterPool) -> Vec<String> {
+    let mut missing = Vec::new();
+    for name in config_maps_with_manifests(&pool.spec.annotations) {
+        if state.config_maps.find(&Key::new(&*pool.metadata.namespace, name)).is_none() {
+            missing.push(format!("manifests: configmaps \"{name}\" not found"));
+        }
+    }
+    missing
+}
+
 /// Says that the customization that all clusters of the pool use is not there.
 fn missing_customization(state: &State, pool: &ClusterPool) -> Option<String> {
     let name = referenced_name(pool.spec.customization_ref.as_ref())?;
@@ -131,7 +176,7 @@ fn template_problem(state: &State, pool: &ClusterPool) -> Option<String> {
 }
 
 /// Says why no driver can install clusters of the pool, and what to set.
-fn driver_problem(pool: &ClusterPool) -> Option<String> {
+pub fn driver_problem(pool: &ClusterPool) -> Option<String> {
     let platform = pool.spec.platform.name();
     match pool.driver() {
         Driver::Missing => Some(format!(

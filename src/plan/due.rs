@@ -6,13 +6,14 @@ use crate::model::cluster::Cluster;
 use crate::model::condition::ConditionReason;
 use crate::model::driver::Driver;
 use crate::model::due::{Due, DueObject, DueScopes};
+use crate::model::job::Job;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::power::SETTLE_TIME;
 use crate::model::state::State;
 use crate::model::time::{Span, Time};
 
-use super::{addresses, agents, buckets, hosts, life, may_act, power, schedule};
+use super::{addresses, agents, buckets, hosts, life, may_act, power, probes, schedule};
 
 /// When something is next due by itself: an expiry, a retry, a timeout, a schedule, and after a
 /// plan the end of an address's rest. An instant that has passed is none any more: what was to be
@@ -23,8 +24,8 @@ pub fn next_due_at(state: &State, now: Time) -> Option<Time> {
     parts.filter_map(|due| due.at).min()
 }
 
-/// What each pool and each Agent in the state waits for, and what belongs to neither. Only after a
-/// plan that has settled this is true until somebody changes something.
+/// What each pool, each Agent and each host in the state waits for, and what belongs to none of them.
+/// Only after a plan that has settled this is true until somebody changes something.
 pub fn due_scopes(state: &State, now: Time) -> DueScopes {
     let mut scopes = DueScopes::default();
     for pool in state.pools.rows() {
@@ -36,14 +37,18 @@ pub fn due_scopes(state: &State, now: Time) -> DueScopes {
     for cluster in state.clusters.rows() {
         scope_of(&mut scopes, cluster.pool.as_deref()).add(due_of_cluster(state, cluster, now));
     }
-    for job in state.jobs.rows().filter(|job| job.ended.is_none()) {
-        scope_of(&mut scopes, job.pool.as_deref()).is_polled = true;
-        scopes.rest.is_polled |= job.host().is_some();
-    }
     for agent in state.agents.rows() {
         scopes.objects.insert(DueObject::agent(agent.key()), due_of_agent(state, agent, now));
     }
-    add_later_instants(&mut scopes.rest, hosts::due_instants(state), now);
+    let probes = probes::hosts_to_probe(state);
+    for host in state.hosts.rows() {
+        let mut due = Due::default();
+        add_later_instants(&mut due, hosts::due_instants(state, host, &probes), now);
+        scopes.objects.insert(DueObject::host(host.key()), due);
+    }
+    for job in state.jobs.rows().filter(|job| job.ended.is_none()) {
+        scope_of_job(&mut scopes, job).is_polled = true;
+    }
     add_later_instants(&mut scopes.rest, state.resting_until.values().copied(), now);
     for lease in state.ip_leases.rows() {
         add_later_instants(&mut scopes.rest, lease.expiry_instants(), now);
@@ -58,6 +63,16 @@ fn scope_of<'a>(scopes: &'a mut DueScopes, pool: Option<&Key>) -> &'a mut Due {
     match pool.and_then(|key| scopes.pools.get_mut(key)) {
         Some(due) => due,
         None => &mut scopes.rest,
+    }
+}
+
+/// The scope of a job: the host that it works on, or that of its cluster. The job of a host that
+/// does not exist any more belongs to none.
+fn scope_of_job<'a>(scopes: &'a mut DueScopes, job: &Job) -> &'a mut Due {
+    let host = job.host().map(DueObject::host);
+    match host.filter(|host| scopes.objects.contains_key(host)) {
+        Some(host) => scopes.objects.entry(host).or_default(),
+        None => scope_of(scopes, job.pool.as_deref()),
     }
 }
 

@@ -142,5 +142,5 @@ fn refuse_input(subject: String, problems: Vec<String>) -> Result<(), Refusal> {
         [problem] => Refusal::invalid(format!("{subject}: {problem}")),
         _ => Refusal::of_problems(subject, problems),
     };
-    Err(refusal.advise("correct these fields in the manifest, then apply it again"))
+    Err(refusal.advise("correct these fields where they are written, then run the command again"))
 }

@@ -14,7 +14,7 @@ use crate::model::host::{
 };
 use crate::model::job::{CANCELLED, HostReport, Job, JobOutcome, Verb};
 use crate::model::kinds::Kind;
-use crate::model::meta::{Key, Meta};
+use crate::model::meta::Key;
 use crate::model::state::{HostId, JobId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
@@ -79,14 +79,13 @@ fn due_probe(
     (probe_at <= tick.now && is_reachable(state, host)).then_some(Verb::Inspect)
 }
 
-/// When hosts are due for a retry, a probe or another wipe.
-pub fn due_instants(state: &State) -> Vec<Time> {
-    let probes = probes::hosts_to_probe(state);
-    let hosts = state.hosts.rows().filter(|host| !is_driven_by_cluster(state, host));
-    let mut instants: Vec<Time> =
-        hosts.filter_map(|host| host_due_at(state, host, &probes)).collect();
-    let wipes = state.hosts.rows().filter_map(|host| host.status.wipe.as_ref());
-    instants.extend(wipes.filter_map(Wipe::retry_at));
+/// When a host is due for a retry, a probe or another wipe.
+pub fn due_instants(state: &State, host: &BareMetalHost, probes: &probes::Probes) -> Vec<Time> {
+    let mut instants = Vec::new();
+    if !is_driven_by_cluster(state, host) {
+        instants.extend(host_due_at(state, host, probes));
+    }
+    instants.extend(host.status.wipe.as_ref().and_then(Wipe::retry_at));
     instants
 }
 
@@ -108,11 +107,11 @@ fn host_due_at(state: &State, host: &BareMetalHost, probes: &probes::Probes) -> 
 }
 
 /// Whether the jobs of a cluster work on the host, because the cluster starts, stops or failed to.
+/// A host is never loaded without its cluster, if there is one.
 fn is_driven_by_cluster(state: &State, host: &BareMetalHost) -> bool {
     let Some(name) = host.cluster() else { return false };
     let Some(cluster) = state.find_cluster(name).and_then(|id| state.clusters.get(id)) else {
-        // A cluster that is not loaded may be starting or stopping.
-        return !state.is_whole;
+        return false;
     };
     let power = cluster.power;
     cluster.is_installed()
@@ -145,13 +144,11 @@ fn next_job(state: &State, host: &BareMetalHost) -> Option<Verb> {
         return Some(wiping::next_wipe_job(host));
     }
     let may_power_off = !host.spec.disable_power_off;
-    // It may run its last cluster, whose addresses others may get: first of all it is off.
-    if host.status.may_run_for.is_some() && may_power_off {
-        match host.power() {
-            HostPower::Unknown => return Some(Verb::State),
-            HostPower::On => return Some(Verb::Stop),
-            HostPower::Off => {}
-        }
+    // It may run its last cluster, whose addresses others may get: first of all it is off. To ask
+    // whether it is would not be enough: a job of that cluster may be about to switch it on, and
+    // only one that switches it off waits for the end of that job.
+    if host.status.may_run_for.is_some() && may_power_off && host.power() != HostPower::Off {
+        return Some(Verb::Stop);
     }
     // What its last cluster has left on its disks must not run: it boots from an image, or not at
     // all.
@@ -184,7 +181,9 @@ fn wanted_image(host: &BareMetalHost) -> Option<&Image> {
 /// Whether the attached image is the wanted one. If none is wanted, none may be attached.
 fn is_wanted_image_attached(host: &BareMetalHost) -> bool {
     let attached = host.status.provisioning.image.as_ref();
-    wanted_image(host).map(|image| &image.url) == attached.map(|image| &image.url)
+    // One that no machine has booted yet, because its controller broke off, is attached anew.
+    attached.is_none_or(Image::is_live)
+        && wanted_image(host).map(|image| &image.url) == attached.map(|image| &image.url)
 }
 
 /// Whether a host may be powered on. While its cluster is being installed or deleted, the host must
@@ -200,14 +199,8 @@ fn credentials_status(state: &State, host: &BareMetalHost) -> Option<Credentials
     let name = host.spec.bmc.as_ref()?.credentials_name.clone();
     let namespace = host.metadata.namespace.clone();
     let secret = state.secrets.by_key(&Key::new(&*namespace, &*name))?;
-    let credentials_version = secret_version(&secret.metadata);
+    let credentials_version = secret.metadata.version();
     Some(CredentialsStatus { credentials: SecretRef { name, namespace }, credentials_version })
-}
-
-/// The version of a Secret, `UID/GENERATION`. It also changes when the Secret is deleted and
-/// created again.
-pub fn secret_version(secret: &Meta) -> String {
-    format!("{}/{}", secret.uid, secret.generation)
 }
 
 /// Why the credentials of a host cannot be used: their Secret or one of its keys is missing.
@@ -294,8 +287,13 @@ fn take_report(host: &mut BareMetalHost, report: HostReport, tick: &Tick) {
         host.metadata.annotations.insert(CIPHER.into(), suite.to_string());
     }
     if let Some(url) = report.image {
-        let is_attached = !url.is_empty();
-        host.status.provisioning.image = is_attached.then(|| Image::live(&url));
+        let image = if report.error.is_empty() || report.booted {
+            Image::live(&url)
+        } else {
+            // It has to be ejected one day, but the host did not boot it.
+            Image { url: url.clone(), ..Image::default() }
+        };
+        host.status.provisioning.image = if url.is_empty() { None } else { Some(image) };
     }
     if report.booted {
         host.metadata.annotations.remove(BOOT);
@@ -333,6 +331,10 @@ pub fn finish_host_job(
             state.hosts.update(host_id, |host| {
                 host.status.error_count += 1;
                 host.status.last_updated = Some(tick.now);
+                // Nobody knows how far it has come with the machine.
+                if !verb.is_read_only() {
+                    host.forget_power();
+                }
             });
             let event = format!("{} was interrupted: {message}", verb.name());
             record_warning(

@@ -22,8 +22,8 @@ pub fn free_entries(pool: &ClusterPool) -> impl Iterator<Item = &str> {
     entries.into_iter().map(|(name, _)| name)
 }
 
-/// Entries whose name in DNS another cluster had when they were last tried: tried anew when
-/// nothing better is free.
+/// Entries whose name in DNS or whose address another cluster had when they were last tried: tried
+/// anew when nothing better is free.
 pub fn entries_with_taken_names(pool: &ClusterPool) -> impl Iterator<Item = &str> {
     let unavailable = entries_of_status(pool, EntryStatus::Unavailable);
     unavailable.filter(|(_, entry)| entry.name_taken).map(|(name, _)| name)
@@ -266,20 +266,71 @@ pub fn inventory_summary(pool: &ClusterPool) -> Option<String> {
     let mut parts = vec![format!("{} of {number} usable", count_usable_entries(pool))];
     for status in EntryStatus::ALL.into_iter().filter(|status| !status.is_usable()) {
         let entries = pool.status.inventory.iter().filter(|(_, entry)| entry.status == status);
-        let names: Vec<String> = entries.map(|(name, entry)| describe_entry(name, entry)).collect();
-        if !names.is_empty() {
-            parts.push(format!("{} {}", status.to_string().to_lowercase(), names.join(", ")));
+        let groups = group_by_message(entries);
+        if !groups.is_empty() {
+            let described: Vec<String> = groups.iter().map(EntryGroup::describe).collect();
+            parts.push(format!("{} {}", status.to_string().to_lowercase(), described.join(", ")));
         }
     }
     Some(parts.join("; "))
 }
 
-/// The name of an entry, with its message unless its status says it all.
-fn describe_entry(name: &str, entry: &InventoryStatus) -> String {
-    let message = &entry.message;
-    let says_all = matches!(entry.status, EntryStatus::Missing | EntryStatus::BrokenByCloud);
-    if says_all || message.is_empty() {
-        return name.to_owned();
+/// Entries of an inventory that have the same message.
+struct EntryGroup<'a> {
+    names: Vec<&'a str>,
+    /// Empty if the status of the entries says it all.
+    message: &'a str,
+}
+
+impl EntryGroup<'_> {
+    fn describe(&self) -> String {
+        let names = self.names.join(", ");
+        if self.message.is_empty() { names } else { format!("{names}: {}", self.message) }
     }
-    format!("{name}: {message}")
+}
+
+/// Puts entries together that have the same message, so that a long one is said once.
+fn group_by_message<'a>(
+    entries: impl Iterator<Item = (&'a String, &'a InventoryStatus)>,
+) -> Vec<EntryGroup<'a>> {
+    let mut groups: Vec<EntryGroup<'a>> = Vec::new();
+    for (name, entry) in entries {
+        let message = message_of_entry(entry);
+        match groups.iter_mut().find(|group| group.message == message) {
+            Some(group) => group.names.push(name.as_str()),
+            None => groups.push(EntryGroup { names: vec![name.as_str()], message }),
+        }
+    }
+    groups
+}
+
+/// The message of an entry; empty if its status says it all.
+fn message_of_entry(entry: &InventoryStatus) -> &str {
+    let says_all = matches!(entry.status, EntryStatus::Missing | EntryStatus::BrokenByCloud);
+    if says_all { "" } else { entry.message.as_str() }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::inventory::InventoryEntry;
+
+    use super::*;
+
+    #[test]
+    fn a_message_of_several_customizations_is_said_once() {
+        let mut pool = ClusterPool::default();
+        let mut listed = Vec::new();
+        for (name, message) in [("a", "no network"), ("b", "no disk"), ("c", "no network")] {
+            listed.push(InventoryEntry { name: name.into(), ..InventoryEntry::default() });
+            let entry = InventoryStatus {
+                status: EntryStatus::BrokenByConfiguration,
+                message: message.into(),
+                ..InventoryStatus::default()
+            };
+            pool.status.inventory.insert(name.into(), entry);
+        }
+        pool.spec.inventory = Some(listed);
+        let expected = "0 of 3 usable; broken by configuration a, c: no network, b: no disk";
+        assert_eq!(inventory_summary(&pool).as_deref(), Some(expected));
+    }
 }

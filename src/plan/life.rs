@@ -92,7 +92,7 @@ pub fn next_install_at(cluster: &Cluster) -> Option<Time> {
 /// Whether the pool of a cluster begins no installation for a while.
 fn is_pool_paused(state: &State, cluster: &Cluster) -> bool {
     let pool = cluster.pool.as_deref().and_then(|key| state.pools.by_key(key));
-    pool.is_some_and(pause::is_paused)
+    pool.is_some_and(ClusterPool::is_install_paused)
 }
 
 /// When the next installation of a cluster that has failed begins, and not before its pool begins
@@ -190,7 +190,7 @@ fn present_recipe(state: &State, cluster: &Cluster) -> Option<String> {
 
 /// Hive lets the back-off pass before it looks at the limit; nothing is gained by that. In a pool a
 /// limit of 0 counts as 1: the pool would make and give up clusters for ever.
-fn has_used_its_attempts(cluster: &Cluster) -> bool {
+pub fn has_used_its_attempts(cluster: &Cluster) -> bool {
     let least = u32::from(cluster.pool.is_some());
     let limit = if cluster.once { Some(1) } else { cluster.attempts_limit };
     limit.is_some_and(|limit| cluster.restarts >= limit.max(least))

@@ -16,6 +16,7 @@ mod dependencies;
 mod due;
 mod edited_input;
 mod expire;
+mod fixed_addresses;
 mod give_back;
 mod history;
 mod hosts;
@@ -43,29 +44,28 @@ use std::rc::Rc;
 pub use crate::render::install_config::Rendered;
 pub use addresses::find_serving_pool;
 pub use buckets::is_failed_stale;
-pub use cluster_addresses::node_claim_name;
+pub use cluster_addresses::{describe_unplaceable_vips, has_patched_vips, node_claim_name};
 pub use deadline::{deadline, overdue_report};
-pub use dependencies::{driver_program_problem, missing_dependencies};
+pub use dependencies::{driver_problem, driver_program_problem, missing_dependencies};
 pub use due::{due_of_agent, due_scopes, next_due_at};
 pub use edited_input::check_edited_input;
 pub use expire::effective_lifetime;
 pub use give_back::find_lost_hosts;
 pub use history::restore_inventory_history;
-pub use hosts::secret_version;
 pub use inventory::inventory_summary;
 pub use life::{
-    FAILURES_WORTH_A_WARNING, crowding_clusters, forget_cluster, next_attempt_at,
-    waits_for_hosts_until,
+    FAILURES_WORTH_A_WARNING, crowding_clusters, forget_cluster, has_used_its_attempts,
+    next_attempt_at, waits_for_hosts_until,
 };
 pub use pause::{PauseEnd, describe_install_pause, end_pause};
-pub use power::hibernates_at;
+pub use power::{hibernates_at, sleeps_for_good};
 pub use preflight::render_checked_cluster;
 pub use recipe::render_next_cluster;
 pub use repair::{free_customization, repair_links};
 pub use reports::{keep_installation, take_healths, take_job_reports};
 pub use schedule::schedule_of;
 pub use size::{BROKEN_CLUSTER, STALE_CLUSTER};
-pub use status::describe_failed_destruction;
+pub use status::{describe_failed_destruction, recount_clusters, restore_counts};
 pub use version::pool_version;
 
 use crate::model::event::{Event, EventType};
@@ -113,10 +113,8 @@ pub fn round(state: &mut State, tick: &Tick, names: &dyn Books) {
     lease_names::give_unique_names(state, names);
 }
 
-/// Plans one pool, in the order in which its steps need the results of one another. Events are
-/// recorded on behalf of the pool, so that they are undone with it.
 /// Hands clusters that are ready to claims that wait, and nothing that follows from it: neither
-/// another cluster for the pool nor a job.
+/// another cluster for the pool nor a job, nor what the pool says of itself.
 pub fn settle_claims(state: &mut State, tick: &Tick) {
     let pool_ids: Vec<PoolId> = state.pools.iter().map(|(pool_id, _)| pool_id).collect();
     for pool_id in pool_ids {
@@ -129,16 +127,19 @@ pub fn settle_claims(state: &mut State, tick: &Tick) {
         assign::assign_clusters(state, &key, tick);
         links::sync_links(state, &key, tick);
         links::write_claim_conditions(state, &key, tick);
-        status::write_pool_status(state, pool_id, tick);
     }
     state.act_for(None);
 }
 
+/// Plans one pool, in the order in which its steps need the results of one another. Events are
+/// recorded on behalf of the pool, so that they are undone with it.
 fn plan_pool(state: &mut State, pool_id: PoolId, tick: &Tick, names: &dyn Books) {
     let Some(pool) = state.pools.get(pool_id) else { return };
     let key = Rc::new(pool.key());
     state.act_for(Some(Rc::clone(&key)));
     pause::lift_expired_pause(state, pool_id, tick);
+    // Before claims that were answered and are released already go.
+    assign::count_waits(state, pool_id);
     expire::expire_claims(state, &key, tick);
     links::sync_links(state, &key, tick);
     links::write_claim_conditions(state, &key, tick);
@@ -148,6 +149,7 @@ fn plan_pool(state: &mut State, pool_id: PoolId, tick: &Tick, names: &dyn Books)
         // Assignment before size: a claimed cluster is not in the pool when size looks at it, so
         // it is never deleted as stale in the pass that hands it over.
         assign::assign_clusters(state, &key, tick);
+        assign::count_waits(state, pool_id);
         size::choose_size(state, pool_id, tick, names);
         power::choose_running_clusters(state, pool_id, tick);
     }

@@ -65,19 +65,14 @@ pub fn lift_expired_pause(state: &mut State, pool_id: PoolId, tick: &Tick) {
     }
 }
 
-/// Whether no installation begins now, and no cluster is made.
-pub fn is_paused(pool: &ClusterPool) -> bool {
-    pool.status.install_pause.as_ref().is_some_and(|pause| pause.until.is_some())
-}
-
 /// Why installations of a pool fail, and until when it starts no other. None if they do not fail.
 pub fn describe_install_pause(pool: &ClusterPool) -> Option<String> {
-    let InstallPause { since, until, cause, .. } = pool.status.install_pause.as_ref()?;
+    let InstallPause { since, until, class, cause, .. } = pool.status.install_pause.as_ref()?;
     let next = match until {
         Some(until) => format!("the next one begins at {until}"),
         None => "the next one may begin now".to_owned(),
     };
-    Some(format!("installations have failed since {since}; {next}: {cause}"))
+    Some(format!("installations have failed since {since} ({}); {next}: {cause}", class.name()))
 }
 
 /// Begins a pause after an installation that failed as the next ones would, too. Installations that
@@ -91,7 +86,9 @@ pub fn begin_pause(
     cause: &str,
     tick: &Tick,
 ) {
-    let Some(pool) = state.pools.get(pool_id).filter(|pool| !is_paused(pool)) else { return };
+    let Some(pool) = state.pools.get(pool_id).filter(|pool| !pool.is_install_paused()) else {
+        return;
+    };
     let key = pool.key();
     let generation = pool.metadata.generation;
     let last_pause = pool.status.install_pause.as_ref();

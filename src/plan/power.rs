@@ -61,13 +61,17 @@ pub fn choose_running_clusters(state: &mut State, pool_id: PoolId, tick: &Tick) 
         let Some(cluster) = state.clusters.get(cluster_id) else { continue };
         // What cannot be stopped runs.
         let cannot_stop = is_pool_powerless && !(is_by_hosts && is_driven_by_hosts(state, cluster));
+        // What cannot be started either sleeps on, and takes no place from what can.
+        let sleeps_on = cannot_stop && sleeps_for_good(state, cluster);
         // A cluster that was passed over goes on waking and takes no place: the first that runs
         // serves the claim, and one that is to run anyway runs or turns out to be broken.
         let is_slow = cluster.passed_over.is_some() && cluster.power.is_waking();
         let is_of_use = has_waiting_claims || oldest.contains(&cluster_id);
+        // One that a person holds is given to no claim, so it takes no place from what may be.
+        let is_held = has_waiting_claims && cluster.is_held_from_claims();
         let goes_on = is_slow && is_of_use && cluster.wanted_power() == Power::Running;
-        let runs = rank < running || cannot_stop || goes_on;
-        rank += usize::from(!goes_on);
+        let runs = !sleeps_on && (rank < running || cannot_stop || goes_on);
+        rank += usize::from(!goes_on && !sleeps_on && !is_held);
         let wanted = if runs { Power::Running } else { Power::Hibernating };
         if cluster.power_wanted != wanted {
             state.clusters.update(cluster_id, |cluster| cluster.power_wanted = wanted);
@@ -145,6 +149,11 @@ fn is_powerless(state: &State, cluster: &Cluster) -> bool {
     (cluster.powerless || lacks_verbs) && !is_driven_by_hosts(state, cluster)
 }
 
+/// Whether it hibernates, and nothing here can start it: another program stopped its machines.
+pub fn sleeps_for_good(state: &State, cluster: &Cluster) -> bool {
+    cluster.power == Power::Hibernating && is_powerless(state, cluster)
+}
+
 /// Whether the program that is the driver of a pool says that it cannot start and stop machines. An
 /// annotation may name another program for that.
 fn lacks_power_verbs(state: &State, pool: &ClusterPool) -> bool {
@@ -166,6 +175,10 @@ pub fn advance_power(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     let Some(cluster) = state.clusters.get(cluster_id) else { return };
     if cluster.power_paused {
         return set_power(state, cluster_id, Power::Paused, None, tick);
+    }
+    if sleeps_for_good(state, cluster) {
+        // Nobody has started its machines, so that it must not count as running.
+        return;
     }
     if is_powerless(state, cluster) {
         return set_power(state, cluster_id, Power::Unsupported, None, tick);
@@ -274,10 +287,11 @@ pub fn settled_at(cluster: &Cluster, settle: Span) -> Option<Time> {
     if cluster.power == Power::Pausing { Some(cluster.power_since?.plus(settle)) } else { None }
 }
 
-/// Takes in how a cluster that is waking or going to sleep is doing: Hive's steps.
+/// Takes in how a cluster that is waking or going to sleep is doing: Hive's steps. A paused cluster
+/// stays as it is, so that no pass need ask for it.
 pub fn take_health(state: &mut State, cluster_id: ClusterId, health: &ClusterHealth, tick: &Tick) {
     let Some(cluster) = state.clusters.get(cluster_id) else { return };
-    if !cluster.power.is_waiting() {
+    if !cluster.power.is_waiting() || cluster.paused {
         return;
     }
     let since = cluster.power_since.unwrap_or(tick.now);

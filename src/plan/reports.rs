@@ -18,6 +18,7 @@ use crate::model::tick::Tick;
 use crate::model::time::Time;
 
 use super::agents::joining;
+use super::buckets::is_failed_stale;
 use super::life::Removal;
 use super::pause::PauseEnd;
 use super::power::{note_answer_of_platform, set_power, take_health};
@@ -211,6 +212,7 @@ fn note_deprovision(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
         return life::remove_cluster(state, cluster_id, Removal::AfterDeprovision, tick);
     }
     let key = cluster.key();
+    let has_failed = cluster.failed_at.is_some();
     state.clusters.update(cluster_id, |cluster| {
         cluster.interrupted = false;
         cluster.undo_failures = 0;
@@ -219,7 +221,8 @@ fn note_deprovision(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
         cluster.undo_class = None;
         cluster.undo_blocked = None;
     });
-    let message = "The remains of an interrupted installation are gone".into();
+    let installation = if has_failed { "a failed" } else { "an interrupted" };
+    let message = format!("The remains of {installation} installation are gone");
     record_event(state, tick, Kind::ClusterDeployment, key, EventReason::CleanedUp, message);
 }
 
@@ -248,10 +251,19 @@ fn apply_failure(
         return life::give_up_cluster(state, cluster_id, tick);
     }
     if failure.pauses_pool()
+        && !is_outdated(state, cluster_id)
         && let Some(pool_id) = pool_of(state, cluster_id)
     {
         pause::begin_pause(state, pool_id, failure.class, &failure.message, tick);
     }
+}
+
+/// Whether a cluster that failed is of an earlier version of its pool, which replaces it. How it
+/// failed says nothing of the next one, which may be what was corrected for.
+fn is_outdated(state: &State, cluster_id: ClusterId) -> bool {
+    let Some(cluster) = state.clusters.get(cluster_id) else { return false };
+    let pool = pool_of(state, cluster_id).and_then(|pool_id| state.pools.get(pool_id));
+    pool.is_some_and(|pool| is_failed_stale(state, pool, cluster))
 }
 
 /// Whether it is of no use to try a cluster again after a failure of its installation: the driver

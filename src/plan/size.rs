@@ -14,7 +14,7 @@ use crate::model::tick::Tick;
 
 use super::buckets::{SortedPool, sort_pool};
 use super::inventory::free_entries;
-use super::{create, pause, record_event};
+use super::{create, record_event};
 
 /// The reason of the event when a cluster goes that was given up, or did not wake.
 pub const BROKEN_CLUSTER: EventReason = EventReason::ClusterBroken;
@@ -41,13 +41,17 @@ impl DeletionCause {
     }
 
     /// A clause for people.
-    fn describe(self) -> &'static str {
+    fn describe(self, cluster: &Cluster) -> String {
         match self {
-            Self::Marked => "it is marked to be removed from its pool",
-            Self::TooMany => "the pool has more clusters than its size",
-            Self::Broken => "it is broken",
-            Self::Stale => "it is of an older version of its pool or customization",
-            Self::PoolDeleted => "its pool is being deleted",
+            Self::Marked => "it is marked to be removed from its pool".to_owned(),
+            Self::TooMany => "the pool has more clusters than its size".to_owned(),
+            Self::Broken if cluster.is_installed() => {
+                let [_, ready] = cluster.power.conditions(cluster.power_message.as_deref());
+                format!("it is broken, because it did not wake: {}", ready.message)
+            }
+            Self::Broken => "it is broken, because its installation was given up".to_owned(),
+            Self::Stale => "it is of an older version of its pool or customization".to_owned(),
+            Self::PoolDeleted => "its pool is being deleted".to_owned(),
         }
     }
 }
@@ -62,7 +66,7 @@ pub fn choose_size(state: &mut State, pool_id: PoolId, tick: &Tick, names: &dyn 
     }
     let wanted = pool.size() + sorted.waiting.len();
     let unclaimed = sorted.unclaimed();
-    let is_paused = pause::is_paused(pool);
+    let is_paused = pool.is_install_paused();
     let max_size = pool.max_size().unwrap_or(usize::MAX);
     let (marked, budget) = choose_marked_clusters(state, pool, &sorted);
     delete_clusters(state, &marked, tick, DeletionCause::Marked);
@@ -145,10 +149,12 @@ fn choose_marked_clusters(
 }
 
 /// Whether a cluster is being installed, or what its last attempt left is being destroyed. One that
-/// only waits for its next attempt is not in flight.
+/// only waits for its next attempt, or for an object that it names, is not in flight.
 fn is_in_flight(state: &State, cluster_id: ClusterId) -> bool {
     state.clusters.get(cluster_id).is_some_and(|cluster| match cluster.phase() {
-        Phase::Installing => true,
+        Phase::Installing => {
+            !cluster.lacks_named_object() || state.live_job(&cluster.name).is_some()
+        }
         Phase::Retrying => state.live_job(&cluster.name).is_some(),
         _ => false,
     })
@@ -178,7 +184,7 @@ fn replace_stale_clusters(
         sorted.stale().filter(|cluster_id| !marked.contains(cluster_id)).collect();
     let policy = pool.metadata.annotation(REFRESH).unwrap_or("slow");
     // While the pool is paused nothing would be made in their place.
-    if policy == "none" || pause::is_paused(pool) {
+    if policy == "none" || pool.is_install_paused() {
         return;
     }
     if policy == "fast" {
@@ -236,16 +242,11 @@ fn count_held_customizations(state: &State, sorted: &SortedPool) -> usize {
 /// Requests the deletion of clusters, and records why.
 fn delete_clusters(state: &mut State, clusters: &[ClusterId], tick: &Tick, cause: DeletionCause) {
     for cluster_id in clusters {
-        let Some(key) = state.clusters.get(*cluster_id).map(Cluster::key) else { continue };
+        let Some(cluster) = state.clusters.get(*cluster_id) else { continue };
+        let key = cluster.key();
+        let message = format!("Deprovisioning: {}", cause.describe(cluster));
         state.clusters.update(*cluster_id, |cluster| cluster.deleting = Some(tick.now));
-        record_event(
-            state,
-            tick,
-            Kind::ClusterDeployment,
-            key,
-            cause.event_reason(),
-            format!("Deprovisioning: {}", cause.describe()),
-        );
+        record_event(state, tick, Kind::ClusterDeployment, key, cause.event_reason(), message);
     }
 }
 

@@ -69,6 +69,37 @@ pub fn write_pool_status(state: &mut State, pool_id: PoolId, tick: &Tick) {
     }
 }
 
+/// Counts the clusters of pools that another program has kept, and that are there before the first
+/// pass: Hive does not count those of claims. Conditions stay as they are.
+pub fn restore_counts(state: &mut State, tick: &Tick) {
+    let pool_ids: Vec<PoolId> = state.pools.iter().map(|(pool_id, _)| pool_id).collect();
+    for pool_id in pool_ids {
+        let Some(pool) = state.pools.get(pool_id) else { continue };
+        let was_kept_here = pool.status.ordinal > 0 || pool.status.provisions > 0;
+        if !was_kept_here && !state.members(&pool.key()).clusters.is_empty() {
+            count_clusters(state, pool_id, tick);
+        }
+    }
+}
+
+/// Counts the clusters of all pools anew after some were held, before a pass does so.
+pub fn recount_clusters(state: &mut State, tick: &Tick) {
+    let pool_ids: Vec<PoolId> = state.pools.iter().map(|(pool_id, _)| pool_id).collect();
+    for pool_id in pool_ids {
+        count_clusters(state, pool_id, tick);
+    }
+}
+
+fn count_clusters(state: &mut State, pool_id: PoolId, tick: &Tick) {
+    let Some(pool) = state.pools.get(pool_id) else { return };
+    let sorted = sort_pool(state, pool, tick.now);
+    let mut status = pool.status.clone();
+    write_counts(state, pool, &sorted, &mut status);
+    if status != pool.status {
+        state.pools.update(pool_id, |pool| pool.status = status);
+    }
+}
+
 /// One event for a condition that became worse or better, none for one that is fine at first.
 fn record_change(
     state: &mut State,
@@ -88,7 +119,9 @@ fn record_change(
         let message = condition.message.clone();
         record_warning(state, tick, Kind::ClusterPool, key.clone(), reason, message);
     } else if status_before == Some(bad) && condition.status != bad {
-        let message = format!("{} is {}", condition.kind, condition.status);
+        let Condition { kind, status, message, .. } = condition;
+        let detail = if message.is_empty() { String::new() } else { format!(": {message}") };
+        let message = format!("{kind} is {status}{detail}");
         record_event(state, tick, Kind::ClusterPool, key.clone(), reason, message);
     }
 }
@@ -96,9 +129,12 @@ fn record_change(
 /// Counts the clusters of a pool by what the pool can do with them. A cluster may be in several
 /// counts.
 fn write_counts(state: &State, pool: &ClusterPool, sorted: &SortedPool, status: &mut PoolStatus) {
+    let held_standby = count_paused(state, &sorted.standby);
+    let held_ready = count_paused(state, &sorted.ready);
     status.size = as_count(sorted.unclaimed());
-    status.standby = as_count(sorted.standby.len());
-    status.ready = as_count(sorted.ready.len());
+    status.standby = as_count(sorted.standby.len() - held_standby);
+    status.ready = as_count(sorted.ready.len() - held_ready);
+    status.held = as_count(held_standby + held_ready);
     status.installing = as_count(sorted.installing.len());
     status.retrying = as_count(sorted.retrying.len());
     status.broken = as_count(sorted.broken.len());
@@ -113,6 +149,12 @@ fn write_counts(state: &State, pool: &ClusterPool, sorted: &SortedPool, status: 
         cluster.is_installed() && cluster.deleting.is_none() && cluster.power.is_running()
     });
     status.running = as_count(running.count());
+}
+
+/// How many of these clusters are paused. A claim gets none of them, as `assign` says.
+fn count_paused(state: &State, clusters: &[ClusterId]) -> usize {
+    let clusters = clusters.iter().filter_map(|cluster_id| state.clusters.get(*cluster_id));
+    clusters.filter(|cluster| cluster.paused).count()
 }
 
 fn as_count(number: usize) -> u32 {
@@ -189,14 +231,15 @@ fn degraded_condition(state: &State, pool: &ClusterPool) -> Option<Condition> {
 }
 
 /// The first cluster of a pool that cannot be destroyed for a cause that concerns the whole pool, and
-/// when that is tried again.
+/// when that is tried again. What a person keeps is not tried.
 pub fn describe_failed_destruction(
     state: &State,
     pool: &ClusterPool,
 ) -> Option<(FailureClass, String)> {
     let members = state.members(&pool.key()).clusters.into_iter();
     let clusters = members.filter_map(|cluster_id| state.clusters.get(cluster_id));
-    for cluster in clusters.filter(|cluster| cluster.undo_failed_at.is_some()) {
+    for cluster in clusters.filter(|cluster| cluster.undo_failed_at.is_some() && !cluster.is_kept())
+    {
         let class = cluster.undo_class.unwrap_or_default();
         if class.concerns_whole_pool()
             && let Some(failure) = &cluster.undo_failure

@@ -2,13 +2,11 @@
 //! Clusters that were made from another version of the pool are stale; it does not decide what
 //! happens to them.
 
-use crate::model::annotations::{DRIVER, INSTALL_TIMEOUT, PARAMETERS};
+use crate::model::annotations::{DRIVER, INSTALL_TIMEOUT, MANIFESTS, PARAMETERS};
 use crate::model::hash::fnv1a;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::state::State;
-
-use super::hosts::secret_version;
 
 /// The version of a pool: 16 hexadecimal digits, a hash over the inputs that Hive hashes. A field
 /// that poolctl learns later does not change it, because absent fields are not hashed. So no
@@ -27,11 +25,11 @@ pub fn pool_version(pool: &ClusterPool) -> String {
 }
 
 /// Annotations of a pool's clusters that decide how they are installed.
-const INSTALLATION_ANNOTATIONS: [&str; 3] = [DRIVER, PARAMETERS, INSTALL_TIMEOUT];
+const INSTALLATION_ANNOTATIONS: [&str; 4] = [DRIVER, PARAMETERS, INSTALL_TIMEOUT, MANIFESTS];
 
 /// Versions of what a cluster is installed from and the version of its pool does not count: the
 /// release image, the Secrets with the template, the pull secret, and the credentials and
-/// certificates of the platform, the variables of the installer and the choice of the driver. None
+/// certificates of the platform, the variables of the installer, ConfigMaps and the driver. None
 /// while any of what the pool only names is not there. A healthy cluster is not stale because this
 /// has changed, but one that could not be installed is worth another try with what is there now.
 pub fn recipe_of(state: &State, pool: &ClusterPool) -> Option<String> {
@@ -44,7 +42,7 @@ pub fn recipe_of(state: &State, pool: &ClusterPool) -> Option<String> {
     let names = named.chain(of_platform.into_iter().flatten());
     for name in names.filter(|name| !name.is_empty()) {
         let key = Key::new(&*pool.metadata.namespace, name);
-        versions.push(secret_version(&state.secrets.by_key(&key)?.metadata));
+        versions.push(state.secrets.by_key(&key)?.metadata.version());
     }
     for name in INSTALLATION_ANNOTATIONS {
         if let Some(value) = spec.annotations.get(name) {
@@ -54,6 +52,18 @@ pub fn recipe_of(state: &State, pool: &ClusterPool) -> Option<String> {
     if !spec.installer_env.is_empty() {
         let variables = serde_json::json!(spec.installer_env).to_string();
         versions.push(format!("{:016x}", fnv1a(variables.bytes())));
+    }
+    for name in pool.variable_secrets() {
+        // A variable may be optional, so that its Secret need not be there.
+        if let Some(secret) = state.secrets.by_key(&Key::new(&*pool.metadata.namespace, name)) {
+            versions.push(secret.metadata.version());
+        }
+    }
+    for name in pool.config_maps() {
+        let key = Key::new(&*pool.metadata.namespace, name);
+        if let Some(config_map) = state.config_maps.by_key(&key) {
+            versions.push(config_map.metadata.version());
+        }
     }
     Some(versions.join(" "))
 }

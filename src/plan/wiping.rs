@@ -93,12 +93,21 @@ pub fn advance_wipe(state: &mut State, host_id: HostId, tick: &Tick) {
             state.hosts.update(host_id, |host| {
                 host.status.wipe = None;
                 forget_wiped(host);
+                end_own_hold(host);
                 // The image that wipes it may have switched it on.
                 host.forget_power();
             });
         }
+        // It is held only because its disks could not be wiped, which nobody wants any more.
+        (WipeState::Failed, _) if is_unwanted => {
+            state.hosts.update(host_id, |host| {
+                host.status.wipe = None;
+                forget_wiped(host);
+                end_own_hold(host);
+            });
+        }
         (WipeState::Pending, Some(problem)) => fail_wipe(state, host_id, problem, tick),
-        (WipeState::Failed, None) if !is_unwanted && is_retry_due(host, wipe, tick) => {
+        (WipeState::Failed, None) if is_retry_due(host, wipe, tick) => {
             state.hosts.update(host_id, |host| begin_again(host, tick.now));
         }
         _ => {}
@@ -172,6 +181,12 @@ pub fn finish_wipe(host: &mut BareMetalHost, now: Time) {
     host.status.unwiped_from = None;
     end_wipe(host, WipeState::Done, now);
     set_wiped(host, "True", ConditionReason::Wiped, "", now);
+    end_own_hold(host);
+}
+
+/// Ends the hold that is there because the disks could not be wiped. What a person has written in
+/// its place stays.
+fn end_own_hold(host: &mut BareMetalHost) {
     let Some(hold) = host.status.wipe_hold.take() else { return };
     if host.metadata.annotation(HOLD) != Some(&*hold.annotation) {
         return;

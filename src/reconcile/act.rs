@@ -17,6 +17,7 @@ use crate::model::state::{NameBook, Scope, State};
 use crate::store::{copies, list_job_folders};
 
 use super::Door;
+use super::order::{Inputs, make_refused_order};
 use super::sightings::warnings_of_drivers;
 
 /// The hidden command by which poolctl runs itself as the supervisor of a job.
@@ -367,7 +368,12 @@ impl Door<'_> {
             return Err(Refusal::new(Exit::Denied, message));
         }
         if !job_folder.exists() {
-            let (order, inputs) = self.make_order(job, settings)?;
+            let (order, inputs) = match self.make_order(job, settings) {
+                Err(refusal) if is_of_setup(job, &refusal) => {
+                    (make_refused_order(job, &refusal), Inputs::new())
+                }
+                order_with_inputs => order_with_inputs?,
+            };
             job_folder
                 .create(&order, &inputs)
                 .map_err(|error| Refusal::unwritable(job_folder.path(), &error))?;
@@ -377,6 +383,13 @@ impl Door<'_> {
     }
 }
 
+/// Whether a job on a cluster cannot be done because of what it is to be given. Then it ends; after
+/// any other refusal the next pass starts it.
+fn is_of_setup(job: &Job, refusal: &Refusal) -> bool {
+    let is_of_objects = matches!(refusal.exit, Exit::Failed | Exit::NotFound | Exit::Conflict);
+    job.cluster().is_some() && is_of_objects
+}
+
 fn not_started_message(job: &Job, refusal: &Refusal) -> String {
-    format!("{} of {} was not started: {refusal}", job.verb.name(), job.object_word())
+    format!("{} of {} was not started: {}", job.verb.name(), job.object_word(), refusal.to_line())
 }

@@ -34,7 +34,7 @@ impl Door<'_> {
         let mut is_first = false;
         let changed = self.run_under_write_lock(|| {
             let judged = self.judge_clock(PassExtent::Part)?;
-            let PassStart { tick, mark, .. } = self.begin_pass(judged)?;
+            let PassStart { tick, mark } = self.begin_pass(judged)?;
             let mut state = self.store.load(scope, needs)?;
             let value = edit(&mut state, &tick)?;
             let edited = state.changed_kinds();
@@ -48,8 +48,15 @@ impl Door<'_> {
                 }
             }
             let is_settled = self.plans_changes && !is_first;
-            let due = self.due_changes(&state, &edited, is_settled, &tick)?;
+            let mut due = self.due_changes(&state, &edited, is_settled, &tick)?;
+            if is_first {
+                due.answer_pool();
+            }
             self.write_and_commit(&state, &due, &mark)?;
+            if !is_first {
+                // Otherwise the pass that follows folds in the log, when the answer is told.
+                self.store.checkpoint();
+            }
             Ok((value, state))
         });
         let (value, state) = changed?;

@@ -7,6 +7,7 @@ use crate::model::agent::Agent;
 use crate::model::claim::Claim;
 use crate::model::clock::PassExtent;
 use crate::model::due::{Due, DueChanges, DueNow, DueObject, HelpedScopes};
+use crate::model::host::BareMetalHost;
 use crate::model::kinds::Kind;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
@@ -107,7 +108,7 @@ impl Door<'_> {
         }
         if !changes.is_whole {
             changes.is_rest_dirty |= shared_kinds.next().is_some()
-                || !state.hosts.is_unchanged()
+                || are_ties_of_hosts_changed(state)
                 || !state.infra_envs.is_unchanged()
                 || are_clusters_without_pool_changed(state);
             mark_moved_agents(state, &mut changes);
@@ -121,13 +122,13 @@ impl Door<'_> {
     pub fn find_missed_changes(&self) -> Result<Vec<String>, Refusal> {
         // What is wrong with a state is not about what is due.
         let Ok(planned) = self.plan_without_lock(&Scope::Whole, &[]) else { return Ok(Vec::new()) };
-        let PlannedPass { state, revision, tick, .. } = planned;
+        let PlannedPass { state, mark, tick, .. } = planned;
         // What follows from what is due is done in the same pass.
         if self.store.find_due(tick.now, DueFilter::DirtyOrPolled)? != DueNow::Nothing {
             return Ok(Vec::new());
         }
         let current_revision = self.store.read_revision()?;
-        if tick.clock_jumped || state.is_unchanged() || revision != current_revision {
+        if tick.clock_jumped || state.is_unchanged() || mark.revision != current_revision {
             return Ok(Vec::new());
         }
         let mut missed = Vec::new();
@@ -232,6 +233,34 @@ fn has_same_ties(before: &Agent, after: &Agent) -> bool {
         && before.status.deprovision_info == after.status.deprovision_info
 }
 
+/// Whether hosts came or went, or belong to other objects than before. Whatever else happens to a
+/// host concerns its Agents and its cluster alone, which were loaded with it.
+fn are_ties_of_hosts_changed(state: &State) -> bool {
+    let mut changes = state.hosts.difference();
+    let are_changed = changes.any(|change| match (change.before, change.after) {
+        (Some(before), Some(after)) => !is_same_tied_host(before, after),
+        _ => true,
+    });
+    // A host may have been switched on for a cluster that does not name it.
+    are_changed || (!state.hosts.is_unchanged() && is_cluster_removed(state))
+}
+
+/// Whether a host is the same machine as before, and belongs to the same objects.
+fn is_same_tied_host(before: &BareMetalHost, after: &BareMetalHost) -> bool {
+    before.metadata.labels == after.metadata.labels
+        && before.metadata.deletion_timestamp == after.metadata.deletion_timestamp
+        && before.spec.boot_mac_address == after.spec.boot_mac_address
+        && before.spec.bmc == after.spec.bmc
+        && before.spec.consumer_ref == after.spec.consumer_ref
+        && before.status.switched_on_for == after.status.switched_on_for
+        && before.status.may_run_for == after.status.may_run_for
+}
+
+fn is_cluster_removed(state: &State) -> bool {
+    let mut changes = state.clusters.difference();
+    changes.any(|change| change.before.is_some() && change.after.is_none())
+}
+
 fn needed_objects(objects: Vec<DueObject>) -> Vec<NeededObject> {
     let objects = objects.into_iter();
     objects.map(|DueObject { kind, key }| NeededObject { kind, key }).collect()
@@ -247,9 +276,7 @@ fn are_clusters_without_pool_changed(state: &State) -> bool {
 /// Which scopes may wait for names, addresses, machines or customizations that may have become free,
 /// or for Agents that have changed.
 fn find_helped_scopes(state: &State, now: Time) -> HelpedScopes {
-    let is_cluster_removed =
-        state.clusters.difference().any(|change| change.before.is_some() && change.after.is_none());
-    if is_cluster_removed
+    if is_cluster_removed(state)
         || !state.customizations.is_unchanged()
         || !state.ip_leases.is_unchanged()
         || !state.hosts.is_unchanged()

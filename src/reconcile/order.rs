@@ -11,7 +11,7 @@ use crate::model::agent::{Agent, HostState};
 use crate::model::annotations::{BOOT, CIPHER, DRIVER, PIN, POWER, STRICT_PATCHES};
 use crate::model::cluster::Cluster;
 use crate::model::customization::{Customization, ManifestPatch};
-use crate::model::deployment::{ClusterDeployment, EnvSource, EnvVar, SSH_PRIVATE_KEY, SecretKey};
+use crate::model::deployment::{ClusterDeployment, SSH_PRIVATE_KEY};
 use crate::model::documents::{ClusterImageSet, Secret, SecretValue, SettingsSpec};
 use crate::model::driver::{Driver, PROGRAM_PREFIX, driver_programs};
 use crate::model::driver_description::read_parameters;
@@ -64,10 +64,13 @@ impl Door<'_> {
             order.inputs.push(name.clone());
             inputs.push((name, value));
         }
-        order.before = self.find_earlier_jobs(job)?;
+        let earlier_jobs = self.find_earlier_jobs(job)?;
+        order.before = earlier_jobs.iter().map(|earlier_job| earlier_job.id.to_string()).collect();
+        let may_come_on =
+            earlier_jobs.iter().any(|earlier_job| earlier_job.may_still_switch_on(job.started));
         for (index, host) in job.hosts.iter().enumerate() {
             let (machine, credentials) = self.describe_machine(host)?;
-            order.machines.push(machine);
+            order.machines.push(Machine { may_come_on, ..machine });
             for (name, value) in credentials {
                 inputs.push((format!("machines/{index}/{name}"), value));
             }
@@ -75,8 +78,8 @@ impl Door<'_> {
         Ok((order, inputs))
     }
 
-    /// The ids of the jobs whose programs must have ended before those of this job start.
-    fn find_earlier_jobs(&self, job: &Job) -> Result<Vec<String>, Refusal> {
+    /// The jobs whose programs must have ended before those of this job start.
+    fn find_earlier_jobs(&self, job: &Job) -> Result<Vec<Job>, Refusal> {
         if job.verb.is_read_only() {
             return Ok(Vec::new());
         }
@@ -90,7 +93,7 @@ impl Door<'_> {
                 earlier_job.driver.is_supervised() && !earlier_job.verb.is_read_only();
             changes_machines && seen_ids.insert(earlier_job.id)
         });
-        Ok(earlier_jobs.into_iter().map(|earlier_job| earlier_job.id.to_string()).collect())
+        Ok(earlier_jobs)
     }
 
     /// A host, by namespace and name, as drivers of its management controller need it, and the
@@ -114,8 +117,7 @@ impl Door<'_> {
             }
         }
         let secret = self.store.find::<Secret>(&secret_key)?;
-        let credentials =
-            secret.map(|secret| plan::secret_version(&secret.metadata)).unwrap_or_default();
+        let credentials = secret.map(|secret| secret.metadata.version()).unwrap_or_default();
         Ok((Machine { credentials, ..machine_of_host(host, name) }, inputs))
     }
 
@@ -132,34 +134,7 @@ impl Door<'_> {
         let annotations = wire.metadata.annotations.clone();
         let (programs, mut missing) = find_programs(job, &annotations, settings)?;
         let site = self.describe_site(settings, &mut missing);
-        let mut inputs = self.read_cluster_inputs(&wire)?;
-        inputs.extend(self.read_secret_variables(job, &cluster, &wire)?);
-        if job.verb == Verb::Provision {
-            inputs.extend(self.read_manifests(&wire)?);
-            inputs.extend(self.read_ssh_key(&wire)?);
-        }
-        self.add_site_pull_secret(settings, &mut inputs)?;
-        inputs.extend(self.read_platform_certificates(&wire)?);
-        match job.verb {
-            Verb::Provision if job.driver == Driver::Agent => {
-                inputs.push(("agent-config.yaml".into(), self.render_agent_config(&cluster)?));
-            }
-            Verb::AddNodes => inputs.extend(self.render_nodes_config(&cluster)?),
-            Verb::Provision
-            | Verb::Deprovision
-            | Verb::Start
-            | Verb::Stop
-            | Verb::Health
-            | Verb::Cycle
-            | Verb::State
-            | Verb::Attach
-            | Verb::Eject
-            | Verb::Inspect
-            | Verb::Wipe => {}
-        }
-        if job.driver == Driver::Exec {
-            inputs.push(parameters_input(&annotations));
-        }
+        let inputs = self.read_inputs(job, &cluster, &wire, settings)?;
         let cluster_metadata = wire.spec.cluster_metadata.as_ref();
         let infra_id = cluster_metadata.map(|metadata| metadata.infra_id.clone());
         let order = JobOrder {
@@ -189,6 +164,48 @@ impl Door<'_> {
             ..self.order_for_program(&cluster.name)
         };
         Ok((order, inputs))
+    }
+
+    /// The files that a job of a cluster is given.
+    fn read_inputs(
+        &self,
+        job: &Job,
+        cluster: &Cluster,
+        wire: &ClusterDeployment,
+        settings: &SettingsSpec,
+    ) -> Result<Inputs, Refusal> {
+        if job.verb == Verb::Provision {
+            self.check_secrets(cluster, wire)?;
+        }
+        let mut inputs = self.read_cluster_inputs(wire)?;
+        inputs.extend(self.read_variables(job, cluster, wire)?);
+        if job.verb == Verb::Provision {
+            inputs.extend(self.read_manifests(cluster, wire)?);
+            inputs.extend(self.read_ssh_key(wire)?);
+        }
+        self.add_site_pull_secret(settings, &mut inputs)?;
+        inputs.extend(self.read_platform_certificates(wire)?);
+        match job.verb {
+            Verb::Provision if job.driver == Driver::Agent => {
+                inputs.push(("agent-config.yaml".into(), self.render_agent_config(cluster)?));
+            }
+            Verb::AddNodes => inputs.extend(self.render_nodes_config(cluster)?),
+            Verb::Provision
+            | Verb::Deprovision
+            | Verb::Start
+            | Verb::Stop
+            | Verb::Health
+            | Verb::Cycle
+            | Verb::State
+            | Verb::Attach
+            | Verb::Eject
+            | Verb::Inspect
+            | Verb::Wipe => {}
+        }
+        if job.driver == Driver::Exec {
+            inputs.push(parameters_input(&wire.metadata.annotations));
+        }
+        Ok(inputs)
     }
 
     /// The release whose installer waits on all hosts of a cluster. Only the first attempt installs
@@ -354,36 +371,20 @@ impl Door<'_> {
     }
 
     /// Each value of a Secret as a file in a folder of the inputs.
-    fn read_secret_files(&self, secret_key: &Key, folder: &str) -> Result<Inputs, Refusal> {
+    pub(super) fn read_secret_files(
+        &self,
+        secret_key: &Key,
+        folder: &str,
+    ) -> Result<Inputs, Refusal> {
         let mut inputs = Inputs::new();
         for key in self.store.list_secret_keys(secret_key)? {
-            // Any other key could name a hidden file, or one in another folder.
-            let is_file_name = !key.contains('/') && !key.starts_with('.');
-            if is_file_name && let Some(value) = self.store.read_secret_value(secret_key, &key)? {
+            if is_file_name(&key)
+                && let Some(value) = self.store.read_secret_value(secret_key, &key)?
+            {
                 inputs.push((format!("{folder}/{key}"), value));
             }
         }
         Ok(inputs)
-    }
-
-    /// The manifests that are installed with a cluster: those of the Secret that it names for them.
-    fn read_manifests(&self, wire: &ClusterDeployment) -> Result<Inputs, Refusal> {
-        let provisioning = wire.spec.provisioning.as_ref();
-        let Some(reference) =
-            provisioning.and_then(|provisioning| provisioning.manifests_secret_ref.as_ref())
-        else {
-            return Ok(Inputs::new());
-        };
-        let LocalRef { name } = reference;
-        let namespace = &wire.metadata.namespace;
-        let manifests = self.read_secret_files(&Key::new(&**namespace, &**name), "manifests")?;
-        if manifests.is_empty() {
-            let what =
-                format!("Secret `{name}` of spec.provisioning.manifestsSecretRef is missing");
-            return Err(Refusal::not_found(what)
-                .advise(format!("poolctl secret create {name} -n {namespace} --from-file=FILE")));
-        }
-        Ok(manifests)
     }
 
     /// The key to the machines of a cluster. An installation needs it only when it fails, so one
@@ -399,62 +400,12 @@ impl Door<'_> {
         let key = self.store.read_secret_value(&secret_key, SSH_PRIVATE_KEY)?;
         Ok(key.into_iter().map(|key| (SSH_PRIVATE_KEY.to_owned(), key)).collect())
     }
-
-    /// The variables of the installer whose values are in Secrets, each as a file. An installation
-    /// without one of them is refused, unless that one is optional.
-    fn read_secret_variables(
-        &self,
-        job: &Job,
-        cluster: &Cluster,
-        wire: &ClusterDeployment,
-    ) -> Result<Inputs, Refusal> {
-        let mut inputs = Inputs::new();
-        let provisioning = wire.spec.provisioning.iter();
-        for variable in provisioning.flat_map(|provisioning| &provisioning.installer_env) {
-            let Some(source) = secret_source(variable) else { continue };
-            if !rules::is_installer_variable(&variable.name) {
-                continue;
-            }
-            if let Some(value) = self.read_variable(cluster, &source)? {
-                inputs.push((format!("environment/{}", variable.name), value));
-            } else if job.verb == Verb::Provision && !source.optional {
-                let SecretKey { name, key, .. } = &source;
-                let what = format!("variable {} of the installer has no value", variable.name);
-                let cause = format!("there is no key `{key}` in Secret `{name}`");
-                let namespace = &cluster.namespace;
-                return Err(Refusal::not_found(what).because(cause).advise(format!(
-                    "poolctl secret create {name} -n {namespace} --from-file={key}=FILE"
-                )));
-            }
-        }
-        Ok(inputs)
-    }
-
-    /// The value of a variable. The Secret of a pool's variable is where the pool is, and is not
-    /// copied to its clusters.
-    fn read_variable(
-        &self,
-        cluster: &Cluster,
-        source: &SecretKey,
-    ) -> Result<Option<SecretValue>, Refusal> {
-        let pool_namespace = cluster.pool.as_deref().map(|pool| &pool.namespace);
-        for namespace in [&cluster.namespace].into_iter().chain(pool_namespace) {
-            let secret_key = Key::new(&**namespace, &*source.name);
-            if let Some(value) = self.store.read_secret_value(&secret_key, &source.key)? {
-                return Ok(Some(value));
-            }
-        }
-        Ok(None)
-    }
 }
 
-/// The key of a Secret that has the value of a variable, if the variable does not say it itself.
-fn secret_source(variable: &EnvVar) -> Option<SecretKey> {
-    if variable.value.is_some() {
-        return None;
-    }
-    let source: EnvSource = serde_json::from_value(variable.value_from.clone()?).ok()?;
-    source.secret_key_ref
+/// Whether the key of a value may name a file: any other could name a hidden one, or one in another
+/// folder.
+pub(super) fn is_file_name(key: &str) -> bool {
+    !key.contains('/') && !key.starts_with('.')
 }
 
 /// Whether an agent is being added to a cluster that is installed already.
@@ -477,6 +428,21 @@ pub fn parameters_input(annotations: &BTreeMap<String, String>) -> (String, Secr
 fn render_yaml(document: &Value) -> Result<SecretValue, Refusal> {
     let yaml = yaml::to_text(document).map_err(|error| Refusal::invalid(error.to_string()))?;
     Ok(SecretValue::new(yaml))
+}
+
+/// The order of a job on a cluster that cannot be done, because of what its driver would be given. A
+/// supervisor ends it as failed, so that people see why and the next attempt comes by itself.
+pub(super) fn make_refused_order(job: &Job, refusal: &Refusal) -> JobOrder {
+    JobOrder {
+        job: job.id.to_string(),
+        verb: job.verb,
+        attempt: job.attempt,
+        cluster: job.object.clone(),
+        driver: job.driver,
+        limit: seconds_until_deadline(job, &BTreeMap::new()),
+        refusal: Some(refusal.to_line()),
+        ..JobOrder::default()
+    }
 }
 
 /// The order of a job on hosts.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::drivers::{description, programs};
 use crate::model::documents::SettingsSpec;
 use crate::model::driver_description::{DriverDescription, DriverSighting};
+use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::plan;
@@ -49,6 +50,29 @@ impl Door<'_> {
     /// The folder of what driver programs say of themselves.
     pub(super) fn drivers_folder(&self) -> PathBuf {
         copies::folder_beside(self.store.path(), "drivers")
+    }
+
+    /// Asks the driver programs of pools what they say of themselves, if that is not known: a pool
+    /// that does not fit its driver then makes no cluster. What cannot be asked now is asked before
+    /// the first installation.
+    pub fn ask_unknown_drivers(&self, pools: &[&ClusterPool]) -> Result<(), Refusal> {
+        let names: BTreeSet<&str> = pools.iter().filter_map(|pool| pool.driver_program()).collect();
+        // Only the account of the jobs starts foreign programs.
+        let may_start_programs =
+            !self.world.is_clock_standing() && copies::is_owned_by_this_user(self.store.path());
+        if names.is_empty() || !may_start_programs {
+            return Ok(());
+        }
+        let settings = self.read_settings()?;
+        for name in names {
+            if let Ok(program) = programs::find_driver_program(&settings, name)
+                && description::read_description(&self.drivers_folder(), &program).is_none()
+            {
+                // A description that cannot be read is said by `driver check`, and by the job.
+                drop(self.ask_driver_description(&program));
+            }
+        }
+        Ok(())
     }
 
     /// Asks a driver program what it says of itself. The next passes know the answer. The error is

@@ -5,17 +5,21 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::drivers::probe::{self, Finding};
+use crate::drivers::probe::{self, Finding, PoolNames};
 use crate::model::deployment::{ClusterDeployment, Provisioning};
+use crate::model::documents::ConfigMap;
 use crate::model::driver::Driver;
 use crate::model::job::{Job, Verb};
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::order::JobOrder;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::plan::Rendered;
+use crate::rules;
 
 use super::Door;
+use super::cluster_files::read_config_value;
 use super::order::{Inputs, find_programs, installer_environment, parameters_input};
 
 /// Seconds that a trial may take.
@@ -23,26 +27,27 @@ const TRIAL_SECONDS: u64 = 600;
 /// The inputs that a cluster has of its own. A pool has none of them.
 const INPUTS_OF_CLUSTERS: [&str; 4] =
     ["install-config.yaml", "metadata.json", "nodes.json", "kubeconfig"];
-/// The field of platforms with the Secret of their certificates.
-const CERTIFICATES_FIELD: &str = "certificatesSecretRef";
+/// The step that looks at what the Settings name.
+const SITE: &str = "site";
 /// The fields of platforms that may name a host.
 const HOST_FIELDS: [&str; 3] = ["vCenter", "server", "address"];
 
 impl Door<'_> {
-    /// Tries what openshift-install needs for the next cluster of a pool.
+    /// Tries what openshift-install needs for the next cluster of a pool. `missing` is what the pool
+    /// names and is not there.
     pub fn probe_installer(
         &self,
         pool: &ClusterPool,
         rendered: &Rendered,
+        missing: &[String],
     ) -> Result<Vec<Finding>, Refusal> {
+        let mut findings = self.probe_site()?;
         let (order, mut inputs) = self.make_trial_order(pool, rendered)?;
         let platform = serde_json::to_value(&pool.spec.platform).unwrap_or_default();
-        let mut host_names = Vec::new();
-        collect_host_names(&platform, &mut host_names);
-        host_names.extend(registry_of(&order.release_image));
-        if let Some(secret) = find_field(&platform, CERTIFICATES_FIELD)
-            && let Some(name) = secret["name"].as_str()
-        {
+        let mut addresses = Vec::new();
+        collect_host_names(&platform, &mut addresses);
+        let certificates = pool.spec.platform.certificates();
+        if let Some(name) = certificates {
             let key = Key::new(&*pool.metadata.namespace, name);
             for file_name in self.store.list_secret_keys(&key)? {
                 if !file_name.contains('/')
@@ -52,7 +57,31 @@ impl Door<'_> {
                 }
             }
         }
-        Ok(probe::probe_installer(&self.jobs_folder(), order, &inputs, &host_names))
+        let credentials = pool.credentials_secret();
+        let pool_names = PoolNames { addresses, credentials, certificates, missing };
+        findings.extend(probe::probe_installer(&self.jobs_folder(), order, &inputs, &pool_names));
+        Ok(findings)
+    }
+
+    /// Whether the Secrets exist that the site of the Settings names. Empty if it names none.
+    fn probe_site(&self) -> Result<Vec<Finding>, Refusal> {
+        let settings = self.read_settings()?;
+        let site = settings.site.unwrap_or_default();
+        let references =
+            site.additional_certificate_authorities.iter().chain(&site.pull_secret_ref);
+        let mut findings = Vec::new();
+        for reference in references {
+            let Key { namespace, name } = reference.key();
+            let secret = format!("Secret `{namespace}/{name}`");
+            findings.push(if self.store.list_secret_keys(&reference.key())?.is_empty() {
+                let next =
+                    format!("poolctl secret create {name} -n {namespace} --from-file=KEY=FILE");
+                Finding::failed(SITE, format!("{secret} of the Settings is missing"), next)
+            } else {
+                Finding::ok(SITE, format!("{secret} of the Settings exists"))
+            });
+        }
+        Ok(findings)
     }
 
     /// Asks the program that is the driver of a pool whether it could install its next cluster.
@@ -85,6 +114,7 @@ impl Door<'_> {
         self.add_site_pull_secret(&settings, &mut inputs)?;
         inputs.extend(self.read_platform_certificates(&cluster)?);
         inputs.extend(self.read_site_inputs(&settings)?);
+        inputs.extend(self.read_variables_of_pool(pool)?);
         if driver == Driver::Exec {
             inputs.push(parameters_input(&annotations));
         }
@@ -108,6 +138,28 @@ impl Door<'_> {
         };
         Ok((order, inputs))
     }
+
+    /// The variables of the installer whose values are in Secrets or ConfigMaps, each as a file.
+    fn read_variables_of_pool(&self, pool: &ClusterPool) -> Result<Inputs, Refusal> {
+        let mut inputs = Inputs::new();
+        for variable in &pool.spec.installer_env {
+            let Some((kind, source)) = variable.value_source() else { continue };
+            if !rules::is_installer_variable(&variable.name) {
+                continue;
+            }
+            let key = Key::new(&*pool.metadata.namespace, &*source.name);
+            let value = if kind == Kind::ConfigMap {
+                let config_map = self.store.find::<ConfigMap>(&key)?;
+                config_map.and_then(|config_map| read_config_value(&config_map, &source))
+            } else {
+                self.store.read_secret_value(&key, &source.key)?
+            };
+            if let Some(value) = value {
+                inputs.push((format!("environment/{}", variable.name), value));
+            }
+        }
+        Ok(inputs)
+    }
 }
 
 /// The next cluster of a pool as far as its driver would be told of it. It refers to the Secrets of
@@ -125,24 +177,6 @@ fn next_cluster(pool: &ClusterPool) -> ClusterDeployment {
         ..Provisioning::default()
     });
     cluster
-}
-
-/// The host of the registry that a release image is pulled from; none if its name has none.
-fn registry_of(release_image: &str) -> Option<String> {
-    let (registry, _) = release_image.split_once('/')?;
-    let host = registry.split(':').next().unwrap_or(registry);
-    if host.contains('.') { Some(host.to_owned()) } else { None }
-}
-
-/// The first field of this name at any depth.
-fn find_field<'a>(document: &'a Value, name: &str) -> Option<&'a Value> {
-    match document {
-        Value::Object(map) => {
-            map.get(name).or_else(|| map.values().find_map(|value| find_field(value, name)))
-        }
-        Value::Array(items) => items.iter().find_map(|item| find_field(item, name)),
-        _ => None,
-    }
 }
 
 /// Collects the hosts that a platform names.
@@ -181,11 +215,5 @@ mod tests {
         collect_host_names(&platform, &mut host_names);
         host_names.sort();
         assert_eq!(host_names, ["a.example.com", "c.example.com"]);
-    }
-
-    #[test]
-    fn a_registry_is_a_host_without_its_port() {
-        assert_eq!(registry_of("quay.io:443/ocp@sha256:abc").as_deref(), Some("quay.io"));
-        assert_eq!(registry_of("ocp:4.18.3"), None);
     }
 }

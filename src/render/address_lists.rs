@@ -14,6 +14,9 @@ use crate::model::address::{Addr, IpFamily, Subnet};
 use crate::model::ip_pool::AddressNetwork;
 use crate::model::time::Time;
 
+/// The name server of a zone whose server nobody has named. It is in no domain.
+pub const LOCAL_NAME_SERVER: &str = "localhost";
+
 /// The program that a list is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ListFormat {
@@ -147,6 +150,15 @@ impl ListOptions<'_> {
             _ => name.to_owned(),
         }
     }
+
+    /// The full name of the name server, without the dot that may end it.
+    fn server_name(&self) -> String {
+        match self.name_server.strip_suffix('.') {
+            Some(full_name) => full_name.to_owned(),
+            None if self.name_server == LOCAL_NAME_SERVER => LOCAL_NAME_SERVER.to_owned(),
+            None => self.full_name(self.name_server),
+        }
+    }
 }
 
 /// A list, and what could not be said in it.
@@ -191,7 +203,7 @@ pub fn render_list(
         ListFormat::Dnsmasq => config_files::dnsmasq_file(addresses, options),
         ListFormat::Kea => return Ok(kea::kea_config(addresses, IpFamily::V4, options)),
         ListFormat::Kea6 => return Ok(kea::kea_config(addresses, IpFamily::V6, options)),
-        ListFormat::Bind => zones::forward_zone(addresses, options)?,
+        ListFormat::Bind => return zones::forward_zone(addresses, options),
         ListFormat::Ptr => zones::reverse_zone(addresses, options)?,
         ListFormat::Ansible => inventories::ansible_inventory(addresses, options)?,
         ListFormat::Csv => tables::csv_table(addresses),

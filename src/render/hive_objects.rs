@@ -7,18 +7,19 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value, json};
 
 use crate::model::annotations::PREFIX;
-use crate::model::cluster::{Cluster, SPEC_HASH};
+use crate::model::cluster::{Cluster, RESTORED_LABEL, SPEC_HASH};
 use crate::model::condition::ConditionType;
 use crate::model::customization::Customization;
+use crate::model::deployment::config_maps_with_manifests;
 use crate::model::documents::Secret;
+use crate::model::driver::{Driver, FAKE_CLUSTER};
 use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::pool::{ClusterPool, RECONCILE_PAUSE};
+use crate::model::time::Time;
 
 use super::hive_version::HiveRelease;
 
-/// Hive's label by which a cluster is accepted that belongs to a claim from the beginning.
-pub const RESTORED_LABEL: &str = "hive.openshift.io/disable-creation-webhook-for-dr";
 /// Platforms whose machines Hive cannot stop: a pool of theirs must keep all clusters running.
 const PLATFORMS_ALWAYS_RUNNING: [&str; 2] = ["openstack", "vsphere"];
 /// The type of a Secret with a pull secret, and the key by which it is known.
@@ -68,6 +69,21 @@ pub fn reason_to_keep(cluster: &Cluster) -> Option<&'static str> {
     }
 }
 
+/// Why a Hive cannot make clusters for a pool; none if it can.
+pub fn reason_to_pause(pool: &ClusterPool) -> Option<&'static str> {
+    if pool.picks_hosts() || pool.driver() == Driver::Agent {
+        Some("poolctl picks the hosts of its clusters")
+    } else if !pool.vip_pools().is_empty() || !pool.node_address_pools().is_empty() {
+        Some("poolctl leases the addresses of its clusters")
+    } else if config_maps_with_manifests(&pool.spec.annotations).next().is_some() {
+        Some("poolctl adds manifests to its clusters")
+    } else if pool.driver() == Driver::Exec {
+        Some("a driver of your own makes its clusters")
+    } else {
+        None
+    }
+}
+
 /// Whether a Hive accepts the pool only if all its clusters run.
 pub fn runs_all_clusters(pool: &ClusterPool) -> bool {
     PLATFORMS_ALWAYS_RUNNING.contains(&pool.spec.platform.name())
@@ -87,13 +103,19 @@ impl HiveRendering<'_> {
                 }
                 self.complete_cluster(cluster, &mut document);
             }
-            Object::ClusterClaim(_) => set_finalizers(&mut document, &["hive.openshift.io/claim"]),
+            Object::ClusterClaim(_) => {
+                set_finalizers(&mut document, &["hive.openshift.io/claim"]);
+                keep_fields(&mut document["status"], &["conditions", "lifetime"]);
+            }
             Object::ClusterPool(pool) => self.complete_pool(pool, &mut document),
             Object::Customization(customization) => {
                 self.complete_customization(customization, &mut document);
             }
             Object::Secret(secret) => complete_secret(secret, &mut document),
-            Object::Namespace(_) | Object::ClusterImageSet(_) | Object::RoleBinding(_) => {
+            Object::Namespace(_)
+            | Object::ConfigMap(_)
+            | Object::ClusterImageSet(_)
+            | Object::RoleBinding(_) => {
                 remove_field(&mut document, "status");
             }
             _ => return None,
@@ -114,19 +136,35 @@ impl HiveRendering<'_> {
         if cluster.claim.is_some() {
             document["metadata"]["labels"][RESTORED_LABEL] = "true".into();
         }
+        if cluster.driver == Driver::Fake {
+            document["metadata"]["annotations"][FAKE_CLUSTER] = "true".into();
+        }
+        if document["spec"].get("clusterInstallRef").is_some() {
+            // Hive accepts only one of the two.
+            remove_field(&mut document["spec"], "provisioning");
+        }
         require_references(&mut document["spec"]["platform"]);
         keep_fields(
             &mut document["status"],
             &[
                 "apiURL",
+                "certificateBundles",
+                "cliImage",
                 "conditions",
                 "installRestarts",
                 "installStartedTimestamp",
+                "installVersion",
                 "installedTimestamp",
+                "installerImage",
+                "platformStatus",
                 "powerState",
                 "webConsoleURL",
             ],
         );
+        if cluster.installed_at == Some(Time::default()) {
+            // It came here without the time of its installation.
+            remove_field(&mut document["status"], "installedTimestamp");
+        }
     }
 
     fn complete_pool(&self, pool: &ClusterPool, document: &mut Value) {
@@ -135,6 +173,10 @@ impl HiveRendering<'_> {
         set_finalizers(document, &["hive.openshift.io/clusters"]);
         if self.pool_start == PoolStart::Paused {
             document["metadata"]["annotations"][RECONCILE_PAUSE] = "true".into();
+        }
+        if pool.driver() == Driver::Fake {
+            // It may be simulated by an annotation that only poolctl reads.
+            document["spec"]["annotations"][FAKE_CLUSTER] = "true".into();
         }
         remove_own_names(&mut document["spec"]["annotations"]);
         remove_if_empty(&mut document["spec"], "annotations");
@@ -184,8 +226,9 @@ impl HiveRendering<'_> {
         }
         if let Some(conditions) = status.get_mut("conditions").and_then(Value::as_array_mut) {
             conditions.retain(|condition| {
-                let is_lease = condition["type"] == ConditionType::Available.as_str();
-                condition.get("lastTransitionTime").is_some() && (is_held || !is_lease)
+                let is_reserved = condition["type"] == ConditionType::Available.as_str()
+                    && condition["status"] == "False";
+                condition.get("lastTransitionTime").is_some() && (is_held || !is_reserved)
             });
         }
     }
@@ -275,6 +318,7 @@ fn drop_nulls(parent: &mut Value) {
     }
 }
 
+/// Takes a field out of an object. Nothing happens if it has none, or if the value is no object.
 pub fn remove_field(parent: &mut Value, field: &str) {
     if let Some(fields) = parent.as_object_mut() {
         fields.remove(field);

@@ -367,6 +367,7 @@ pub struct HiveRelease {
 }
 
 impl HiveRelease {
+    /// The newest release of Hive whose versions are known.
     pub const NEWEST: Self = Self { layout: PRESENT, converts_vsphere: true };
 
     /// The newest release that computes this version for a pool; none if no known one does. Releases

@@ -55,11 +55,18 @@ pub fn render_meta_data(facts: &TemplateContext<'_>) -> Result<BTreeMap<String, 
     for entry in &data.prefixes_from_ip_pool {
         values.insert(entry.key.clone(), facts.lease_of_pool(&entry.name)?.prefix.to_string());
     }
+    // A pool may have no gateway and no DNS servers. An empty one is no address of either.
     for entry in &data.gateways_from_ip_pool {
-        values.insert(entry.key.clone(), facts.lease_of_pool(&entry.name)?.gateway.clone());
+        let gateway = &facts.lease_of_pool(&entry.name)?.gateway;
+        if !gateway.is_empty() {
+            values.insert(entry.key.clone(), gateway.clone());
+        }
     }
     for entry in &data.dns_servers_from_ip_pool {
-        values.insert(entry.key.clone(), facts.lease_of_pool(&entry.name)?.dns.join(","));
+        let servers = &facts.lease_of_pool(&entry.name)?.dns;
+        if !servers.is_empty() {
+            values.insert(entry.key.clone(), servers.join(","));
+        }
     }
     for entry in &data.indexes {
         values.insert(entry.key.clone(), entry.value_for(facts.index));

@@ -2,10 +2,12 @@
 //! templates and hosts, with names that Kubernetes accepts and only fields that the schemas know.
 //! It writes no files.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
+use crate::model::address::IpRange;
+use crate::model::cluster_api::restore_document;
 use crate::model::data_template::Metal3DataTemplate;
 use crate::model::host::BareMetalHost;
 use crate::model::ip_lease::{IpAddress, Reference};
@@ -28,6 +30,8 @@ const NO_CLUSTER: &str = "none";
 pub struct Metal3Rendering<'a> {
     /// The names that the claims which move get.
     pub claim_names: &'a HashMap<Key, String>,
+    /// The hosts of Agents that belong to clusters. They may not be noted as used yet.
+    pub hosts_of_clusters: &'a HashSet<Key>,
     /// Whether hosts are left alone at first.
     pub host_start: PoolStart,
 }
@@ -50,8 +54,12 @@ impl Metal3Rendering<'_> {
                 let name = self.claim_names.get(&claim.metadata.key())?;
                 document["metadata"]["name"] = name.as_str().into();
                 complete_claim(&mut document);
+                document = restore_document(document);
             }
-            Object::IpAddress(address) => self.complete_address(address, &mut document)?,
+            Object::IpAddress(address) => {
+                self.complete_address(address, &mut document);
+                document = restore_document(document);
+            }
             Object::DataTemplate(_) => complete_template(&mut document),
             Object::BareMetalHost(host) => self.complete_host(host, &mut document),
             _ => return None,
@@ -71,6 +79,7 @@ impl Metal3Rendering<'_> {
             AllocationStrategy::Random | AllocationStrategy::LeastRecent => "random",
         };
         spec["allocationStrategy"] = strategy.into();
+        split_ranges(pool, spec);
         let allocations = spec.get_mut("preAllocations").and_then(Value::as_object_mut);
         if let Some(allocations) = allocations {
             for (claim, address) in std::mem::take(allocations) {
@@ -81,23 +90,28 @@ impl Metal3Rendering<'_> {
         }
     }
 
-    /// None if its claim does not move: then nobody would ever release it.
-    fn complete_address(&self, address: &IpAddress, document: &mut Value) -> Option<()> {
+    /// An address without a claim moves, too, and so does that of a claim which is being deleted:
+    /// metal3 would lease it again. It counts only the addresses of the pool's own namespace.
+    fn complete_address(&self, address: &IpAddress, document: &mut Value) {
         let namespace = address.metadata.namespace.as_str();
         let claim_key = Key::new(namespace, address.spec.claim.name.as_str());
-        let claim_name = self.claim_names.get(&claim_key)?;
-        document["metadata"]["name"] = kubernetes_name(&address.metadata.name).into();
-        document["spec"]["claim"] = json!({"name": claim_name, "namespace": namespace});
         let pool = address.spec.pool.key_from(namespace);
+        let moved_name = self.claim_names.get(&claim_key).cloned();
+        let claim_name = moved_name.unwrap_or_else(|| {
+            let name = kubernetes_name(&claim_key.name);
+            if pool.namespace == namespace { name } else { format!("{namespace}.{name}") }
+        });
+        document["metadata"]["name"] = kubernetes_name(&address.metadata.name).into();
+        document["metadata"]["namespace"] = pool.namespace.as_str().into();
+        document["spec"]["claim"] = json!({"name": claim_name, "namespace": pool.namespace});
         document["spec"]["pool"]["namespace"] = pool.namespace.into();
         remove_field(document, "status");
-        Some(())
     }
 
     /// A host that is in use must not be inspected or cleaned: metal3 boots it for that.
     fn complete_host(&self, host: &BareMetalHost, document: &mut Value) {
         remove_field(document, "status");
-        if host.spec.consumer_ref.is_some() {
+        if host.spec.consumer_ref.is_some() || self.hosts_of_clusters.contains(&host.key()) {
             document["spec"]["externallyProvisioned"] = true.into();
             document["spec"]["online"] = true.into();
         }
@@ -105,6 +119,33 @@ impl Metal3Rendering<'_> {
             document["metadata"]["annotations"][HOST_PAUSED] = "".into();
         }
     }
+}
+
+/// Takes the reserved addresses of a pool out of its ranges: metal3 would lease them.
+fn split_ranges(pool: &IpPool, spec: &mut Value) {
+    let reserved: Vec<IpRange> =
+        pool.reserved_ranges().into_iter().map(|(range, _)| range).collect();
+    let Some(entries) = spec.get_mut("pools").and_then(Value::as_array_mut) else { return };
+    let ranges: HashMap<usize, IpRange> = pool.ranges().collect();
+    let mut remaining_entries = Vec::new();
+    for (position, entry) in std::mem::take(entries).into_iter().enumerate() {
+        let Some(range) = ranges.get(&position).copied() else {
+            remaining_entries.push(entry);
+            continue;
+        };
+        let parts = range.subtract(&reserved);
+        if parts == [range] {
+            remaining_entries.push(entry);
+            continue;
+        }
+        for part in parts {
+            let mut remaining_entry = entry.clone();
+            remaining_entry["start"] = part.start.to_string().into();
+            remaining_entry["end"] = part.end.to_string().into();
+            remaining_entries.push(remaining_entry);
+        }
+    }
+    *entries = remaining_entries;
 }
 
 /// The objects by which metal3 knows that a machine has an index of a template.

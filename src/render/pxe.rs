@@ -10,18 +10,22 @@ pub struct PxeNames {
 }
 
 impl PxeNames {
+    /// The file name of the kernel.
     pub fn kernel(&self) -> String {
         format!("{}-vmlinuz", self.name)
     }
 
+    /// The file name of the initial file system, which holds the Ignition.
     pub fn initrd(&self) -> String {
         format!("{}-initrd.img", self.name)
     }
 
+    /// The file name of the root file system, which the booted kernel downloads.
     pub fn rootfs(&self) -> String {
         format!("{}-rootfs.img", self.name)
     }
 
+    /// The file name of the iPXE script.
     pub fn script(&self) -> String {
         format!("{}.ipxe", self.name)
     }

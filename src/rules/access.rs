@@ -79,19 +79,32 @@ impl Person {
 
 /// Refuses a further claim of a guest who has as many as the Settings allow.
 pub fn check_quota(quota: &Quota, counts: ClaimCounts) -> Result<(), Refusal> {
-    let most_claims = quota.claims.unwrap_or(DEFAULT_QUOTA);
-    let most_waiting = quota.waiting.unwrap_or(DEFAULT_QUOTA);
     let ClaimCounts { open, waiting } = counts;
-    let problem = if open >= most_claims {
-        format!("you have {open} of the {most_claims} claims that you may have at the same time")
-    } else if waiting >= most_waiting {
-        format!("{waiting} of your claims wait for a cluster, and {most_waiting} may wait")
-    } else {
+    check_open_claims(quota, open)?;
+    let most_waiting = quota.waiting.unwrap_or(DEFAULT_QUOTA);
+    if waiting < most_waiting {
         return Ok(());
-    };
-    Err(Refusal::new(Exit::Exhausted, problem)
+    }
+    let problem =
+        format!("{waiting} of your claims wait for a cluster, and {most_waiting} may wait");
+    Err(refuse_by_quota(problem))
+}
+
+/// Refuses a further claim of a guest who has this many, whatever they wait for.
+pub fn check_open_claims(quota: &Quota, open: u32) -> Result<(), Refusal> {
+    let most_claims = quota.claims.unwrap_or(DEFAULT_QUOTA);
+    if open < most_claims {
+        return Ok(());
+    }
+    Err(refuse_by_quota(format!(
+        "you have {open} of the {most_claims} claims that you may have at the same time"
+    )))
+}
+
+fn refuse_by_quota(problem: String) -> Refusal {
+    Refusal::new(Exit::Exhausted, problem)
         .because("the Settings limit the claims of each person: spec.quota")
-        .advise("poolctl get claim, then poolctl release those that you do not need"))
+        .advise("poolctl get claim, then poolctl release those that you do not need")
 }
 
 /// A binding that is being deleted grants nothing any more.
@@ -130,6 +143,7 @@ pub fn redact_pool_for_guests(pool: ClusterPool) -> ClusterPool {
             size: status.size,
             standby: status.standby,
             ready: status.ready,
+            held: status.held,
             installing: status.installing,
             retrying: status.retrying,
             broken: status.broken,

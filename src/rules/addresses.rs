@@ -262,6 +262,13 @@ pub fn warnings(pool: &IpPool) -> Vec<String> {
     let name = &pool.metadata.name;
     let mut warnings = Vec::new();
     warn_of_dns_servers(&mut warnings, pool);
+    for (reserved, _) in pool.reserved_ranges() {
+        if !pool.ranges().any(|(_, range)| range.overlaps(reserved)) {
+            warnings.push(format!(
+                "ippool `{name}`: {reserved} is reserved, and is outside of the ranges of the pool"
+            ));
+        }
+    }
     for (index, range) in pool.spec.pools.iter().enumerate() {
         let Some(subnet) = range.subnet() else {
             warnings.extend(warn_of_crossed_border(pool, index, range));
@@ -291,7 +298,8 @@ pub fn warnings(pool: &IpPool) -> Vec<String> {
 /// each is a broadcast address, and only those of the first network are known.
 fn warn_of_crossed_border(pool: &IpPool, index: usize, range: &Range) -> Option<String> {
     let addresses = range.addresses()?;
-    let prefix = range.prefix.filter(|prefix| *prefix > 0).or(pool.spec.prefix)?;
+    let prefix = range.prefix.filter(|prefix| *prefix > 0).or(pool.spec.prefix);
+    let Some(prefix) = prefix else { return warn_of_unknown_network(pool, index, range) };
     let length = u8::try_from(prefix).ok().filter(|length| *length > 0)?;
     let network = Subnet::containing(addresses.start, length)?;
     if range.end.is_none() || network.contains(addresses.end) {
@@ -302,6 +310,28 @@ fn warn_of_crossed_border(pool: &IpPool, index: usize, range: &Range) -> Option<
     Some(format!(
         "ippool `{name}`: pools[{index}], {addresses}, goes beyond its network {first}/{length}; \
          write a range for each network"
+    ))
+}
+
+/// The length of the prefix that most networks of IPv4 have.
+const USUAL_PREFIX: u8 = 24;
+
+/// A range of IPv4 without any prefix that goes beyond the usual network: if there is a border in
+/// it, the addresses on both sides of the border are leased.
+fn warn_of_unknown_network(pool: &IpPool, index: usize, range: &Range) -> Option<String> {
+    let addresses = range.addresses()?;
+    if range.end.is_none() || !addresses.start.is_v4() {
+        return None;
+    }
+    let network = Subnet::containing(addresses.start, USUAL_PREFIX)?;
+    if network.contains(addresses.end) {
+        return None;
+    }
+    let name = &pool.metadata.name;
+    let first = network.first_address();
+    Some(format!(
+        "ippool `{name}`: pools[{index}], {addresses}, has no prefix and goes beyond \
+         {first}/{USUAL_PREFIX}; write its prefix, or a range for each network"
     ))
 }
 
@@ -398,14 +428,21 @@ pub fn check_invariants(state: &State) -> Result<(), Refusal> {
         }
         check_leases_fit(state, pool)?;
         for other_pool in state.ip_pools.rows() {
-            if other_pool.metadata.namespace == pool.metadata.namespace {
-                check_apart(pool, other_pool)?;
-            } else if pool.serves_with(other_pool) {
-                check_apart_where_shared(pool, other_pool)?;
-            }
+            check_pools_apart(pool, other_pool)?;
         }
     }
     Ok(())
+}
+
+/// Refuses a pool beside another one that could lease the same address to claims of one namespace.
+pub fn check_pools_apart(pool: &IpPool, other_pool: &IpPool) -> Result<(), Refusal> {
+    if other_pool.metadata.namespace == pool.metadata.namespace {
+        check_apart(pool, other_pool)
+    } else if pool.serves_with(other_pool) {
+        check_apart_where_shared(pool, other_pool)
+    } else {
+        Ok(())
+    }
 }
 
 /// A pool that is deleted must not have any leases: its offenders are then all of them.
@@ -417,7 +454,8 @@ fn check_has_no_leases(state: &State, deleted: &IpPool) -> Result<(), Refusal> {
     if refusal.causes.is_empty() {
         return Ok(());
     }
-    Err(refusal.advise("release them first: poolctl ip release CLAIM"))
+    let option = if deleted.is_shared() { " -n NAMESPACE" } else { "" };
+    Err(refusal.advise(format!("release them first: poolctl ip release CLAIM{option}")))
 }
 
 /// Refuses a change after which leased addresses would lie outside of the ranges, or be of claims of

@@ -208,8 +208,12 @@ pub fn describe_platform_count(names: &[&str]) -> Option<String> {
     if names.len() == 1 {
         return None;
     }
-    let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-    Some(format!("spec.platform needs exactly one platform; it has {names}"))
+    if names.is_empty() {
+        return Some("spec.platform needs exactly one platform; it has no platform".to_owned());
+    }
+    // One platform is called `none`.
+    let quoted_names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    Some(format!("spec.platform needs exactly one platform; it has {}", quoted_names.join(", ")))
 }
 
 /// The field at a path, such as `spec.platform`.
@@ -271,7 +275,21 @@ pub fn check_admission(state: &State, desired: &Object) -> Result<(), Refusal> {
     let messages = problems.iter().map(Problem::message).collect();
     let kind = desired.kind();
     refuse_problems(kind, &desired.key().name, messages)
-        .map_err(|refusal| refusal.next(format!("poolctl explain {}.spec", kind.word())))
+        .map_err(|refusal| refusal.advise(format!("poolctl explain {}.spec", kind.word())))
+}
+
+/// The fields that an object lacks and its driver needs, such as `spec.platform.vsphere.vCenter`.
+pub fn missing_fields(object: &Object) -> Vec<String> {
+    if does_without_platform(object) {
+        return Vec::new();
+    }
+    let mut fields = Vec::new();
+    for problem in find_problems(object) {
+        if let Problem::Missing(field) = problem {
+            fields.push(field);
+        }
+    }
+    fields
 }
 
 /// Says what an object lacks that its driver does without and others need.

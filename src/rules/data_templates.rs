@@ -6,6 +6,7 @@ mod networks;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::model::annotations::SEPARATE_ADDRESSES;
 use crate::model::data_template::metadata::{MetaData, SourceObject};
 use crate::model::data_template::{Metal3DataTemplate, PoolSource, SOURCE_OBJECTS};
 use crate::model::kinds::Kind;
@@ -35,10 +36,13 @@ pub fn check(template: &Metal3DataTemplate) -> Result<(), Vec<String>> {
 }
 
 /// What is accepted, but probably not what was meant: networks of a host that get the same address,
-/// because a host has one address of each pool.
+/// because a host has one address of each pool unless the template asks for separate ones.
 pub fn warnings(template: &Metal3DataTemplate) -> Vec<String> {
     let mut warnings = Vec::new();
     let Some(network_data) = &template.spec.network_data else { return warnings };
+    if template.metadata.has_true_annotation(SEPARATE_ADDRESSES) {
+        return warnings;
+    }
     let mut networks_of_pools: BTreeMap<&str, &str> = BTreeMap::new();
     for network in network_data.networks.list_networks() {
         let Some(leased) = network.leased else { continue };

@@ -116,7 +116,8 @@ pub fn warnings(host: &BareMetalHost) -> Vec<String> {
     if let Some(ip) = host.bmc_address().and_then(|address| address.hidden_ipv4(&bmc.address)) {
         let spelling = &bmc.address;
         warnings.push(format!(
-            "host `{name}`: `{spelling}` means {ip}, because a number that begins with 0 is octal"
+            "host `{name}`: `{spelling}` means {ip}: numbers that begin with 0 are octal, and those \
+             that are missing are part of the last one; write {ip}"
         ));
     }
     if host.bmc_address().is_some_and(|address| address.is_unencrypted()) {

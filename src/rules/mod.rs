@@ -24,13 +24,14 @@ mod site;
 pub mod validations;
 mod without_effect;
 
-pub use admission::{check_admission, describe_kept_problems, find_fixed_changes};
+pub use addresses::check_pools_apart;
+pub use admission::{check_admission, describe_kept_problems, find_fixed_changes, missing_fields};
 pub use annotations::find_hive_problem;
 pub use holders::check_single_holders;
 pub use invariants::check_invariants;
 pub use limits::find_limited_values;
 pub use names::{
-    check_dns_label, check_dns_name, check_name, is_installer_variable, is_label_key,
+    check_dns_label, check_dns_name, check_name, is_data_key, is_installer_variable, is_label_key,
     is_label_value,
 };
 pub use objects::{check_editable, check_object, object_warnings};

@@ -29,13 +29,21 @@ fn refuse_name(name: &str, purpose: &str, why: String) -> Refusal {
     Refusal::invalid(format!("`{name}` is not usable as {purpose}")).because(why)
 }
 
+/// A word after `a` or `an`, by how its first letter is read: an IPClaim, an NMStateConfig.
+fn with_article(word: &str) -> String {
+    let is_read_with_vowel = word.starts_with(['A', 'E', 'I', 'O']) || word.starts_with("NM");
+    let article = if is_read_with_vowel { "an" } else { "a" };
+    format!("{article} {word}")
+}
+
 /// Refuses a name that objects of a kind cannot have.
 pub fn check_name(kind: Kind, name: &str) -> Result<(), Refusal> {
-    let purpose = format!("the name of a {}", kind.name());
+    let purpose = format!("the name of {}", with_article(kind.name()));
     match kind.name_format() {
         NameFormat::Label => check_dns_label(&purpose, name),
         NameFormat::Dotted => check_dotted_name(name, &purpose),
-        NameFormat::DottedWithCapitals => check_dotted_name(&name.to_ascii_lowercase(), &purpose),
+        NameFormat::DottedWithCapitals => check_dotted_name(&name.to_ascii_lowercase(), &purpose)
+            .map_err(|refusal| refuse_name(name, &purpose, refusal.causes.join("; "))),
     }
 }
 
@@ -80,6 +88,14 @@ pub fn is_label_value(value: &str) -> bool {
         && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
         && !value.starts_with(['-', '_', '.'])
         && !value.ends_with(['-', '_', '.'])
+}
+
+/// Whether a text can be the key of a value in a Secret or a ConfigMap, and so the name of a file.
+pub fn is_data_key(key: &str) -> bool {
+    let is_path = key == "." || key.starts_with("..");
+    !key.is_empty()
+        && !is_path
+        && key.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter))
 }
 
 /// Whether a variable may be given to an installer: it is read as data, and starts nothing.

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use crate::model::annotations::{NODES_FROM, VIPS_FROM};
 use crate::model::claim::Claim;
 use crate::model::cluster::Cluster;
-use crate::model::documents::Settings;
+use crate::model::documents::{ConfigMap, NamespaceOrigin, Settings, decode_base64};
 use crate::model::driver::{PROGRAM_PREFIX, is_driver_name};
 use crate::model::kinds::Kind;
 use crate::model::object::Object;
@@ -14,7 +14,7 @@ use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 
 use super::names::{
-    check_dns_label, check_name, is_installer_variable, is_label_key, is_label_value,
+    check_dns_label, check_name, is_data_key, is_installer_variable, is_label_key, is_label_value,
 };
 use super::problems::{refuse, refuse_problems};
 use super::{
@@ -77,6 +77,7 @@ pub fn check_object(object: &Object) -> Result<(), Refusal> {
             patches::check(customization).err().into_iter().collect()
         }
         Object::Settings(settings) => check_settings(settings),
+        Object::ConfigMap(config_map) => check_config_map(config_map),
         Object::ClusterImageSet(image_set) if image_set.spec.release_image.is_empty() => {
             vec!["spec.releaseImage is empty".into()]
         }
@@ -85,13 +86,25 @@ pub fn check_object(object: &Object) -> Result<(), Refusal> {
     refuse_problems(kind, &key.name, problems)
 }
 
-/// Refuses to change or to delete a namespace that nobody has applied: it follows from its cluster.
+/// Refuses to change or to delete a namespace that nobody has applied: it follows from its cluster,
+/// or is in every state.
 pub fn check_editable(object: &Object) -> Result<(), Refusal> {
     let Object::Namespace(namespace) = object else { return Ok(()) };
-    let Some(cluster) = &namespace.cluster else { return Ok(()) };
     let name = &namespace.metadata.name;
-    let problem = format!("namespace `{name}` is made and removed with cluster `{cluster}`");
-    Err(Refusal::conflict(problem).advise(format!("poolctl describe cluster {cluster} -n {name}")))
+    match &namespace.origin {
+        NamespaceOrigin::Applied => Ok(()),
+        NamespaceOrigin::Cluster(cluster) => {
+            let problem =
+                format!("namespace `{name}` is made and removed with cluster `{cluster}`");
+            let next = format!("poolctl describe cluster {cluster} -n {name}");
+            Err(Refusal::conflict(problem).advise(next))
+        }
+        NamespaceOrigin::EveryState => {
+            let problem = format!("namespace `{name}` is in every state; nobody has created it");
+            let next = format!("to give it labels, first: poolctl create namespace {name}");
+            Err(Refusal::conflict(problem).advise(next))
+        }
+    }
 }
 
 /// Refuses a claim that could never have a cluster, or would lose it at once.
@@ -119,6 +132,27 @@ fn check_cluster(cluster: &Cluster) -> Result<(), String> {
         return Err(PASSWORD.into());
     }
     annotations::check(Kind::ClusterDeployment, &body.metadata.annotations)
+}
+
+/// Every problem of a ConfigMap: Kubernetes refuses the same.
+fn check_config_map(config_map: &ConfigMap) -> Vec<String> {
+    let mut problems = Vec::new();
+    for key in config_map.data.keys().chain(config_map.binary_data.keys()) {
+        if !is_data_key(key) {
+            problems.push(format!(
+                "`{key}` cannot be a key: it may have letters, digits, dots, dashes and underscores"
+            ));
+        }
+    }
+    for (key, value) in &config_map.binary_data {
+        if config_map.data.contains_key(key) {
+            problems.push(format!("`{key}` is both in data and in binaryData"));
+        }
+        if let Err(why) = decode_base64(value) {
+            problems.push(format!("binaryData.{key} is not base64: {why}"));
+        }
+    }
+    problems
 }
 
 /// Every problem of the Settings.

@@ -41,6 +41,7 @@ pub fn count_address_change(conn: &Connection) -> Result<(), Refusal> {
 }
 
 impl Store {
+    /// Reads how far the program of onChange is behind. Fails only if the state cannot be read.
     pub fn read_address_news(&self) -> Result<AddressNews, Refusal> {
         let sql = "SELECT address_changes, told_changes, tell_failures, tell_after FROM state";
         let news = self.conn().prepare_cached(sql)?.query_row([], |row| {

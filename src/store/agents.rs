@@ -59,6 +59,7 @@ fn load_agents(
     Ok(())
 }
 
+/// Adds all agents to the state. Fails if a row cannot be read.
 pub fn load_all_agents(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     load_agents(conn, state, "", [])
 }
@@ -100,6 +101,17 @@ pub fn load_agents_with_mac(
 ) -> Result<(), Refusal> {
     let condition = "WHERE id IN (SELECT agent FROM agent_mac WHERE mac = ?1)";
     load_agents(conn, state, condition, [mac])
+}
+
+/// Loads the Agents that run on a host.
+pub fn load_agents_of_host(
+    conn: &Connection,
+    state: &mut State,
+    host: &Key,
+) -> Result<(), Refusal> {
+    let condition = "WHERE body ->> '$.metadata.labels.\"agent-install.openshift.io/bmh\"' = ?1 \
+                     AND namespace = ?2";
+    load_agents(conn, state, condition, [&host.name, &host.namespace])
 }
 
 /// Loads the Agents of hosts that have left a cluster. They may still run as its nodes: the

@@ -3,7 +3,7 @@
 //! that.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read};
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use rusqlite::config::DbConfig;
@@ -12,7 +12,10 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use crate::model::refusal::{Exit, Refusal};
 
 use super::connection::Store;
-use super::copies::{is_file_of_state, path_beside};
+use super::copies::{is_file_of_state, path_beside, refuse_copy};
+use super::last_commit::{
+    forget_last_commit, is_where_a_state_was, note_last_commit, refuse_lost_commits,
+};
 use super::lock::{Lock, LockWait};
 use super::log_damage::refuse_damaged_log;
 use super::migrate;
@@ -20,7 +23,10 @@ use super::open::{APPLICATION_ID, HEADER_SIZE, Header, SQLITE_MAGIC, check_heade
 use super::schema::SCHEMA;
 use super::second_names::refuse_second_name;
 use super::snapshot::{transfer, write_snapshot};
-use super::temporary::{TemporaryFolder, parent_folder, remove_abandoned_files};
+use super::temporary::{
+    TemporaryFolder, find_abandoned_files_in, parent_folder, remove_abandoned_files,
+    remove_file_or_folder,
+};
 
 /// How the names of backups begin that are rotated.
 const NAME_OF_ROTATED: &str = "poolctl";
@@ -61,6 +67,7 @@ impl Store {
             ))
             .next("poolctl backup OTHER-FILE"));
         }
+        remove_abandoned_snapshots(parent_folder(to));
         write_snapshot(self.conn(), to)
     }
 
@@ -109,10 +116,34 @@ impl Store {
         // A job that was live when the backup was taken may still run elsewhere: it is not started
         // again.
         copy.execute("UPDATE job SET begun = 1 WHERE ended IS NULL", [])?;
+        forget_last_commit(self.path());
         transfer(copy, self.file_mut())?;
-        self.checkpoint();
+        note_last_commit(self.file(), self.path());
+        // A log that begins with another state could be taken for one from elsewhere.
+        self.fold_log_at_once();
         Ok(())
     }
+}
+
+/// Removes what killed commands have left in a folder that was to become a backup of any name: it has
+/// secrets. The files of other programs may be named in the same way; they stay.
+fn remove_abandoned_snapshots(folder: &Path) {
+    for path in find_abandoned_files_in(folder) {
+        if has_header_of_state(&path) {
+            remove_file_or_folder(&path);
+            remove_file_or_folder(&path_beside(&path, "-journal"));
+        }
+    }
+}
+
+/// Whether a file begins as one that poolctl has made.
+fn has_header_of_state(path: &Path) -> bool {
+    let mut header = [0; HEADER_SIZE];
+    // Nobody works on the file, so no lock of this program is lost when it is closed.
+    let header_read = File::open(path).and_then(|mut file| file.read_exact(&mut header));
+    header_read.is_ok()
+        && header.starts_with(SQLITE_MAGIC)
+        && header[68..72] == APPLICATION_ID.to_be_bytes()
 }
 
 /// The backups in a folder that were made to be rotated, the oldest first.
@@ -157,12 +188,13 @@ pub fn read_backup(from: &Path, state: &Path, lock_wait: LockWait) -> Result<Bac
     // its log.
     let is_in_use = path_beside(from, ".lock").exists() && path_beside(from, "-wal").exists();
     let _lock = if is_in_use { Some(Lock::to_write(from, lock_wait)?) } else { None };
-    fs::copy(from, &copy).map_err(|error| unreadable_backup(from, &error))?;
+    fs::copy(from, &copy).map_err(|error| refuse_copy(from, &error))?;
     if path_beside(from, "-wal").exists() {
         fs::copy(path_beside(from, "-wal"), path_beside(&copy, "-wal"))
-            .map_err(|error| unreadable_backup(from, &error))?;
+            .map_err(|error| refuse_copy(from, &error))?;
     }
     let store = Store::connect(&copy)?;
+    refuse_lost_commits(store.file(), from)?;
     let finding: String =
         store.conn().query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
     if finding != "ok" {
@@ -181,10 +213,6 @@ fn create_folder_of_copy(state: &Path) -> Result<TemporaryFolder, Refusal> {
     fs::create_dir_all(parent_folder(state))
         .and_then(|()| TemporaryFolder::create_beside(state))
         .map_err(|error| Refusal::unwritable(state, &error))
-}
-
-fn unreadable_backup(from: &Path, error: &io::Error) -> Refusal {
-    Refusal::invalid(format!("`{}` cannot be read", from.display())).because(error.to_string())
 }
 
 impl BackupCopy {
@@ -230,6 +258,9 @@ pub fn inspect_restore_target(path: &Path) -> Result<RestoreTarget, Refusal> {
         return Ok(RestoreTarget::Broken(refusal.what));
     }
     let file = open_file(path)?;
+    if let Err(refusal) = refuse_lost_commits(&file, path) {
+        return Ok(RestoreTarget::Broken(refusal.what));
+    }
     // A state that no migration makes usable may be replaced as well.
     file.execute_batch("BEGIN")?;
     let checked = migrate::check_schema_is_known(&file, path);
@@ -260,7 +291,8 @@ fn find_corruption(path: &Path) -> Result<Option<String>, Refusal> {
 }
 
 /// Whether a file was a state of this or an earlier poolctl: a regular file that is empty, that
-/// begins as one and ends within the header, or that has the header of one.
+/// begins as one and ends within the header, that has the header of one, or in whose place a state
+/// was and that is no database of another program.
 fn was_a_state(path: &Path) -> bool {
     let Ok(file) = File::open(path) else { return false };
     if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
@@ -273,10 +305,11 @@ fn was_a_state(path: &Path) -> bool {
     if header.len() < HEADER_SIZE {
         return SQLITE_MAGIC.starts_with(&header[..header.len().min(SQLITE_MAGIC.len())]);
     }
+    if !header.starts_with(SQLITE_MAGIC) {
+        return is_where_a_state_was(path);
+    }
     // A state of a newer poolctl is not broken: that program can use it.
-    header.starts_with(SQLITE_MAGIC)
-        && header[68..72] == APPLICATION_ID.to_be_bytes()
-        && header[60..64] <= SCHEMA.to_be_bytes()[..]
+    header[68..72] == APPLICATION_ID.to_be_bytes() && header[60..64] <= SCHEMA.to_be_bytes()[..]
 }
 
 /// Moves a state that cannot be used, with its log and journal, to make room for another one.

@@ -40,6 +40,7 @@ pub struct TouchedPools<'a> {
 }
 
 impl<'a> TouchedPools<'a> {
+    /// A view of the leases on an open connection. Pools are read when they are asked for.
     pub fn new(conn: &'a Connection) -> Self {
         Self { conn, pools: Vec::new() }
     }
@@ -118,11 +119,13 @@ pub fn write_lease(
     let more =
         if rare_fields == RareFields::default() { None } else { Some(rare_fields.to_json()?) };
     let network = find_or_insert_network(conn, &lease.network)?;
+    let created = lease.created.0.div_euclid(1_000_000);
     if before.is_some_and(|before| before.address == lease.address) {
-        let sql = "UPDATE ip_lease SET network = ?3, more = ?4, cluster = ?5, agent = ?6 \
-                   WHERE scope = ?1 AND address = ?2";
+        // A claim that is made for an address which was leased by hand is younger than that.
+        let sql = "UPDATE ip_lease SET network = ?3, more = ?4, cluster = ?5, agent = ?6, \
+                   created = ?7 WHERE scope = ?1 AND address = ?2";
         let key = address.to_key();
-        let values = params![scope, key, network, more, lease.cluster(), lease.agent()];
+        let values = params![scope, key, network, more, lease.cluster(), lease.agent(), created];
         conn.prepare_cached(sql)?.execute(values)?;
         return Ok(());
     }
@@ -131,7 +134,6 @@ pub fn write_lease(
     let sql = "INSERT INTO ip_lease \
                (scope, address, pool, claim, network, created, more, cluster, agent, \
                claim_namespace) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
-    let created = lease.created.0.div_euclid(1_000_000);
     let key = address.to_key();
     let cluster = lease.cluster();
     let agent = lease.agent();

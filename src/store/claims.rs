@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, Params, params, params_from_iter};
 
-use crate::model::claim::{Claim, ClaimCounts};
+use crate::model::claim::{Claim, ClaimCounts, ClusterRunning};
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
@@ -54,12 +54,32 @@ fn load_whole_claim(conn: &Connection, state: &mut State, key: &Key) -> Result<(
 }
 
 impl Store {
-    /// Hands on all claims without their documents, one by one, in the order of insertion.
-    pub fn visit_claims(
-        &self,
-        visit: &mut dyn FnMut(Claim) -> Result<(), Refusal>,
-    ) -> Result<(), Refusal> {
-        visit_facts(self.conn(), "ORDER BY id", [], visit)
+    /// Finds the claims whose cluster is gone and that nobody has released, in the order of
+    /// insertion.
+    pub fn find_claims_of_gone_clusters(&self) -> Result<Vec<Key>, Refusal> {
+        let sql = "SELECT namespace, name FROM claim \
+                   WHERE running = ?1 AND deleting IS NULL ORDER BY id";
+        let mut statement = self.conn().prepare_cached(sql)?;
+        let keys = statement.query_map([ClusterRunning::Deleted.name()], |row| {
+            Ok(Key::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?))
+        })?;
+        Ok(keys.collect::<Result<_, _>>()?)
+    }
+
+    /// Finds the clusters that are held by a claim which is gone, each with the key of that claim,
+    /// in the order of insertion.
+    pub fn find_clusters_of_gone_claims(&self) -> Result<Vec<(String, Key)>, Refusal> {
+        let sql = "SELECT name, pool_namespace, claim FROM cluster c \
+                   WHERE claim IS NOT NULL AND pool IS NOT NULL AND NOT EXISTS (\
+                   SELECT 1 FROM claim l WHERE l.namespace = c.pool_namespace AND l.name = c.claim) \
+                   ORDER BY id";
+        let mut statement = self.conn().prepare_cached(sql)?;
+        let clusters = statement.query_map([], |row| {
+            let namespace: Option<String> = row.get(1)?;
+            let claim = Key::new(namespace.unwrap_or_default(), row.get::<_, String>(2)?);
+            Ok((row.get(0)?, claim))
+        })?;
+        Ok(clusters.collect::<Result<_, _>>()?)
     }
 
     /// Reads the claims of a pool without their documents, in the order of insertion.

@@ -118,6 +118,14 @@ impl Stored for Cluster {
 }
 
 impl Store {
+    /// Whether a cluster without a pool waits for its image set or its customization of this name.
+    pub fn is_awaited_by_cluster(&self, name: &str) -> Result<bool, Refusal> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM cluster \
+                   WHERE pool_namespace IS NULL AND pool IS NULL AND unmet IS NOT NULL \
+                   AND (image_set = ?1 OR customization_ref = ?1))";
+        Ok(self.conn().prepare_cached(sql)?.query_row([name], |row| row.get(0))?)
+    }
+
     /// Loads a cluster, if it is not there yet, and its document.
     pub fn load_cluster_body(&self, state: &mut State, name: &str) -> Result<(), Refusal> {
         load_whole_cluster(self.conn(), state, name)
@@ -156,6 +164,8 @@ pub fn remove_cluster(
     conn.prepare_cached("DELETE FROM cluster WHERE id = ?1")?.execute([cluster.id])?;
     end_jobs_of_cluster(conn, &cluster.name, now)?;
     if cluster.pool.is_some() {
+        let sql = "DELETE FROM config_map WHERE namespace = ?1";
+        conn.prepare_cached(sql)?.execute([&*cluster.namespace])?;
         return remove_secrets_of_namespace(conn, &cluster.namespace);
     }
     for ending in INSTALLATION_SECRETS {

@@ -9,11 +9,12 @@ use std::time::Duration;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-use crate::model::refusal::{Exit, Refusal};
+use crate::model::refusal::Refusal;
 use crate::model::time::Time;
 
 use super::copies::path_beside;
-use super::lock::{Lock, LockWait};
+use super::last_commit::forget_last_commit;
+use super::lock::{Lock, LockWait, read_only_state};
 use super::reserve::{make_reserve, use_reserve};
 use super::schema::{SCHEMA, read_schema};
 use super::second_names::refuse_second_name;
@@ -151,6 +152,8 @@ impl Store {
         let mut statement = self.conn().prepare_cached("PRAGMA journal_mode")?;
         let mode: String = statement.query_row([], |row| row.get(0))?;
         if mode != "wal" {
+            // The record is that of the state in whose place the backup was copied.
+            forget_last_commit(&self.path);
             self.conn().query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
         }
         Ok(())
@@ -162,6 +165,11 @@ impl Store {
         if log_size(&self.path) <= LOG_LIMIT {
             return;
         }
+        self.fold_log_at_once();
+    }
+
+    /// Folds the log into the state file unless somebody reads it.
+    pub(super) fn fold_log_at_once(&self) {
         // A reader of the log only postpones this, so it is not worth waiting for one.
         drop(self.file.busy_timeout(Duration::ZERO));
         self.fold_log();
@@ -172,14 +180,6 @@ impl Store {
     pub(super) fn fold_log(&self) {
         drop(self.file.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
     }
-}
-
-/// The refusal of a change to a state that can only be read.
-fn read_only_state(path: &Path) -> Refusal {
-    let path = path.display();
-    Refusal::new(Exit::State, format!("the state `{path}` is read-only"))
-        .because("it can be read, exported and backed up elsewhere, but not changed")
-        .advise(format!("check its mode and its mount: ls -l '{path}'; df '{path}'"))
 }
 
 /// Keeps the plans of prepared statements. Otherwise SQLite, as it is built here, looks at the values

@@ -3,12 +3,12 @@
 //! a program needs them as files, and removed with the cluster. Nothing here reads the state.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::model::documents::SecretValue;
-use crate::model::refusal::Refusal;
+use crate::model::refusal::{Exit, Refusal};
 
 pub use super::temporary::parent_folder;
 use super::temporary::{create_temporary_file, find_abandoned_files_in, remove_abandoned_files};
@@ -49,6 +49,23 @@ pub fn is_file_of_state(state: &Path, path: &Path) -> bool {
     let ending = file_name.strip_prefix(&*state_name);
     folder == parent_folder(state)
         && ending.is_some_and(|ending| ending.is_empty() || ending.starts_with(['.', '-']))
+}
+
+/// Why a file could not be copied beside a state.
+pub fn refuse_copy(from: &Path, error: &io::Error) -> Refusal {
+    let name = from.display();
+    let lacks_room = matches!(
+        error.kind(),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
+    );
+    if !lacks_room {
+        return Refusal::invalid(format!("`{name}` cannot be read")).because(error.to_string());
+    }
+    let problem =
+        format!("there is no room for a copy of `{name}` beside the state; nothing was changed");
+    Refusal::new(Exit::State, problem)
+        .because(error.to_string())
+        .advise("make room, then run the command again")
 }
 
 /// What happens to a file that is there where one is to be written.
@@ -112,6 +129,10 @@ pub fn write_public_file(path: &Path, bytes: &[u8]) -> Result<(), Refusal> {
     fs::set_permissions(path, readable).map_err(|error| Refusal::unwritable(path, &error))
 }
 
+/// What helps where no copies can be written beside the state.
+const ELSEWHERE: &str = "poolctl backup FILE, on a disk that can be written, then the same command \
+                         with --state FILE";
+
 /// Writes a file among the copies of a cluster and returns its path. A copy that is there is
 /// written again.
 pub fn write_cluster_copy(
@@ -122,8 +143,10 @@ pub fn write_cluster_copy(
 ) -> Result<PathBuf, Refusal> {
     let folder = cluster_folder(state, cluster);
     let path = folder.join(file_name);
-    fs::create_dir_all(&folder).map_err(|error| Refusal::unwritable(&path, &error))?;
-    write_private_file(&path, value.reveal().as_bytes(), ExistingFile::Replace)?;
+    fs::create_dir_all(&folder)
+        .map_err(|error| Refusal::unwritable(&path, &error).advise(ELSEWHERE))?;
+    write_private_file(&path, value.reveal().as_bytes(), ExistingFile::Replace)
+        .map_err(|refusal| refusal.advise(ELSEWHERE))?;
     give_to_owner_of_state(state, &[folder.parent().unwrap_or(&folder), &folder, &path]);
     Ok(path)
 }
@@ -181,14 +204,16 @@ pub fn find_abandoned_copies(state: &Path, cluster: &str) -> Vec<PathBuf> {
     find_abandoned_files_in(&cluster_folder(state, cluster))
 }
 
-/// Notes that the copies of clusters are about to be removed. Without copies there is nothing to
-/// note.
+/// Notes that the copies of clusters are about to be removed. The note is on the disk before the
+/// commit after which nothing else tells of them. Without copies there is nothing to note.
 pub fn announce_removals(state: &Path) -> Result<(), Refusal> {
     let path = cluster_folder(state, REMOVALS);
     if !parent_folder(&path).exists() {
         return Ok(());
     }
-    fs::write(&path, "").map_err(|error| Refusal::unwritable(&path, &error))
+    fs::write(&path, "")
+        .and_then(|()| sync_folder_of_copies(state))
+        .map_err(|error| Refusal::unwritable(&path, &error))
 }
 
 /// Whether copies were to be removed, and nobody has noted the end of it.
@@ -196,8 +221,15 @@ pub fn are_removals_announced(state: &Path) -> bool {
     cluster_folder(state, REMOVALS).exists()
 }
 
-/// Notes that the copies are removed.
+/// Notes that the copies are removed, once they are on the disk no more.
 pub fn end_removals(state: &Path) {
     // If the note stays, the next pass looks for copies to remove, and finds none.
-    drop(fs::remove_file(cluster_folder(state, REMOVALS)));
+    if are_removals_announced(state) && sync_folder_of_copies(state).is_ok() {
+        drop(fs::remove_file(cluster_folder(state, REMOVALS)));
+    }
+}
+
+/// Returns when the disk has what was added to the folder of copies and what was removed from it.
+fn sync_folder_of_copies(state: &Path) -> io::Result<()> {
+    fs::File::open(cluster_folder(state, ""))?.sync_all()
 }

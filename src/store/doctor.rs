@@ -14,17 +14,18 @@ use crate::model::ip_pool::IpPool;
 use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;
 
-use super::body_checksums::find_changed_documents;
+use super::body_checksums::{accept_documents, find_changed_documents};
 use super::connection::{Store, log_size};
 use super::copies;
 use super::documents::select_documents;
-use super::event_chain::find_breaks_of_chain;
+use super::event_chain::{find_breaks_of_chain, rebuild_chain};
 use super::free_addresses::{
     build_or_remove_free_list, has_free_list, is_free_list_wrong, remove_free_list,
 };
 use super::instants::{LAST_BACKUP, LAST_PASS};
 use super::ip_counts::{replace_lease_counts, select_lease_counts, tally_leases};
 use super::lock::is_on_network;
+use super::repeated_columns::find_contradicting_columns;
 use super::temporary::{find_abandoned_files, remove_file_or_folder};
 
 /// A log with more bytes than this has not been folded in for long.
@@ -32,7 +33,8 @@ const LARGE_LOG: u64 = 16 << 20;
 
 impl Store {
     /// Finds damaged tables and indexes, rows that refer to rows which are not there, and clusters
-    /// and claims without a document. Returns a sentence about each.
+    /// and claims without a document, or with columns that contradict it. Returns a sentence about
+    /// each.
     pub fn check_constraints(&self) -> Result<Vec<String>, Refusal> {
         let mut mistakes: Vec<String> = Vec::new();
         let mut check = self.conn().prepare("PRAGMA integrity_check(20)")?;
@@ -59,6 +61,7 @@ impl Store {
                 mistakes.push(format!("{table} `{}` has no document", row.get::<_, String>(0)?));
             }
         }
+        mistakes.extend(find_contradicting_columns(self.conn())?);
         Ok(mistakes)
     }
 
@@ -68,6 +71,20 @@ impl Store {
         let mut mistakes = find_changed_documents(self.conn())?;
         mistakes.extend(find_breaks_of_chain(self.conn())?);
         Ok(mistakes)
+    }
+
+    /// Takes documents and events as they are, whoever has changed them: `check_contents` finds
+    /// nothing afterwards.
+    pub fn accept_contents(&self) -> Result<(), Refusal> {
+        let _lock = self.lock_to_write()?;
+        self.begin_write()?;
+        let accepted = accept_documents(self.conn())
+            .and_then(|()| rebuild_chain(self.conn()))
+            .and_then(|()| self.commit());
+        if accepted.is_err() {
+            self.rollback();
+        }
+        accepted
     }
 
     /// Finds what is wrong with the write-ahead log: that there is none, that it has grown large,

@@ -45,7 +45,9 @@ impl Store {
     pub fn find_due(&self, now: Time, filter: DueFilter) -> Result<DueNow, Refusal> {
         let sql = "WITH found AS (\
             SELECT namespace, pool FROM due_scope WHERE (dirty OR polled) AND (dirty OR ?2) UNION \
-            SELECT namespace, pool FROM due_scope WHERE due IS NOT NULL AND due <= ?1) \
+            SELECT namespace, pool FROM due_scope WHERE due IS NOT NULL AND due <= ?1 UNION \
+            SELECT answered_namespace, answered_pool FROM state \
+            WHERE answered_pool IS NOT NULL) \
             SELECT f.namespace, f.pool, p.id IS NOT NULL FROM found f \
             LEFT JOIN pool p ON p.namespace = f.namespace AND p.name = f.pool";
         let mut statement = self.conn().prepare_cached(sql)?;
@@ -58,7 +60,9 @@ impl Store {
             }
             pools.push(Key::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?));
         }
-        let Some(objects) = self.find_due_objects(now)? else { return Ok(DueNow::Everything) };
+        let Some(objects) = self.find_due_objects(now, filter)? else {
+            return Ok(DueNow::Everything);
+        };
         if pools.is_empty() && objects.is_empty() {
             return Ok(DueNow::Nothing);
         }
@@ -67,12 +71,17 @@ impl Store {
 
     /// The objects that a pass has to look at now. None if one of them is of a kind that only a
     /// pass over everything looks at.
-    fn find_due_objects(&self, now: Time) -> Result<Option<Vec<DueObject>>, Refusal> {
+    fn find_due_objects(
+        &self,
+        now: Time,
+        filter: DueFilter,
+    ) -> Result<Option<Vec<DueObject>>, Refusal> {
         let sql = "SELECT kind, namespace, name FROM due_object WHERE dirty = 1 UNION \
+                   SELECT kind, namespace, name FROM due_object WHERE polled = 1 AND ?2 UNION \
                    SELECT kind, namespace, name FROM due_object \
                    WHERE due IS NOT NULL AND due <= ?1";
         let mut statement = self.conn().prepare_cached(sql)?;
-        let mut rows = statement.query([now.0])?;
+        let mut rows = statement.query(params![now.0, filter == DueFilter::DirtyOrPolled])?;
         let mut objects = Vec::new();
         while let Some(row) = rows.next()? {
             let Some(object) = read_object(row, 0)? else { return Ok(None) };
@@ -95,7 +104,10 @@ impl Store {
 
     /// Whether the rows say anything else than a commit would.
     pub fn is_due_changed(&self, changes: &DueChanges) -> Result<bool, Refusal> {
-        Ok(!changed_rows(self.conn(), changes)?.is_empty())
+        let answered_before = read_answered_pool(self.conn())?;
+        let answered_after = answered_pool_after(answered_before.as_ref(), changes);
+        Ok(answered_before.as_ref() != answered_after
+            || !changed_rows(self.conn(), changes)?.is_empty())
     }
 
     /// Has the next pass look at everything.
@@ -105,12 +117,16 @@ impl Store {
 
     /// Has the next pass look at a pool.
     pub fn mark_pool_due(&self, pool: &Key) -> Result<(), Refusal> {
-        let sql = "INSERT INTO due_scope (namespace, pool, dirty, polled, waits) \
-                   VALUES (?1, ?2, 1, 0, 0) \
-                   ON CONFLICT (namespace, pool) DO UPDATE SET dirty = 1 WHERE NOT dirty";
-        self.conn().execute(sql, [&pool.namespace, &pool.name])?;
-        Ok(())
+        mark_pool_dirty(self.conn(), pool)
     }
+}
+
+fn mark_pool_dirty(conn: &Connection, pool: &Key) -> Result<(), Refusal> {
+    let sql = "INSERT INTO due_scope (namespace, pool, dirty, polled, waits) \
+               VALUES (?1, ?2, 1, 0, 0) \
+               ON CONFLICT (namespace, pool) DO UPDATE SET dirty = 1 WHERE NOT dirty";
+    conn.prepare_cached(sql)?.execute([&pool.namespace, &pool.name])?;
+    Ok(())
 }
 
 /// Writes what a commit says of scopes. Needs an open write transaction.
@@ -124,7 +140,40 @@ pub fn write_due(conn: &Connection, changes: &DueChanges) -> Result<(), Refusal>
             DueScope::Object(object) => write_object_row(conn, &object, row)?,
         }
     }
+    write_answered_pool(conn, changes)
+}
+
+/// Keeps which pool's claim was answered. A pool that is kept there and was not planned since then
+/// gets a row, like any pool that was changed, before another one takes its place.
+fn write_answered_pool(conn: &Connection, changes: &DueChanges) -> Result<(), Refusal> {
+    let before = read_answered_pool(conn)?;
+    let after = answered_pool_after(before.as_ref(), changes);
+    if before.as_ref() == after {
+        return Ok(());
+    }
+    if let Some(replaced) = before.as_ref().filter(|pool| !changes.settles(pool)) {
+        mark_pool_dirty(conn, replaced)?;
+    }
+    let sql = "UPDATE state SET answered_namespace = ?1, answered_pool = ?2";
+    let namespace = after.map(|pool| &pool.namespace);
+    let name = after.map(|pool| &pool.name);
+    conn.prepare_cached(sql)?.execute(params![namespace, name])?;
     Ok(())
+}
+
+/// The pool whose claim was answered last, if no pass has looked at the pool since.
+fn read_answered_pool(conn: &Connection) -> Result<Option<Key>, Refusal> {
+    let sql = "SELECT answered_namespace, answered_pool FROM state \
+               WHERE answered_pool IS NOT NULL";
+    let mut statement = conn.prepare_cached(sql)?;
+    let pool = statement
+        .query_row([], |row| Ok(Key::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?)));
+    Ok(pool.optional()?)
+}
+
+/// The same after a commit.
+fn answered_pool_after<'a>(before: Option<&'a Key>, changes: &'a DueChanges) -> Option<&'a Key> {
+    changes.answered_pool.as_ref().or_else(|| before.filter(|pool| !changes.settles(pool)))
 }
 
 /// Has the next pass look at scopes that may have what they wait for.
@@ -212,11 +261,11 @@ fn select_rows(conn: &Connection) -> Result<DueRows, Refusal> {
         let pool = Key::new(row.get::<_, String>(4)?, row.get::<_, String>(5)?);
         stored.insert(DueScope::Pool(pool), read_pool_row(row)?);
     }
-    let sql = "SELECT due, dirty, kind, namespace, name FROM due_object";
+    let sql = "SELECT due, dirty, polled, kind, namespace, name FROM due_object";
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        if let Some(object) = read_object(row, 2)? {
+        if let Some(object) = read_object(row, 3)? {
             stored.insert(DueScope::Object(object), read_object_row(row)?);
         }
     }
@@ -233,7 +282,8 @@ fn select_rows_of(conn: &Connection, changes: &DueChanges) -> Result<DueRows, Re
         let row = statement.query_row([&pool.namespace, &pool.name], read_pool_row).optional()?;
         stored.extend(row.map(|row| (DueScope::Pool(pool.clone()), row)));
     }
-    let sql = "SELECT due, dirty FROM due_object WHERE kind = ?1 AND namespace = ?2 AND name = ?3";
+    let sql = "SELECT due, dirty, polled FROM due_object \
+               WHERE kind = ?1 AND namespace = ?2 AND name = ?3";
     let mut statement = conn.prepare_cached(sql)?;
     let objects = changes.settled.objects.keys().chain(&changes.dirty_objects);
     for object in objects.chain(changes.postponed.keys()) {
@@ -250,7 +300,7 @@ fn read_pool_row(row: &Row<'_>) -> rusqlite::Result<DueRow> {
 }
 
 fn read_object_row(row: &Row<'_>) -> rusqlite::Result<DueRow> {
-    let due = Due { at: row.get(0)?, ..Due::default() };
+    let due = Due { at: row.get(0)?, is_polled: row.get(2)?, ..Due::default() };
     Ok(DueRow { due, is_dirty: row.get(1)? })
 }
 
@@ -288,9 +338,9 @@ fn write_object_row(conn: &Connection, object: &DueObject, row: DueRow) -> Resul
         conn.prepare_cached(sql)?.execute(params![kind, namespace, name])?;
         return Ok(());
     }
-    let sql = "INSERT OR REPLACE INTO due_object (kind, namespace, name, due, dirty) \
-               VALUES (?1, ?2, ?3, ?4, ?5)";
-    let values = params![kind, namespace, name, row.due.at, row.is_dirty];
+    let sql = "INSERT OR REPLACE INTO due_object (kind, namespace, name, due, dirty, polled) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    let values = params![kind, namespace, name, row.due.at, row.is_dirty, row.due.is_polled];
     conn.prepare_cached(sql)?.execute(values)?;
     Ok(())
 }

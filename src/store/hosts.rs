@@ -43,6 +43,16 @@ pub fn load_hosts_of_pool(conn: &Connection, state: &mut State, pool: &Key) -> R
     load_hosts(conn, state, sql, params![pool.namespace, pool.name])
 }
 
+/// Loads the hosts that a cluster uses.
+pub fn load_hosts_of_cluster(
+    conn: &Connection,
+    state: &mut State,
+    cluster: &str,
+) -> Result<(), Refusal> {
+    let sql = "SELECT id, body FROM host WHERE consumer = ?1 ORDER BY id";
+    load_hosts(conn, state, sql, [cluster])
+}
+
 /// Loads the host that boots from a MAC address.
 pub fn load_hosts_with_mac(conn: &Connection, state: &mut State, mac: &str) -> Result<(), Refusal> {
     load_hosts(conn, state, "SELECT id, body FROM host WHERE mac = ?1", [mac])

@@ -13,6 +13,7 @@ use super::copies::{give_to_owner_of_state, path_beside};
 
 /// The end of the name of each file.
 pub const LAST_PASS: &str = ".passed";
+/// The end of the name of the file whose time is that of the last backup.
 pub const LAST_BACKUP: &str = ".backed-up";
 
 impl Store {

@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use serde::{Deserialize, Serialize};
 
 use crate::model::address::{Addr, IpRange};
+use crate::model::annotations::OWNER;
 use crate::model::ip_lease::{IpLease, LeaseMetadata};
 use crate::model::ip_pool::{AddressNetwork, IpPool};
 use crate::model::lease::ClusterHolder;
@@ -168,13 +169,24 @@ pub fn select_leases(
     clauses: &str,
     values: impl Params,
 ) -> Result<Vec<IpLease>, Refusal> {
+    let mut leases = Vec::new();
+    visit_selected_leases(conn, clauses, values, &mut |lease| leases.push(lease))?;
+    Ok(leases)
+}
+
+/// Hands on the leases that the clauses select, one by one.
+fn visit_selected_leases(
+    conn: &Connection,
+    clauses: &str,
+    values: impl Params,
+    visit: &mut dyn FnMut(IpLease),
+) -> Result<(), Refusal> {
     let mut statement = conn.prepare_cached(&format!("SELECT {LEASE_SELECTION} {clauses}"))?;
     let mut rows = statement.query(values)?;
-    let mut leases = Vec::new();
     while let Some(row) = rows.next()? {
-        leases.push(read_lease(row)?);
+        visit(read_lease(row)?);
     }
-    Ok(leases)
+    Ok(())
 }
 
 /// The lease of a claim; without an address if the claim still waits for one.
@@ -259,6 +271,19 @@ impl Store {
         select_lease_of_claim(self.conn(), claim)
     }
 
+    /// Counts the claims that a guest has made for addresses in all namespaces, but for those that
+    /// are being released.
+    pub fn count_ip_claims_of(&self, owner: &str) -> Result<u32, Refusal> {
+        let is_of_owner = format!("more ->> '$.notes.claim.annotations.\"{OWNER}\"' = ?1");
+        let is_wanted = "more ->> '$.deleting' IS NULL";
+        let sql = format!(
+            "SELECT (SELECT count(*) FROM ip_lease WHERE {is_of_owner} AND {is_wanted}) \
+             + (SELECT count(*) FROM ip_wait WHERE {is_of_owner} AND {is_wanted})"
+        );
+        let mut statement = self.conn().prepare_cached(&sql)?;
+        Ok(statement.query_row([owner], |row| row.get(0))?)
+    }
+
     /// The lease of an address of a pool of a namespace, whatever the pool.
     pub fn find_lease_of_address(
         &self,
@@ -270,8 +295,19 @@ impl Store {
 
     /// The leases of a pool, in the order of their addresses.
     pub fn list_leases_of_pool(&self, pool: &IpPool) -> Result<Vec<IpLease>, Refusal> {
+        let mut leases = Vec::new();
+        self.visit_leases_of_pool(pool, &mut |lease| leases.push(lease))?;
+        Ok(leases)
+    }
+
+    /// Hands on the leases of a pool one by one, in the order of their addresses.
+    pub fn visit_leases_of_pool(
+        &self,
+        pool: &IpPool,
+        visit: &mut dyn FnMut(IpLease),
+    ) -> Result<(), Refusal> {
         let clauses = "WHERE l.pool = ?1 ORDER BY l.address";
-        select_leases(self.conn(), clauses, [pool.metadata.id])
+        visit_selected_leases(self.conn(), clauses, [pool.metadata.id], visit)
     }
 
     /// The leases of the claims of a namespace from pools that other namespaces share with it, in the

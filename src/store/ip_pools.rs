@@ -371,12 +371,13 @@ impl StoredDocument for IpPool {
             ..IpPoolStatus::default()
         };
         if filter.whole {
-            for lease in store.list_leases_of_pool(self)? {
-                let Some(address) = lease.address else { continue };
+            let pool = &*self;
+            store.visit_leases_of_pool(pool, &mut |lease| {
+                let Some(address) = lease.address else { return };
                 let claim = lease.name_in_pool().into_owned();
-                status.addresses.insert(claim.clone(), address_name(self, &lease));
+                status.addresses.insert(claim.clone(), address_name(pool, &lease));
                 status.allocations.insert(claim, address.to_string());
-            }
+            })?;
             status.indexes.clone_from(&status.allocations);
         }
         self.status = status;

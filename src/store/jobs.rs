@@ -104,6 +104,11 @@ impl Store {
         Ok(self.select_jobs("WHERE id = ?1", [id])?.pop())
     }
 
+    /// Reads the jobs whose ids begin so. No id has the letter that ends the range.
+    pub fn jobs_with_prefix(&self, prefix: &str) -> Result<Vec<Job>, Refusal> {
+        self.select_jobs("WHERE id >= ?1 AND id < ?1 || '~' ORDER BY id", [prefix])
+    }
+
     fn select_jobs(&self, clauses: &str, values: impl Params) -> Result<Vec<Job>, Refusal> {
         select_facts(self.conn(), clauses, values)
     }

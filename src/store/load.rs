@@ -18,7 +18,7 @@ use super::clusters::load_clusters;
 use super::connection::Store;
 use super::customizations::{load_customization, load_customizations};
 use super::documents::{load_document, select_document, select_documents};
-use super::hosts::{load_all_hosts, load_hosts_of_pool};
+use super::hosts::{load_all_hosts, load_host, load_hosts_of_pool};
 use super::infra_envs::load_all_infra_envs;
 use super::ip_pools::load_all_ip_pools;
 use super::jobs::load_jobs;
@@ -51,6 +51,23 @@ impl Store {
             fetch(conn, &mut state, need.kind, &need.key)?;
         }
         Ok(state)
+    }
+
+    /// Loads the objects that a pass looks at without a pool, as far as a plan decides about them. What
+    /// goes with a host that a person removes is none of that.
+    pub fn load_due_objects(
+        &self,
+        state: &mut State,
+        objects: &[NeededObject],
+    ) -> Result<(), Refusal> {
+        let conn = self.conn();
+        for NeededObject { kind, key } in objects {
+            match kind {
+                Kind::BareMetalHost => load_host(conn, state, key)?,
+                _ => fetch(conn, state, *kind, key)?,
+            }
+        }
+        Ok(())
     }
 
     /// Loads what the objects in the state refer to and is not loaded yet. Needed after an edit,

@@ -2,7 +2,7 @@
 //! that nothing has to be cleaned up after a crash. Nothing here opens the state.
 
 use std::fs::{File, TryLockError};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
@@ -205,12 +205,23 @@ pub fn create_lock_file(state: &Path) -> Result<(), Refusal> {
     open_lock_file(state, ".lock").map(drop)
 }
 
+/// The refusal of a change to a state that can only be read.
+pub fn read_only_state(path: &Path) -> Refusal {
+    let path = path.display();
+    Refusal::new(Exit::State, format!("the state `{path}` is read-only"))
+        .because("it can be read, exported and backed up elsewhere, but not changed")
+        .advise(format!("check its mode and its mount: ls -l '{path}'; df '{path}'"))
+}
+
 /// Opens a lock file beside the state, and makes it if there is none.
 fn open_lock_file(state: &Path, ending: &str) -> Result<File, Refusal> {
     let path = path_beside(state, ending);
     let file = File::options().create(true).truncate(false).read(true).write(true).open(&path);
     give_to_owner_of_state(state, &[&path]);
     file.map_err(|error| {
+        if error.kind() == ErrorKind::ReadOnlyFilesystem {
+            return read_only_state(state);
+        }
         Refusal::new(Exit::State, format!("the lock file `{}` cannot be opened", path.display()))
             .because(error.to_string())
     })

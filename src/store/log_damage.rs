@@ -11,7 +11,10 @@ use crate::model::refusal::{Exit, Refusal};
 
 use super::copies::path_beside;
 
+/// The size in bytes of the head of SQLite's write-ahead log. Source: sqlite.org/fileformat2.html,
+/// section 4.
 pub const LOG_HEADER_SIZE: usize = 32;
+/// The size in bytes of the head of each frame of that log.
 pub const FRAME_HEADER_SIZE: usize = 24;
 /// The index of the log begins with a header of this size.
 const INDEX_HEADER_SIZE: usize = 48;
@@ -42,7 +45,9 @@ pub fn refuse_damaged_log(path: &Path) -> Result<(), Refusal> {
     Err(Refusal::new(Exit::State, format!("the log `{path}-wal` is damaged"))
         .because(format!("{lost_commits} {commits} behind the damaged place cannot be read"))
         .because("it was left as it is")
-        .next("poolctl restore BACKUP"))
+        .advise(format!(
+            "poolctl restore BACKUP; without a backup: poolctl doctor --salvage '{path}' --to NEW"
+        )))
 }
 
 /// Refuses a state that was in use when its file was copied, and whose log was not. The file alone

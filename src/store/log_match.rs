@@ -10,10 +10,12 @@ use std::path::Path;
 use crate::model::refusal::{Exit, Refusal};
 
 use super::copies::path_beside;
+use super::last_commit::read_noted_lineage;
 use super::log_damage::{
     FRAME_HEADER_SIZE, LOG_HEADER_SIZE, add_to_checksum, count_committed_frames, read_checksum,
     reads_big_endian,
 };
+use super::pages::{Page, PageKind};
 
 /// Table `state` is the first that is made in a state file, so it is in the page after the first.
 const PAGE_OF_STATE: u32 = 2;
@@ -24,8 +26,6 @@ const LINEAGE_COLUMN: usize = 10;
 const LOOKS: usize = 3;
 /// So many frames are looked at for one that has the page, from either end of a log.
 const MOST_FRAMES: u64 = 10_000;
-/// A page of this kind has rows of a table, and no pages below it.
-const LEAF_OF_TABLE: u8 = 0x0d;
 
 /// Which state it is, and how many commits it has had.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,9 +67,14 @@ fn find_mismatch(path: &Path, file: &File, page_size: u64) -> Option<String> {
     if !has_log_mode(file)? {
         return Some("the file is a backup, which has no log".to_owned());
     }
-    // The restore of another state may still be in the log.
     if log.first.lineage != after.lineage || log.last.lineage != before.lineage {
-        return None;
+        // The restore of another state may still be in the log. The lock file names that one then,
+        // or, if the restore was killed, none.
+        let noted_lineage = read_noted_lineage(path)?;
+        if noted_lineage == log.last.lineage {
+            return None;
+        }
+        return Some("the log is that of another state".to_owned());
     }
     let base = log.first.revision - 1;
     if after.revision < base {
@@ -177,78 +182,16 @@ fn read_counter(file: &File, offset: u64, page_size: u64) -> Option<Counter> {
 
 /// Finds the counter in a page.
 fn parse_counter(page: &[u8]) -> Option<Counter> {
-    if page[0] != LEAF_OF_TABLE || page[3..5] != [0, 1] {
+    let page = Page::new(page, PAGE_OF_STATE);
+    if page.kind() != Some(PageKind::LeafOfTable) {
         return None;
     }
-    let start_of_row = usize::from(u16::from_be_bytes([page[8], page[9]]));
-    let mut row = Bytes(page.get(start_of_row..)?);
-    let _size_of_row = row.take_varint()?;
-    let _number_of_row = row.take_varint()?;
-    let values = row.0;
-    let header_size = usize::try_from(row.take_varint()?).ok()?;
-    let mut types = Bytes(values.get(values.len() - row.0.len()..header_size)?);
-    let mut contents = Bytes(values.get(header_size..)?);
-    let mut revision = None;
-    for column in 0..=LINEAGE_COLUMN {
-        let value_type = types.take_varint()?;
-        let value = contents.take(size_of_value(value_type)?)?;
-        if column == REVISION_COLUMN {
-            revision = read_number(value_type, value);
-        } else if column == LINEAGE_COLUMN {
-            let lineage = std::str::from_utf8(value).ok()?.to_owned();
-            return Some(Counter { lineage, revision: revision? });
-        }
-    }
-    None
-}
-
-/// How many bytes a value of a type has in a row; none for a type that table `state` does not have.
-fn size_of_value(value_type: u64) -> Option<usize> {
-    Some(match value_type {
-        0 | 8 | 9 => 0,
-        1..=4 => usize::try_from(value_type).ok()?,
-        5 => 6,
-        6 => 8,
-        12.. => usize::try_from((value_type - 12) / 2).ok()?,
-        _ => return None,
-    })
-}
-
-/// A whole number that is not negative. The numbers 0 and 1 have types of their own and no bytes.
-fn read_number(value_type: u64, bytes: &[u8]) -> Option<i64> {
-    match value_type {
-        8 => return Some(0),
-        9 => return Some(1),
-        _ => {}
-    }
-    let mut number = [0; 8];
-    number.get_mut(8_usize.checked_sub(bytes.len())?..)?.copy_from_slice(bytes);
-    Some(i64::from_be_bytes(number))
-}
-
-/// Bytes of which the first ones are taken.
-struct Bytes<'a>(&'a [u8]);
-
-impl<'a> Bytes<'a> {
-    fn take(&mut self, size: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(size)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    /// A number of SQLite, of which each byte but the last has its highest bit set.
-    fn take_varint(&mut self) -> Option<u64> {
-        let mut number = 0;
-        for _ in 0..8 {
-            let byte = self.take(1)?[0];
-            number = (number << 7) | u64::from(byte & 0x7f);
-            if byte < 0x80 {
-                return Some(number);
-            }
-        }
-        // Only numbers beyond 56 bits have a ninth byte, and no row here is so long.
-        None
-    }
+    let cells = page.cells();
+    let [cell] = cells.as_slice() else { return None };
+    let values = page.read_row(*cell, LINEAGE_COLUMN + 1)?;
+    let lineage = values.get(LINEAGE_COLUMN)?.text()?.to_owned();
+    let revision = values.get(REVISION_COLUMN)?.number()?;
+    Some(Counter { lineage, revision })
 }
 
 #[cfg(test)]

@@ -18,6 +18,9 @@ pub struct CommitMark {
     pub clocks: Clocks,
     /// Whether time is counted from these clocks from now on, so that they must be written.
     pub begins_anew: bool,
+    /// The revision of the state before the commit. The next one is that of the commit, however often
+    /// it writes its mark.
+    pub revision: i64,
 }
 
 impl Store {
@@ -39,7 +42,7 @@ impl Store {
 
     /// The mark of the last commit.
     pub fn read_mark(&self) -> Result<CommitMark, Refusal> {
-        let sql = "SELECT last_pass, wall, boot, since_boot, doubted, off FROM state";
+        let sql = "SELECT last_pass, wall, boot, since_boot, doubted, off, revision FROM state";
         let mark = self.conn().prepare_cached(sql)?.query_row([], |row| {
             let clocks = Clocks {
                 wall: Time(row.get(1)?),
@@ -48,7 +51,12 @@ impl Store {
                 doubted: row.get(4)?,
                 off: row.get(5)?,
             };
-            Ok(CommitMark { now: Time(row.get(0)?), clocks, begins_anew: false })
+            Ok(CommitMark {
+                now: Time(row.get(0)?),
+                clocks,
+                begins_anew: false,
+                revision: row.get(6)?,
+            })
         })?;
         Ok(mark)
     }
@@ -56,10 +64,10 @@ impl Store {
 
 /// Counts a commit and writes its mark. The time of passes never goes back.
 pub fn write_mark(conn: &Connection, mark: &CommitMark) -> Result<(), Refusal> {
-    let sql = "UPDATE state SET revision = revision + 1, last_pass = max(last_pass, ?1), \
+    let sql = "UPDATE state SET revision = ?7 + 1, last_pass = max(last_pass, ?1), \
                wall = ?2, boot = ?3, since_boot = ?4, doubted = ?5, off = ?6";
     let Clocks { wall, boot, since_boot, doubted, off } = &mark.clocks;
-    let values = params![mark.now.0, wall.0, boot, since_boot, doubted, off];
+    let values = params![mark.now.0, wall.0, boot, since_boot, doubted, off, mark.revision];
     conn.prepare_cached(sql)?.execute(values)?;
     Ok(())
 }

@@ -32,6 +32,7 @@ mod ip_counts;
 mod ip_leases;
 mod ip_pools;
 mod jobs;
+mod last_commit;
 mod load;
 mod lock;
 mod lock_holder;
@@ -43,9 +44,11 @@ mod names;
 mod namespaces;
 mod nmstate_configs;
 mod open;
+mod pages;
 mod pools;
 mod prune;
 mod references;
+mod repeated_columns;
 mod reserve;
 mod salvage;
 mod schema;
@@ -53,6 +56,7 @@ mod second_names;
 mod secrets;
 mod snapshot;
 mod stored;
+mod table_list;
 mod templates;
 mod temporary;
 mod tenants;
@@ -78,6 +82,10 @@ pub use write::{RefusedPools, invariant_violated_event, write, write_pool_by_poo
 use rusqlite::ErrorCode;
 
 use crate::model::refusal::{Exit, Refusal};
+
+/// What helps whoever has a state that is corrupt.
+const WAYS_OUT_OF_CORRUPTION: &str = "poolctl restore BACKUP keeps it aside; without a backup: \
+                                      poolctl doctor --salvage \"$(poolctl state path)\" --to NEW";
 
 impl From<rusqlite::Error> for Refusal {
     /// Says what SQLite reports in terms of the state file. Only a violated constraint is a
@@ -109,9 +117,15 @@ impl From<rusqlite::Error> for Refusal {
             }
             ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => {
                 unusable_state("the state file is corrupt; it was left as it is", &error)
+                    .advise(WAYS_OUT_OF_CORRUPTION)
             }
             ErrorCode::DatabaseBusy => {
-                unusable_state("the state file is locked by another program", &error)
+                Self::new(Exit::Busy, "the state file is locked by another program")
+                    .because(error.to_string())
+                    .advise(
+                        "find the process: fuser -v \"$(poolctl state path)\"; kill -CONT PID lets \
+                         one go on that is stopped",
+                    )
             }
             _ => unusable_state("the state file cannot be used", &error),
         }
@@ -120,4 +134,19 @@ impl From<rusqlite::Error> for Refusal {
 
 fn unusable_state(problem: &str, error: &rusqlite::Error) -> Refusal {
     Refusal::new(Exit::State, problem).because(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process that was stopped while SQLite made the index of the log makes everybody wait.
+    #[test]
+    fn a_state_that_another_program_has_locked_is_busy_and_not_unusable() {
+        let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
+        let refusal = Refusal::from(rusqlite::Error::SqliteFailure(code, None));
+        assert_eq!(refusal.exit, Exit::Busy);
+        assert!(refusal.to_string().contains("next: find the process: fuser -v"), "{refusal}");
+        assert!(refusal.is_about_state_file());
+    }
 }

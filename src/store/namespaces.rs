@@ -1,11 +1,11 @@
-//! Namespaces as they are listed: those that were applied, and those that clusters have. A cluster
-//! that is alone in a namespace of its own name brings that along, with Hive's label, and takes it
-//! away again. Such a namespace is in no table: it follows from the cluster.
+//! Namespaces as they are listed: those that were applied, `default`, and those that clusters have. A
+//! cluster that is alone in a namespace of its own name brings that along, with Hive's label, and takes
+//! it away again. Such a namespace is in no table: it follows from the cluster.
 
 use std::collections::HashMap;
 
 use crate::model::cluster::Cluster;
-use crate::model::documents::{CLUSTER_POOL_LABEL, Namespace};
+use crate::model::documents::{CLUSTER_POOL_LABEL, DEFAULT_NAMESPACE, Namespace, NamespaceOrigin};
 use crate::model::meta::Meta;
 use crate::model::object::{Object, Resource};
 use crate::model::refusal::Refusal;
@@ -14,9 +14,26 @@ use super::connection::Store;
 use super::filter::Filter;
 
 impl Store {
+    /// Adds to the namespaces that were applied those that are there without it, as far as a filter
+    /// names them.
+    pub(super) fn add_implied_namespaces(
+        &self,
+        objects: &mut Vec<Object>,
+        filter: &Filter,
+    ) -> Result<(), Refusal> {
+        self.add_namespaces_of_clusters(objects, filter)?;
+        let is_wanted = filter.name.as_ref().is_none_or(|name| name == DEFAULT_NAMESPACE);
+        if is_wanted && objects.iter().all(|object| object.key().name != DEFAULT_NAMESPACE) {
+            let metadata = Meta { name: DEFAULT_NAMESPACE.into(), ..Meta::default() };
+            let origin = NamespaceOrigin::EveryState;
+            objects.insert(0, Namespace { metadata, origin, ..Namespace::default() }.into_object());
+        }
+        Ok(())
+    }
+
     /// Adds to the namespaces that were applied those of the clusters that a filter names. A
     /// namespace that is both stays what it is, with the label of the other.
-    pub(super) fn add_namespaces_of_clusters(
+    fn add_namespaces_of_clusters(
         &self,
         objects: &mut Vec<Object>,
         filter: &Filter,
@@ -52,5 +69,6 @@ fn namespace_of(cluster: &Cluster) -> Namespace {
     if let Some(pool) = &cluster.pool {
         metadata.labels.insert(CLUSTER_POOL_LABEL.into(), pool.name.clone());
     }
-    Namespace { metadata, cluster: Some(cluster.name.clone()), ..Namespace::default() }
+    let origin = NamespaceOrigin::Cluster(cluster.name.clone());
+    Namespace { metadata, origin, ..Namespace::default() }
 }

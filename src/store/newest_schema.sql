@@ -1,5 +1,5 @@
 -- What all migrations make. A new state needs only this script, which is written by
--- tests/newest_schema.rs. Digest of the migrations: db1cd567447031ca
+-- tests/newest_schema.rs. Digest of the migrations: daa298af2b131dac
 CREATE TABLE state (
   id INTEGER PRIMARY KEY CHECK (id = 1),
   revision INTEGER NOT NULL,
@@ -10,7 +10,7 @@ CREATE TABLE state (
   doubted INTEGER NOT NULL,
   off INTEGER NOT NULL,
   pruned INTEGER NOT NULL
-, prune_cursor INTEGER NOT NULL DEFAULT 0, lineage TEXT NOT NULL DEFAULT '', address_changes INTEGER NOT NULL DEFAULT 1, told_changes INTEGER NOT NULL DEFAULT 0, tell_failures INTEGER NOT NULL DEFAULT 0, tell_after INTEGER, last_link BLOB) STRICT;
+, prune_cursor INTEGER NOT NULL DEFAULT 0, lineage TEXT NOT NULL DEFAULT '', address_changes INTEGER NOT NULL DEFAULT 1, told_changes INTEGER NOT NULL DEFAULT 0, tell_failures INTEGER NOT NULL DEFAULT 0, tell_after INTEGER, last_link BLOB, answered_namespace TEXT, answered_pool TEXT) STRICT;
 CREATE TABLE pool (
   id INTEGER PRIMARY KEY,
   body TEXT NOT NULL CHECK (json_valid(body)),
@@ -130,7 +130,7 @@ CREATE TABLE claim (
   warned INTEGER NOT NULL, pending TEXT NOT NULL DEFAULT 'Initialized' CHECK (
   pending IN ('Initialized', 'NoClusters', 'Assigned', 'Claimed', 'PoolMissing',
   'PoolDeleting', 'PoolPaused')), running TEXT NOT NULL DEFAULT 'Initialized' CHECK (
-  running IN ('Initialized', 'Running', 'Resuming', 'Deleting', 'Deleted')),
+  running IN ('Initialized', 'Running', 'Resuming', 'Deleting', 'Deleted')), wait_uncounted INTEGER NOT NULL DEFAULT 0,
   UNIQUE (namespace, name)
 ) STRICT;
 CREATE TABLE claim_body (
@@ -316,7 +316,7 @@ CREATE TABLE due_object (
   -- When something is next to be done by itself.
   due INTEGER,
   -- Whether it was changed and no pass has looked at it since.
-  dirty INTEGER NOT NULL CHECK (dirty IN (0, 1)),
+  dirty INTEGER NOT NULL CHECK (dirty IN (0, 1)), polled INTEGER NOT NULL DEFAULT 0 CHECK (polled IN (0, 1)),
   PRIMARY KEY (kind, namespace, name)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE metal3_data (
@@ -342,7 +342,14 @@ CREATE TABLE event_gap (
   first INTEGER NOT NULL,
   link BLOB
 ) STRICT;
-INSERT INTO state (id, revision, last_pass, wall, boot, since_boot, doubted, off, pruned, prune_cursor, lineage, address_changes, told_changes, tell_failures, tell_after, last_link) VALUES (1, 0, 0, 0, '', 0, 0, 0, 0, 0, '', 1, 0, 0, NULL, NULL);
+CREATE TABLE config_map (
+  id INTEGER PRIMARY KEY,
+  body TEXT NOT NULL CHECK (json_valid(body)),
+  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
+  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL,
+  checksum INTEGER
+) STRICT;
+INSERT INTO state (id, revision, last_pass, wall, boot, since_boot, doubted, off, pruned, prune_cursor, lineage, address_changes, told_changes, tell_failures, tell_after, last_link, answered_namespace, answered_pool) VALUES (1, 0, 0, 0, '', 0, 0, 0, 0, 0, '', 1, 0, 0, NULL, NULL, NULL, NULL);
 INSERT INTO due_scope (namespace, pool, due, dirty, polled, waits) VALUES ('', '', NULL, 1, 0, 0);
 CREATE UNIQUE INDEX pool_name ON pool (namespace, name);
 CREATE UNIQUE INDEX customization_name ON customization (namespace, name);
@@ -431,3 +438,12 @@ CREATE INDEX ip_wait_of_name ON ip_wait (pool);
 CREATE INDEX ip_pool_shared ON ip_pool (id)
   WHERE body ->> '$.metadata.annotations."poolctl.dev/share-with"' IS NOT NULL;
 CREATE UNIQUE INDEX agent_classification_name ON agent_classification (namespace, name);
+CREATE INDEX due_object_polled ON due_object (polled) WHERE polled = 1;
+CREATE INDEX agent_of_host
+  ON agent (body ->> '$.metadata.labels."agent-install.openshift.io/bmh"', namespace)
+  WHERE body ->> '$.metadata.labels."agent-install.openshift.io/bmh"' IS NOT NULL;
+CREATE INDEX ip_lease_owner ON ip_lease (more ->> '$.notes.claim.annotations."poolctl.dev/owner"')
+  WHERE more ->> '$.notes.claim.annotations."poolctl.dev/owner"' IS NOT NULL;
+CREATE INDEX ip_wait_owner ON ip_wait (more ->> '$.notes.claim.annotations."poolctl.dev/owner"')
+  WHERE more ->> '$.notes.claim.annotations."poolctl.dev/owner"' IS NOT NULL;
+CREATE UNIQUE INDEX config_map_name ON config_map (namespace, name);

@@ -16,6 +16,7 @@ use crate::model::refusal::{Exit, Refusal};
 
 use super::connection::{BUSY_TIMEOUT, Store, keep_plans, log_size};
 use super::copies::path_beside;
+use super::last_commit::{is_where_a_state_was, refuse_lost_commits};
 use super::lock::create_lock_file;
 use super::log_damage::{refuse_damaged_log, refuse_missing_log};
 use super::log_match::refuse_foreign_log;
@@ -38,10 +39,14 @@ impl Store {
     pub fn open(path: &Path) -> Result<Self, Refusal> {
         match check_header(path)? {
             Header::Ours { .. } => Self::connect(path),
-            Header::Absent => {
-                Err(Refusal::not_found(format!("there is no state at `{}`", path.display()))
-                    .advise("poolctl pool create NAME --fake, or --state FILE for another state"))
-            }
+            Header::Absent => Err(Refusal::not_found(format!(
+                "there is no state at `{}`",
+                path.display()
+            ))
+            .advise(
+                "poolctl pool create NAME --fake --fake-install-duration 3s, or --state FILE \
+                         for another state",
+            )),
         }
     }
 
@@ -60,6 +65,7 @@ impl Store {
         // Locks and copies lie beside the file itself, whatever symbolic link it was reached by.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let file = open_file(&path)?;
+        refuse_lost_commits(&file, &path)?;
         let is_earlier = read_schema(&file)? < SCHEMA;
         let copy = if is_earlier { Some(migrate_copy_in_memory(&file, &path)?) } else { None };
         Ok(Self::new(file, copy, path))
@@ -207,9 +213,14 @@ pub fn check_header(path: &Path) -> Result<Header, Refusal> {
 
 /// Refuses a file that is no state, or none that this program can use.
 fn foreign_file(path: &Path, problem: &str) -> Refusal {
-    Refusal::new(Exit::State, format!("`{}` {problem}", path.display()))
-        .because("it was left as it is")
-        .advise("poolctl state path, or --state FILE for another state")
+    let refusal = Refusal::new(Exit::State, format!("`{}` {problem}", path.display()))
+        .because("it was left as it is");
+    if is_where_a_state_was(path) {
+        return refusal
+            .because("a state was here: what is missing or damaged of it cannot be told")
+            .next("poolctl restore BACKUP");
+    }
+    refusal.advise("poolctl state path, or --state FILE for another state")
 }
 
 /// The big-endian number of four bytes at an offset of the header.

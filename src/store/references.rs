@@ -1,7 +1,7 @@
-//! Loads what objects in the state refer to: image sets, secrets without values, templates,
-//! customizations, and what belongs to Agents and to clusters of hosts. It runs when a scope is
-//! loaded, and again after an edit, which may have named other objects. It never loads an object
-//! that is there or was removed.
+//! Loads what objects in the state refer to: image sets, secrets without values, ConfigMaps,
+//! templates, customizations, and what belongs to Agents and to clusters of hosts. It runs when a
+//! scope is loaded, and again after an edit, which may have named other objects. It never loads an
+//! object that is there or was removed.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -9,6 +9,7 @@ use rusqlite::Connection;
 
 use crate::model::agent::Agent;
 use crate::model::agent_classification::AgentClassification;
+use crate::model::host::BareMetalHost;
 use crate::model::infra_env::InfraEnv;
 use crate::model::job::Verb;
 use crate::model::meta::{Key, LocalRef};
@@ -17,13 +18,15 @@ use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
 
 use super::agents::{
-    load_agents_of_machine, load_agents_of_namespace, load_agents_that_left, load_agents_with_mac,
-    load_cluster_with_agents,
+    load_agents_of_host, load_agents_of_machine, load_agents_of_namespace, load_agents_that_left,
+    load_agents_with_mac, load_cluster_with_agents,
 };
 use super::clusters::load_cluster;
 use super::customizations::{load_customization, load_customizations};
 use super::documents::{load_document, select_documents};
-use super::hosts::{load_host, load_hosts_with_mac, load_rivals_of_edited_hosts};
+use super::hosts::{
+    load_host, load_hosts_of_cluster, load_hosts_with_mac, load_rivals_of_edited_hosts,
+};
 use super::infra_envs::{load_cluster_of_infra_env, load_infra_env};
 use super::ip_leases::{load_lease, select_leases_of_cluster};
 use super::ip_pools::{load_beside_edited_pools, load_ip_pool};
@@ -38,6 +41,7 @@ const MOST_SINGLE_LOOKUPS: usize = 20;
 struct NamedObjects {
     image_sets: Vec<Key>,
     secrets: Vec<Key>,
+    config_maps: Vec<Key>,
     templates: Vec<Key>,
     customizations: Vec<Key>,
 }
@@ -56,6 +60,9 @@ pub fn load_references(conn: &Connection, scope: &Scope, state: &mut State) -> R
     let named = collect_named_objects(state);
     for key in &named.image_sets {
         load_document(conn, &mut state.image_sets, key)?;
+    }
+    for key in &named.config_maps {
+        load_document(conn, &mut state.config_maps, key)?;
     }
     for key in named.secrets.iter().chain(&named.templates) {
         load_secret(conn, state, key)?;
@@ -137,17 +144,20 @@ fn load_agents_for_newly_picking_pools(
     Ok(())
 }
 
-/// Loads what Agents in the state belong to, and what belongs to clusters of hosts. An Agent that
-/// is loaded may lead to a cluster, and a cluster to further Agents, so this goes on until nothing
-/// is added.
+/// Loads what Agents and hosts in the state belong to, and what belongs to clusters of hosts. An
+/// Agent that is loaded may lead to a cluster, and a cluster to further Agents, so this goes on until
+/// nothing is added.
 fn load_around_agents_and_clusters(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     let infra_envs: Vec<Key> = state.infra_envs.rows().map(InfraEnv::key).collect();
     for key in infra_envs {
         load_cluster_of_infra_env(conn, state, &key)?;
     }
     let mut first_new_agent = 0;
+    let mut first_new_host = 0;
+    let mut looked_up_clusters = BTreeSet::new();
     loop {
         let agents_before = state.agents.row_count();
+        let hosts_before = state.hosts.row_count();
         let clusters_before = state.clusters.row_count();
         if !state.is_whole {
             let new_agents: Vec<Agent> =
@@ -155,6 +165,18 @@ fn load_around_agents_and_clusters(conn: &Connection, state: &mut State) -> Resu
             first_new_agent = agents_before;
             for agent in &new_agents {
                 load_around_agent(conn, state, agent)?;
+            }
+            let new_hosts: Vec<BareMetalHost> =
+                state.hosts.iter_from(first_new_host).map(|(_, host)| host.clone()).collect();
+            first_new_host = state.hosts.row_count();
+            for host in &new_hosts {
+                load_agents_around_host(conn, state, host)?;
+                let switched_on_for = host.status.switched_on_for.as_deref();
+                for cluster in host.cluster().into_iter().chain(switched_on_for) {
+                    if looked_up_clusters.insert(cluster.to_owned()) {
+                        load_cluster_of_host(conn, state, cluster)?;
+                    }
+                }
             }
         }
         let clusters_of_hosts: Vec<String> = state
@@ -169,6 +191,7 @@ fn load_around_agents_and_clusters(conn: &Connection, state: &mut State) -> Resu
             load_cluster_with_agents(conn, state, &name)?;
         }
         if agents_before == state.agents.row_count()
+            && hosts_before == state.hosts.row_count()
             && clusters_before == state.clusters.row_count()
         {
             return Ok(());
@@ -209,6 +232,33 @@ fn load_around_agent(conn: &Connection, state: &mut State, agent: &Agent) -> Res
         load_hosts_with_mac(conn, state, &mac)?;
     }
     Ok(())
+}
+
+/// Loads the Agents of a host, and those of the machine that boots from its MAC address.
+fn load_agents_around_host(
+    conn: &Connection,
+    state: &mut State,
+    host: &BareMetalHost,
+) -> Result<(), Refusal> {
+    load_agents_of_host(conn, state, &host.key())?;
+    if host.spec.boot_mac_address.is_empty() {
+        return Ok(());
+    }
+    load_agents_with_mac(conn, state, &host.spec.boot_mac_address.to_lowercase())
+}
+
+/// Loads a cluster that has a host, or for which the host was switched on, with its other hosts: they
+/// are started and stopped together. Its Agents follow if it is made of them.
+fn load_cluster_of_host(
+    conn: &Connection,
+    state: &mut State,
+    cluster: &str,
+) -> Result<(), Refusal> {
+    load_cluster(conn, state, cluster)?;
+    if state.find_cluster(cluster).is_none() {
+        return Ok(());
+    }
+    load_hosts_of_cluster(conn, state, cluster)
 }
 
 /// Loads the IPPools that clusters of pools in the state take their addresses from, and the leases
@@ -288,6 +338,10 @@ fn collect_named_objects(state: &State) -> NamedObjects {
         named.secrets.extend(pool.credentials_secret().map(|name| Key::new(namespace, name)));
         named.secrets.extend(spec.platform.certificates().map(|name| Key::new(namespace, name)));
         named.secrets.extend(pool.ssh_key_secret().map(|name| Key::new(namespace, name)));
+        let variable_secrets = pool.variable_secrets();
+        named.secrets.extend(variable_secrets.into_iter().map(|name| Key::new(namespace, name)));
+        let config_maps = pool.config_maps();
+        named.config_maps.extend(config_maps.into_iter().map(|name| Key::new(namespace, name)));
         named.templates.extend(key_of(namespace, template));
         named.customizations.extend(key_of(namespace, spec.customization_ref.as_ref()));
         let listed = spec.inventory.iter().flatten();

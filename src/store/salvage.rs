@@ -2,7 +2,6 @@
 //! what is lost. The corrupt file is copied first, and never changed.
 
 use std::fs;
-use std::io;
 use std::path::Path;
 
 use rusqlite::types::{Value, ValueRef};
@@ -12,12 +11,14 @@ use crate::model::refusal::{Exit, Refusal};
 
 use super::body_checksums::find_changed_documents;
 use super::connection::Store;
-use super::copies::path_beside;
+use super::copies::{path_beside, refuse_copy};
 use super::event_chain::rebuild_chain;
 use super::lock::{Lock, LockWait};
 use super::log_damage::refuse_damaged_log;
+use super::migrate::create_schema;
 use super::open::APPLICATION_ID;
-use super::schema::{SCHEMA, read_schema};
+use super::schema::{SCHEMA, path_of_copy, read_schema};
+use super::table_list::{TableList, rebuild_table_list};
 use super::temporary::TemporaryFolder;
 
 /// What became of a table.
@@ -43,10 +44,14 @@ pub fn salvage_state(
         return Err(Refusal::conflict(format!("`{}` exists already", to.display()))
             .next("poolctl doctor --salvage FROM --to NEW"));
     }
-    let from = &fs::canonicalize(from).map_err(|error| unreadable_state(from, &error))?;
+    let from = &fs::canonicalize(from).map_err(|error| refuse_copy(from, &error))?;
+    // Reading a pipe would wait for whoever writes to it.
+    if !fs::metadata(from).is_ok_and(|metadata| metadata.is_file()) {
+        return Err(Refusal::invalid(format!("`{}` is not a file", from.display())));
+    }
     let folder = copy_state(from, to, lock_wait)?;
     let copy = folder.path().join("state.db");
-    let source = open_corrupt_copy(&copy, from)?;
+    let (source, log_loss) = open_readable_copy(&copy, from)?;
     let store = Store::open_or_create(to)?.with_lock_wait(lock_wait);
     let _lock = store.lock_to_write()?;
     // What a row refers to may come later, or be lost.
@@ -54,6 +59,14 @@ pub fn salvage_state(
     store.begin_write()?;
     let copied = copy_tables(&source, store.file())
         .and_then(|tables| rebuild_chain(store.file()).map(|()| tables));
+    let is_nothing_copied =
+        copied.as_ref().is_ok_and(|tables| tables.iter().all(|table| table.rows == 0));
+    if is_nothing_copied {
+        store.rollback();
+        drop(store);
+        remove_new_state(to);
+        return Err(nothing_to_salvage(from));
+    }
     let mut tables = match copied.and_then(|tables| store.commit().map(|()| tables)) {
         Ok(tables) => tables,
         Err(refusal) => {
@@ -65,11 +78,24 @@ pub fn salvage_state(
     if !damaged_documents.is_empty() {
         tables.push(SalvagedTable { name: "contents".into(), rows: 0, losses: damaged_documents });
     }
-    if let Err(refusal) = refuse_damaged_log(&copy) {
-        let losses = refusal.causes.into_iter().take(1).collect();
+    if let Some(losses) = log_loss {
         tables.push(SalvagedTable { name: "log".into(), rows: 0, losses });
     }
     Ok(tables)
+}
+
+/// Removes the new state, into which nothing was read.
+fn remove_new_state(to: &Path) {
+    for ending in ["", "-wal", "-shm", ".lock", ".reserve"] {
+        // What cannot be removed is an empty state, which does no harm.
+        drop(fs::remove_file(path_beside(to, ending)));
+    }
+}
+
+fn nothing_to_salvage(from: &Path) -> Refusal {
+    Refusal::new(Exit::State, format!("nothing of `{}` can be read", from.display()))
+        .because("the list of its tables is damaged; it was left as it is")
+        .next("poolctl restore BACKUP")
 }
 
 /// Copies a state and its log to a folder beside the new state.
@@ -80,20 +106,16 @@ fn copy_state(from: &Path, to: &Path, lock_wait: LockWait) -> Result<TemporaryFo
     let has_lock = path_beside(from, ".lock").exists();
     let _lock = if has_lock { Some(Lock::to_write(from, lock_wait)?) } else { None };
     let copy = folder.path().join("state.db");
-    fs::copy(from, &copy).map_err(|error| unreadable_state(from, &error))?;
+    fs::copy(from, &copy).map_err(|error| refuse_copy(from, &error))?;
     if path_beside(from, "-wal").exists() {
         fs::copy(path_beside(from, "-wal"), path_beside(&copy, "-wal"))
-            .map_err(|error| unreadable_state(from, &error))?;
+            .map_err(|error| refuse_copy(from, &error))?;
     }
     Ok(folder)
 }
 
-fn unreadable_state(path: &Path, error: &io::Error) -> Refusal {
-    Refusal::invalid(format!("`{}` cannot be read", path.display())).because(error.to_string())
-}
-
-/// Opens the copy of a corrupt state. Refused if it has another schema than this program, or if not
-/// even its list of tables can be read.
+/// Opens the copy of a corrupt state. Refused if it has another schema than this program, or if its
+/// header cannot be read.
 fn open_corrupt_copy(copy: &Path, from: &Path) -> Result<Connection, Refusal> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(copy, flags)?;
@@ -111,6 +133,43 @@ fn open_corrupt_copy(copy: &Path, from: &Path) -> Result<Connection, Refusal> {
             .advise("salvage it with the poolctl that wrote it"));
     }
     Ok(conn)
+}
+
+/// Opens the copy of a corrupt state, and says what is lost of its log. If its list of tables is
+/// damaged, the copy gets another one.
+fn open_readable_copy(
+    copy: &Path,
+    from: &Path,
+) -> Result<(Connection, Option<Vec<String>>), Refusal> {
+    let source = open_corrupt_copy(copy, from)?;
+    let log_loss =
+        refuse_damaged_log(copy).err().map(|refusal| refusal.causes.into_iter().take(1).collect());
+    let new_state = Connection::open_in_memory()?;
+    create_schema(&new_state)?;
+    let tables = TableList::read(&new_state)?;
+    if tables.is_known_to(&source) {
+        return Ok((source, log_loss));
+    }
+    // What the log has is read from the file below. A log that cannot be folded in is lost.
+    let folded = source.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+    drop((folded, source));
+    for ending in ["-wal", "-shm"] {
+        drop(fs::remove_file(path_beside(copy, ending)));
+    }
+    rebuild_table_list(copy, &tables, &read_earlier_lists(from))?;
+    Ok((open_corrupt_copy(copy, from)?, log_loss))
+}
+
+/// The lists of tables in the copies that were made of a state before it was migrated, the newest
+/// first.
+fn read_earlier_lists(state: &Path) -> Vec<TableList> {
+    let mut lists = Vec::new();
+    for schema in (1..SCHEMA).rev() {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let conn = Connection::open_with_flags(path_of_copy(state, schema), flags);
+        lists.extend(conn.ok().and_then(|conn| TableList::read(&conn).ok()));
+    }
+    lists
 }
 
 fn copy_tables(source: &Connection, target: &Connection) -> Result<Vec<SalvagedTable>, Refusal> {
@@ -142,6 +201,10 @@ fn copy_table(
     if has_row_numbers {
         columns.insert(0, "rowid".into());
     }
+    if source.prepare(&format!("SELECT 1 FROM {name}")).is_err() {
+        let loss = "all rows: the list of tables is damaged, and does not say where they are";
+        return Ok(SalvagedTable { name, rows: 0, losses: vec![loss.into()] });
+    }
     let mut losses = Vec::new();
     let rows = read_table(source, &name, &columns, has_row_numbers, &mut losses);
     let places = vec!["?"; columns.len()].join(", ");
@@ -171,7 +234,7 @@ fn read_table(
     let select = format!("SELECT {} FROM {name}", columns.join(", "));
     if !has_row_numbers {
         let (rows, error) = read_rows(source, &select);
-        losses.extend(error.map(|error| format!("all rows after {}: {error}", rows.len())));
+        losses.extend(error.map(|error| describe_lost_end(rows.len(), &error)));
         return rows;
     }
     let (mut rows, error) = read_rows(source, &format!("{select} NOT INDEXED ORDER BY rowid"));
@@ -184,10 +247,18 @@ fn read_table(
     losses.push(match later_rows.first().and_then(row_number) {
         Some(next) if last_number == i64::MIN => format!("rows before number {next}: {error}"),
         Some(next) => format!("rows between the numbers {last_number} and {next}: {error}"),
-        None => format!("all rows after {}: {error}", rows.len()),
+        None => describe_lost_end(rows.len(), &error),
     });
     rows.extend(later_rows);
     rows
+}
+
+/// Says that a table cannot be read beyond a number of rows.
+fn describe_lost_end(row_count: usize, error: &str) -> String {
+    if row_count == 0 {
+        return format!("all rows: {error}");
+    }
+    format!("all rows after {row_count}: {error}")
 }
 
 /// The number of a row whose first value that is.

@@ -135,12 +135,12 @@ pub fn select_names(conn: &Connection, table: &str) -> Result<Vec<Key>, Refusal>
 }
 
 impl Store {
-    /// Reads the objects of a kind that a filter names, as people know them: the namespaces of
-    /// clusters are among the namespaces.
+    /// Reads the objects of a kind that a filter names, as people know them: namespaces that
+    /// nobody applied are among the namespaces.
     pub fn list_objects(&self, kind: Kind, filter: &Filter) -> Result<Vec<Object>, Refusal> {
         let mut objects = self.list_stored_objects(kind, filter)?;
         if kind == Kind::Namespace {
-            self.add_namespaces_of_clusters(&mut objects, filter)?;
+            self.add_implied_namespaces(&mut objects, filter)?;
         }
         Ok(objects)
     }

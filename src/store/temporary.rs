@@ -37,6 +37,7 @@ impl TemporaryFolder {
         Ok(Self { folder, _lock: lock })
     }
 
+    /// The path of the folder. It is removed with this value.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }

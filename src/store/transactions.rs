@@ -3,6 +3,7 @@
 use crate::model::refusal::Refusal;
 
 use super::connection::Store;
+use super::last_commit::note_last_commit;
 use super::schema::check_not_newer;
 
 impl Store {
@@ -49,7 +50,9 @@ impl Store {
 
     /// Ends the transaction and makes what it wrote durable.
     pub fn commit(&self) -> Result<(), Refusal> {
-        Ok(self.conn().execute_batch("COMMIT")?)
+        self.conn().execute_batch("COMMIT")?;
+        note_last_commit(self.conn(), self.path());
+        Ok(())
     }
 
     /// Ends the transaction without writing. Does nothing if there is no transaction.

@@ -140,8 +140,7 @@ oc get cd -n "$cd" "$cd" -o json | jq -er '.status.installedTimestamp' > /dev/nu
 set_power_state "$cd" Running
 wait_for_power_state "$cd" Running
 
-# A claimed cluster is deleted only after a question, which -y answers.
-oc delete cd -n "$cd" "$cd" -y
+oc delete cd -n "$cd" "$cd"
 oc wait --for=delete cd/"$cd" -n "$cd" --timeout=1h
 
 # The pool with the inventory.

@@ -61,7 +61,7 @@ fn import(documents: &[Value], tick: &Tick) -> Result<State, Refusal> {
     let file = folder.path().join("hive.json");
     let list = json!({"apiVersion": "v1", "kind": "List", "items": documents});
     std::fs::write(&file, list.to_string()).map_err(|error| Refusal::invalid(error.to_string()))?;
-    let reading = ReadOptions { namespace: NAMESPACE, is_lenient: false, moves_state: true };
+    let reading = ReadOptions { namespace: NAMESPACE, moves_state: true, ..ReadOptions::default() };
     let mut objects = manifest::read(&[file], &reading)?.objects;
     check_single_holders(&objects)?;
     objects.sort_by_key(Object::kind);

@@ -282,8 +282,8 @@ fn count_fields(state: &State, pool: &ClusterPool) -> Vec<(&'static str, u32, us
         ("pending", status.pending, pending),
         // Which of the installed ones are broken is a matter of time; none is forgotten.
         (
-            "standby, ready and broken",
-            status.standby + status.ready + status.broken,
+            "standby, ready, held and broken",
+            status.standby + status.ready + status.held + status.broken,
             kept - installing,
         ),
     ]

@@ -188,7 +188,8 @@ fn has_usable_customization(world: &SimWorld, state: &State, pool: &ClusterPool)
 }
 
 /// Whether a cluster fails to install, and will until somebody mends it: every attempt is made to
-/// fail. One that was given up has to be replaced by its pool, unless the pool may not.
+/// fail, also the one that is running. One that was given up has to be replaced by its pool, unless
+/// the pool may not, or what replaces it fails as well.
 fn fails_for_good(
     world: &SimWorld,
     pool: &ClusterPool,
@@ -198,10 +199,12 @@ fn fails_for_good(
     let is_cursed = steering.annotations.contains_key(FAKE_FAIL_EVERY);
     let customization = cluster.customization.as_deref();
     let is_doomed = customization.is_some_and(|name| world.troubles.is_doomed(name));
+    let fails = is_cursed || is_doomed || pools::is_spoiled(pool);
     Ok(match cluster.phase() {
-        Phase::Retrying => is_cursed || is_doomed,
-        Phase::Broken => pool.spec.max_concurrent == Some(0),
-        Phase::Installing | Phase::Installed | Phase::Deprovisioning => false,
+        Phase::Retrying => fails,
+        Phase::Installing => cluster.failed_at.is_some() && fails,
+        Phase::Broken => pool.spec.max_concurrent == Some(0) || pools::is_spoiled(pool),
+        Phase::Installed | Phase::Deprovisioning => false,
     })
 }
 

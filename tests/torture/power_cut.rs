@@ -12,7 +12,7 @@ use super::trace::{Call, OPTIONS};
 use super::{Tally, points_of_each, spread};
 
 /// What is done to a new state, a command a line.
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 18] = [
     "pool create lab --fake --size 3 --running-count 3",
     "reconcile --wait -q",
     "ippool create lan --range 10.0.0.1-10.0.0.9 --allocation sequential",
@@ -27,7 +27,15 @@ const COMMANDS: [&str; 14] = [
     "claim lab third",
     "delete ipclaim db -y",
     "pool scale lab --size 1",
+    "reconcile --wait -q",
+    "backup $HOME/b.db",
+    "label pool lab team=late --overwrite",
+    "restore $HOME/b.db -y",
 ];
+
+/// How many moments of a command are tried. Only a copy of a state has more, and each of its writes is
+/// like its neighbour.
+const MAX_CUTS_OF_STEP: usize = 300;
 
 /// How strace is told to answer for the kernel that files are synced.
 const WITHOUT_SYNCING: &str = "-e inject=fsync,fdatasync:retval=0";
@@ -149,7 +157,13 @@ fn cut_power(folder: &Path, steps: &[Step], cuts: &[Cut]) -> Vec<String> {
 
 /// The moments that are tried.
 fn chosen_cuts(steps: &[Step]) -> Vec<Cut> {
-    spread(all_cuts(steps), points_of_each(1).saturating_mul(50))
+    let mut cuts_of_steps: BTreeMap<usize, Vec<Cut>> = BTreeMap::new();
+    for cut in all_cuts(steps) {
+        cuts_of_steps.entry(cut.0).or_default().push(cut);
+    }
+    let different_cuts =
+        cuts_of_steps.into_values().flat_map(|cuts| spread(cuts, MAX_CUTS_OF_STEP)).collect();
+    spread(different_cuts, points_of_each(1).saturating_mul(50))
 }
 
 #[test]

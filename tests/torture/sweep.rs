@@ -27,6 +27,17 @@ const MAX_ALIKE: usize = 60;
 /// How many failures are told.
 const MAX_FAILURES: usize = 20;
 
+/// What is tortured besides the examples of the command tree: a command, and more of what it does
+/// than its example shows.
+const FURTHER_EXAMPLES: [(&str, &str); 2] = [
+    (
+        "restore",
+        "poolctl backup \"$HOME/b.db\" && poolctl label pool lab later=true \
+         && poolctl restore \"$HOME/b.db\" -y",
+    ),
+    ("backup", "poolctl backup --keep 1 \"$HOME/backups\""),
+];
+
 /// What is done to a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fault {
@@ -51,6 +62,8 @@ impl Fault {
 /// A fault at a call of a command.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Point {
+    /// Which command of the example, by the checksum of its words.
+    command: String,
     call: String,
     /// At the Nth call of this name.
     at: usize,
@@ -77,8 +90,8 @@ fn errors_of(call: &str) -> &'static [&'static str] {
     }
 }
 
-/// All faults at the calls of a trace that change something in a folder.
-fn points_of(trace: &str, folder: &Path) -> BTreeSet<Point> {
+/// All faults at the calls of a trace of a command that change something in a folder.
+fn points_of(command: &str, trace: &str, folder: &Path) -> BTreeSet<Point> {
     let mut points = BTreeSet::new();
     let mut names: Vec<String> = Vec::new();
     for call in trace.lines().filter_map(Call::read) {
@@ -96,8 +109,10 @@ fn points_of(trace: &str, folder: &Path) -> BTreeSet<Point> {
                 faults.push(Fault::Short(blocks));
             }
         }
-        let name = call.name;
-        points.extend(faults.into_iter().map(|fault| Point { call: name.clone(), at, fault }));
+        for fault in faults {
+            let command = command.to_owned();
+            points.insert(Point { command, call: call.name.clone(), at, fault });
+        }
     }
     points
 }
@@ -114,13 +129,21 @@ struct Verb<'a> {
     points: BTreeSet<Point>,
 }
 
-/// Has strace run each `poolctl` of a script, with these options. `limit` is a command of the shell
+/// Every command of a script, as a pattern of the shell.
+const EVERY_COMMAND: &str = "*";
+
+/// Has strace run one `poolctl` of a script, or every one, with these options. The commands of a
+/// script may run at once, so they are told apart by their words. `limit` is a command of the shell
 /// before it.
-fn under_strace(options: &str, limit: &str) -> String {
+fn under_strace(command: &str, options: &str, limit: &str) -> String {
     format!(
         "poolctl() {{
-             trace=$(mktemp $HOME/trace.XXXXXX)
-             ( {limit} exec strace -s 0 -o $trace {options} poolctl \"$@\" )
+             words=$(echo \"$*\" | sed \"s|$HOME||g\" | cksum | cut -d' ' -f1)
+             trace=$(mktemp $HOME/trace.$words.XXXXXX)
+             case $words in
+                 {command}) ( {limit} exec strace -s 0 -o $trace {options} poolctl \"$@\" ) ;;
+                 *) command poolctl \"$@\" ;;
+             esac
              code=$?
              echo $code >> $HOME/codes
              return $code
@@ -128,12 +151,20 @@ fn under_strace(options: &str, limit: &str) -> String {
     )
 }
 
-/// The traces and the exit codes of the commands that a script has run, which are removed.
-fn take_traces(sandbox: &Sandbox) -> (String, Vec<i32>) {
-    let script = "cat $HOME/trace.* /dev/null; rm -f $HOME/trace.*";
-    let trace = sandbox.shell(script).out;
+/// The traces of the commands that a script has run, each after the checksum of its words, and their
+/// exit codes. Both are removed.
+fn take_traces(sandbox: &Sandbox) -> (Vec<(String, String)>, Vec<i32>) {
+    let mut traces = Vec::new();
+    for entry in std::fs::read_dir(sandbox.path()).unwrap().flatten() {
+        let file_name = entry.file_name().to_string_lossy().into_owned();
+        let Some(words) = file_name.strip_prefix("trace.") else { continue };
+        let command = words.split('.').next().unwrap_or_default().to_owned();
+        let trace = std::fs::read(entry.path()).unwrap();
+        traces.push((command, String::from_utf8_lossy(&trace).into_owned()));
+        std::fs::remove_file(entry.path()).unwrap();
+    }
     let codes = sandbox.shell("cat $HOME/codes /dev/null; rm -f $HOME/codes").out;
-    (trace, codes.lines().filter_map(|code| code.parse().ok()).collect())
+    (traces, codes.lines().filter_map(|code| code.parse().ok()).collect())
 }
 
 impl<'a> Verb<'a> {
@@ -141,17 +172,20 @@ impl<'a> Verb<'a> {
     fn explore(states: &'a PreparedStates, path: &[String], example: &str) -> Option<Self> {
         let (sandbox, example) = prepare(states, path, &localized(example));
         let before = Census::take(&sandbox).unwrap();
-        let script = format!("{}\n{example}", under_strace(OPTIONS, ""));
+        let script = format!("{}\n{example}", under_strace(EVERY_COMMAND, OPTIONS, ""));
         let ran = sandbox.shell(&script);
-        let (trace, _) = take_traces(&sandbox);
-        let mut calls = trace.lines().filter_map(Call::read);
-        if !calls.any(|call| call.changes_files_in(sandbox.path())) {
+        let (traces, _) = take_traces(&sandbox);
+        let lines = traces.iter().flat_map(|(_, trace)| trace.lines());
+        if !lines.filter_map(Call::read).any(|call| call.changes_files_in(sandbox.path())) {
             return None;
         }
         let after = Census::take(&sandbox).unwrap();
         sandbox.run("reconcile -q");
         let complaints = find_complaints(&sandbox);
-        let points = points_of(&trace, sandbox.path());
+        let mut points = BTreeSet::new();
+        for (command, trace) in &traces {
+            points.extend(points_of(command, trace, sandbox.path()));
+        }
         Some(Self { states, path: path.to_vec(), example, before, ran, after, complaints, points })
     }
 
@@ -181,9 +215,10 @@ impl<'a> Verb<'a> {
     /// All points but those of very many calls of the same name, which are spread over them: of the
     /// writes of a copy, one is as good as its neighbour.
     fn different_points(&self) -> Vec<Point> {
-        let mut groups: BTreeMap<(&str, String), Vec<&Point>> = BTreeMap::new();
+        let mut groups: BTreeMap<(&str, &str, String), Vec<&Point>> = BTreeMap::new();
         for point in &self.points {
-            groups.entry((point.call.as_str(), point.fault.part())).or_default().push(point);
+            let group = (point.command.as_str(), point.call.as_str(), point.fault.part());
+            groups.entry(group).or_default().push(point);
         }
         let groups = groups.into_values();
         groups.flat_map(|points| spread(points, MAX_ALIKE)).cloned().collect()
@@ -192,7 +227,7 @@ impl<'a> Verb<'a> {
     /// Tries a point. True if the fault happened, and what was wrong after it.
     fn try_point(&self, point: &Point) -> (bool, Vec<String>) {
         let (sandbox, example) = prepare(self.states, &self.path, &self.example);
-        let Point { call, at, fault } = point;
+        let Point { command, call, at, fault } = point;
         let (options, limit) = match fault {
             Fault::Kill => (format!("-e inject={call}:signal=KILL:when={at}"), String::new()),
             Fault::Error(error) => {
@@ -201,10 +236,12 @@ impl<'a> Verb<'a> {
             Fault::Short(blocks) => (String::new(), format!("trap '' XFSZ; ulimit -f {blocks};")),
         };
         let options = format!("-qq -e trace={call} {options}");
-        let ran = sandbox.shell(&format!("{}\n{example}", under_strace(&options, &limit)));
-        let (trace, codes) = take_traces(&sandbox);
+        let script = format!("{}\n{example}", under_strace(command, &options, &limit));
+        let ran = sandbox.shell(&script);
+        let (traces, codes) = take_traces(&sandbox);
         let signs = ["INJECTED", "killed by SIGKILL", "EFBIG"];
-        let has_fired = signs.iter().any(|sign| trace.contains(sign));
+        let has_fired =
+            traces.iter().any(|(_, trace)| signs.iter().any(|sign| trace.contains(sign)));
         let mut problems = check_ending(&ran, &codes);
         match Census::take(&sandbox) {
             Ok(census) => problems.extend(self.check_effect(&sandbox, &ran, &codes, &census)),
@@ -333,7 +370,10 @@ fn every_command_survives_a_fault_at_each_call_that_changes_something() {
         return;
     }
     let states = PreparedStates::new();
-    let examples = all_examples();
+    let mut examples = all_examples();
+    for (command, example) in FURTHER_EXAMPLES {
+        examples.push((vec![command.to_owned()], example.to_owned()));
+    }
     let next = AtomicUsize::new(0);
     let findings = Mutex::new(Findings::default());
     let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

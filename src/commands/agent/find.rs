@@ -32,6 +32,8 @@ use crate::commands::selector::Selector;
 use crate::commands::waiting::{Observation, WaitOutcome, WaitProgress, Waiting};
 use crate::commands::{Context, RunCommand, count_of};
 
+/// Arguments of `agent discover`. It reads controllers over the network, and then writes agents in
+/// one transaction.
 #[derive(Args)]
 pub struct Discover {
     /// BareMetalHosts whose hardware is read from their management controllers
@@ -318,6 +320,7 @@ enum As {
     Single,
 }
 
+/// Arguments of `agent match`, which only reads the state.
 #[derive(Args)]
 pub struct Match {
     /// Role that the hosts must be suitable for

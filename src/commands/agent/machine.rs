@@ -42,6 +42,7 @@ const MAX_BYTES: u64 = 1 << 20;
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 const REFUSED: EventReason = EventReason::HostRegistrationFailed;
 
+/// Arguments of `agent register`, the first message of a machine.
 #[derive(Args)]
 pub struct Register {
     /// InfraEnv whose image the host was booted from
@@ -59,8 +60,9 @@ pub struct Register {
 impl RunCommand for Register {
     const NAME: &'static str = "register";
     const ABOUT: &'static str = "Record that a host was booted from a discovery image";
-    const EXAMPLE: &'static str =
-        "poolctl agent register --infraenv rack --id 4c4c4544-0042-3510-8052-b4c04f4d4e32";
+    const EXAMPLE: &'static str = "\
+poolctl agent register --infraenv rack \\
+  --id 4c4c4544-0042-3510-8052-b4c04f4d4e32";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
@@ -71,6 +73,7 @@ impl RunCommand for Register {
     }
 }
 
+/// Arguments of `agent report`. The inventory is in the wire format of assisted-service.
 #[derive(Args)]
 pub struct Report {
     /// Agent that reports
@@ -143,6 +146,7 @@ pub fn read_short_file(path: &PathBuf) -> anyhow::Result<String> {
     Ok(content)
 }
 
+/// Arguments of `agent check-in`. The answer is a task for the agent program of the machine.
 #[derive(Args)]
 pub struct CheckIn {
     /// Agent that checks in

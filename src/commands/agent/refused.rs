@@ -53,6 +53,7 @@ pub struct Refused {
 }
 
 impl Refused {
+    /// The refusal of the agent with this key.
     pub fn new(key: &Key, why: &str) -> Self {
         Self { key: key.clone(), why: why.to_owned() }
     }

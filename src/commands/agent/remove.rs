@@ -12,6 +12,7 @@ use crate::store::{Filter, Store};
 use crate::commands::delete::{confirm_deletion, delete_objects};
 use crate::commands::{Context, RunCommand};
 
+/// Arguments of `agent delete`. Agents are chosen by name or by what they lack.
 #[derive(Args)]
 pub struct Delete {
     /// Agents to delete

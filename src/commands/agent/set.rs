@@ -60,6 +60,7 @@ pub fn parse_role(word: &str, agent: &Agent) -> Result<Role, Refusal> {
     })
 }
 
+/// Arguments of `agent approve`.
 #[derive(Args)]
 pub struct Approve {
     /// Agents to approve
@@ -82,6 +83,7 @@ impl RunCommand for Approve {
     }
 }
 
+/// Arguments of `agent set`. A field that is not given stays as it is.
 #[derive(Args)]
 pub struct Set {
     /// Agent to change

@@ -11,6 +11,7 @@ use crate::model::lease::{Holder, Lease, LeasedResource};
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 use crate::model::state::Scope;
+use crate::plan;
 use crate::reconcile::Door;
 use crate::store::{Filter, NeededObject, Store};
 
@@ -40,7 +41,9 @@ pub fn hold_losses(
     let objects = holding.objects_to_load(losses, gone_clusters).into_iter();
     let needs: Vec<NeededObject> = objects.map(|(kind, key)| NeededObject { kind, key }).collect();
     door.change_copy(&needs, |state, tick| {
-        Ok(holding.hold_losses(state, losses, gone_clusters, tick))
+        let sentences = holding.hold_losses(state, losses, gone_clusters, tick);
+        plan::recount_clusters(state, tick);
+        Ok(sentences)
     })
 }
 
@@ -54,7 +57,11 @@ pub fn hold_free_objects(context: &Context, copy: &Store) -> Result<Vec<(Kind, K
             needs.push(NeededObject { kind: Kind::ClusterDeployment, key: cluster.key() });
         }
     }
-    door.change_copy(&needs, |state, tick| Ok(edits::hold_free_objects(state, tick)))
+    door.change_copy(&needs, |state, tick| {
+        let held = edits::hold_free_objects(state, tick);
+        plan::recount_clusters(state, tick);
+        Ok(held)
+    })
 }
 
 /// What is leased and to whom, as the cause of a refusal.

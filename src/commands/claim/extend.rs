@@ -15,6 +15,7 @@ use crate::plan;
 
 use crate::commands::{Audience, Context, RunCommand};
 
+/// Arguments of `extend`. The pool's maximum lifetime limits what can be asked.
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("how long").required(true))]
 pub struct Extend {

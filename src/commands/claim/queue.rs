@@ -1,12 +1,14 @@
 //! The queue of a pool: reads what tells the place of each waiting claim, and how long it will
 //! probably wait. It estimates nothing itself.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::causes::{QueuePosition, UsualDurations, estimate_queue};
-use crate::model::claim::Claim;
+use crate::model::claim::{Claim, ClusterRunning};
+use crate::model::cluster::Power;
 use crate::model::job::Verb;
 use crate::model::meta::Key;
+use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::Scope;
 use crate::model::time::Time;
@@ -14,6 +16,35 @@ use crate::store::Store;
 
 /// Jobs of a pool from which it is estimated how long the next ones take.
 const RECENT_JOBS: u32 = 20;
+
+/// The claims among these objects whose clusters hibernate as they were told to. Clusters are only
+/// read if one of the claims has a cluster that does not run.
+pub fn hibernating_claims(store: &Store, objects: &[Object]) -> Result<HashSet<Key>, Refusal> {
+    let mut hibernating = HashSet::new();
+    let mut resuming = HashSet::new();
+    for object in objects {
+        if let Object::ClusterClaim(claim) = object
+            && claim.running == ClusterRunning::Resuming
+        {
+            resuming.insert(claim.key());
+        }
+    }
+    if resuming.is_empty() {
+        return Ok(hibernating);
+    }
+    store.visit_clusters(&mut |cluster| {
+        let is_told_to = cluster.wanted_power() == Power::Hibernating;
+        if let Some(claim) = cluster.claim_key()
+            && is_told_to
+            && cluster.power == Power::Hibernating
+            && resuming.contains(&claim)
+        {
+            hibernating.insert(claim);
+        }
+        Ok(())
+    })?;
+    Ok(hibernating)
+}
 
 /// The place of every waiting claim in the queue of its pool, for one pool or for all.
 pub fn queue_positions(

@@ -3,10 +3,12 @@
 use clap::Args;
 
 use crate::model::kinds::Kind;
+use crate::model::object::Object;
 use crate::rules::access::AccessAction;
 
 use crate::commands::{Audience, Context, RunCommand, delete};
 
+/// Arguments of `release`. The cluster is destroyed by the passes that follow.
 #[derive(Args)]
 pub struct Release {
     /// Claims to release
@@ -16,8 +18,7 @@ pub struct Release {
 
 impl RunCommand for Release {
     const NAME: &'static str = "release";
-    const ABOUT: &'static str =
-        "Release a claim; its cluster is destroyed, and the pool makes another";
+    const ABOUT: &'static str = "Release a claim; its cluster is destroyed";
     const EXAMPLE: &'static str = "poolctl release ci-17";
     const AUDIENCE: Audience = Audience::Guests;
 
@@ -30,6 +31,11 @@ impl RunCommand for Release {
             delete::confirm_deletion(context, &store, &claim)?;
             claims.push(claim);
         }
-        delete::delete_objects(context, &store, &claims, |_, _| "released")
+        delete::delete_objects(context, &store, &claims, |_, claim| describe_release(claim))
     }
+}
+
+/// What is said of a claim as it was before the command.
+fn describe_release(claim: &Object) -> &'static str {
+    if claim.deletion_time().is_some() { "is being released already" } else { "released" }
 }

@@ -27,7 +27,7 @@ pub fn write_bundle(
     context.refuse_guest("what is kept of a failed installation")?;
     check_directory(directory)?;
     let Some(job) = job::last_with_evidence(context, store, jobs) else {
-        return Err(refuse_without_evidence(context, store, cluster)?.into());
+        return Err(refuse_without_evidence(context, store, cluster, jobs)?.into());
     };
     let copies = evidence::copy_to(&job::folder(context, store, job), directory)
         .map_err(|error| Refusal::unwritable(directory, &error))?;
@@ -55,11 +55,12 @@ fn check_directory(directory: &Path) -> Result<(), Refusal> {
         .advise("name a directory that does not exist"))
 }
 
-/// Why there is nothing to copy, and which attempts have something.
+/// Why there is nothing to copy of these jobs, and which attempts of the cluster have something.
 fn refuse_without_evidence(
     context: &Context,
     store: &Store,
     cluster: &str,
+    jobs: &[Job],
 ) -> Result<Refusal, Refusal> {
     let mut attempts = Vec::new();
     for job in store.jobs_of_object(cluster)? {
@@ -67,7 +68,9 @@ fn refuse_without_evidence(
             attempts.push(job.attempt.to_string());
         }
     }
-    let cause = if attempts.is_empty() {
+    let cause = if jobs.iter().all(|job| job.driver.is_simulated()) {
+        "a simulated installation leaves no files".to_owned()
+    } else if attempts.is_empty() {
         "only the last 3 failed attempts of a pool are kept".to_owned()
     } else {
         format!("something is kept of attempt {}", attempts.join(", "))

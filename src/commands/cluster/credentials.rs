@@ -19,6 +19,7 @@ use crate::store::{Filter, Store, copies};
 
 use crate::commands::{Audience, Context, RunCommand};
 
+/// Arguments of `kubeconfig`. It prints the path of a file that only its reader may read.
 #[derive(Args)]
 pub struct Kubeconfig {
     /// Claim or cluster to log in to; claim/NAME or cluster/NAME if both have the name
@@ -28,8 +29,7 @@ pub struct Kubeconfig {
 
 impl RunCommand for Kubeconfig {
     const NAME: &'static str = "kubeconfig";
-    const ABOUT: &'static str = "Write the kubeconfig of a cluster to a file and print its path; \
-                                 with sudo, print the kubeconfig";
+    const ABOUT: &'static str = "Write the kubeconfig of a cluster; with sudo, print it";
     const EXAMPLE: &'static str = "export KUBECONFIG=$(poolctl kubeconfig ci-17)";
     const AUDIENCE: Audience = Audience::Guests;
 
@@ -47,6 +47,7 @@ impl RunCommand for Kubeconfig {
     }
 }
 
+/// Arguments of `credentials`.
 #[derive(Args)]
 pub struct Credentials {
     /// Claim or cluster to log in to; claim/NAME or cluster/NAME if both have the name
@@ -68,7 +69,7 @@ impl RunCommand for Credentials {
         let username = read_secret(&store, &cluster, secret, "username")?;
         let password = read_secret(&store, &cluster, secret, "password")?;
         let kubeconfig = if context.world.is_behind_sudo() {
-            format!("poolctl kubeconfig {} prints it", self.name)
+            context.spell_commands(&format!("poolctl kubeconfig {} prints it", self.name))
         } else {
             write_kubeconfig(&store, &cluster)?
         };

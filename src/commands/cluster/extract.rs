@@ -13,6 +13,7 @@ use crate::store::copies::{self, ExistingFile};
 
 use crate::commands::{Context, RunCommand, target};
 
+/// Arguments of `extract`. It writes secret values in clear text.
 #[derive(Args)]
 pub struct Extract {
     /// Secret to extract, such as secret/pull-secret

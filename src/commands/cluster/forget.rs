@@ -7,7 +7,7 @@ use crate::edits::record_event;
 use crate::model::cluster::Cluster;
 use crate::model::event_reason::EventReason;
 use crate::model::kinds::Kind;
-use crate::model::refusal::Refusal;
+use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::plan;
@@ -17,6 +17,8 @@ use crate::commands::cluster::credentials::find_cluster;
 use crate::commands::scope::EditedObject;
 use crate::commands::{Context, RunCommand, scope};
 
+/// Arguments of `cluster forget`. Nothing checks that the machines are gone, so an option must say
+/// so.
 #[derive(Args)]
 pub struct Forget {
     /// Cluster that is being deleted and cannot be destroyed
@@ -34,7 +36,8 @@ impl RunCommand for Forget {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
-        let cluster = find_cluster(context, &store, &self.name, AccessAction::Change)?;
+        let cluster = find_cluster(context, &store, &self.name, AccessAction::Change)
+            .map_err(|refusal| self.explain_missing_cluster(refusal))?;
         if !self.i_have_destroyed_it {
             return Err(self.ask_for_confirmation(context, &cluster).into());
         }
@@ -51,6 +54,15 @@ impl RunCommand for Forget {
 }
 
 impl Forget {
+    /// Whoever has a cluster forgotten knows its name and may not know its namespace.
+    fn explain_missing_cluster(&self, refusal: Refusal) -> Refusal {
+        if refusal.exit != Exit::NotFound {
+            return refusal;
+        }
+        Refusal::not_found(format!("there is no cluster `{}`", self.name))
+            .advise("poolctl get cluster -A")
+    }
+
     fn ask_for_confirmation(&self, context: &Context, cluster: &Cluster) -> Refusal {
         let name = &cluster.name;
         let option = context.namespace_option(&cluster.namespace);

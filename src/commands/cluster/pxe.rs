@@ -22,6 +22,7 @@ use crate::commands::{Context, RunCommand};
 /// Kinds of images: of a new cluster, and of nodes that join one.
 const IMAGES: [&str; 2] = ["agent", "node"];
 
+/// Arguments of `cluster pxe`. The image of the cluster must have been made by its installation.
 #[derive(Args)]
 pub struct Pxe {
     /// Cluster whose hosts boot by network

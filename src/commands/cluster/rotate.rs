@@ -20,6 +20,8 @@ use crate::store::{Filter, NeededObject, Store};
 
 use crate::commands::{Context, RunCommand};
 
+/// Arguments of `pool rotate-credentials`. A cluster destroys itself with its own copy of the
+/// credentials, so each copy is replaced.
 #[derive(Args)]
 pub struct RotateCredentials {
     /// Pool whose clusters get the credentials

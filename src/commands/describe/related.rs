@@ -5,9 +5,11 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
+use crate::model::claim::Claim;
+use crate::model::cluster::Cluster;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
-use crate::model::object::Object;
+use crate::model::object::{Object, Resource};
 use crate::model::refers::kinds_listed_with;
 use crate::model::refusal::Refusal;
 use crate::model::time::Time;
@@ -69,7 +71,7 @@ pub fn find_related_objects(
     }
     let key = object.key();
     for kind in kinds_listed_with(object.kind()) {
-        let mut referring_objects = store.list_objects(kind, &Filter::default())?;
+        let mut referring_objects = list_candidates(store, kind, object.kind(), &key)?;
         referring_objects.retain(|referring| referring.refers_to(object.kind(), &key));
         for referring in context.filter_visible(store, referring_objects)? {
             let state = output::state_words(&referring, &view);
@@ -77,6 +79,25 @@ pub fn find_related_objects(
         }
     }
     Ok(related)
+}
+
+/// Objects of a kind among which are all that name an object. What a pool has is found by an index:
+/// there may be a hundred thousand claims and clusters of others.
+fn list_candidates(
+    store: &Store,
+    kind: Kind,
+    named_kind: Kind,
+    key: &Key,
+) -> Result<Vec<Object>, Refusal> {
+    match (named_kind, kind) {
+        (Kind::ClusterPool, Kind::ClusterClaim) => {
+            Ok(store.claims_of_pool(key)?.into_iter().map(Claim::into_object).collect())
+        }
+        (Kind::ClusterPool, Kind::ClusterDeployment) => {
+            Ok(store.clusters_of_pool(key)?.into_iter().map(Cluster::into_object).collect())
+        }
+        _ => store.list_objects(kind, &Filter::default()),
+    }
 }
 
 /// The lines of related objects: the first of each kind, and how many more there are.
@@ -89,7 +110,7 @@ pub fn draw_related_objects(related: &[RelatedObject]) -> String {
         for object in same_kind.iter().take(MAX_OF_KIND) {
             let name = object.name.to_string();
             let line = format!("  {name:name_width$}  {}", clean_line(&object.state));
-            lines += &output::shorten(line.trim_end(), output::WIDTH);
+            lines += line.trim_end();
             lines.push('\n');
         }
         let more_count = same_kind.len().saturating_sub(MAX_OF_KIND);

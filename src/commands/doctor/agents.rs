@@ -36,7 +36,6 @@ pub fn find_problems(context: &Context, store: &Store) -> Problems {
         Ok(())
     })?;
     problems.extend(machines_bound_twice);
-    problems.extend(find_wrong_platforms(store)?);
     Ok(problems)
 }
 
@@ -110,27 +109,4 @@ fn find_machine_bound_twice(
         "agents `{earlier}` and `{key}` are the same machine, and both are bound: \
          poolctl agent unbind {name}{namespace_option}"
     ))
-}
-
-/// Clusters that are marked as installed on hosts, or as not, against their platform. The mark is a
-/// fact that follows from the document; a pass trusts it and does not read the document.
-fn find_wrong_platforms(store: &Store) -> Problems {
-    let mut problems = Vec::new();
-    store.visit_resources::<Cluster>(None, &mut |mut cluster| {
-        let Some(body) = cluster.body.take() else { return Ok(()) };
-        let stored = cluster.by_agents;
-        let platform = body.spec.platform.name();
-        cluster.take_steering(&body.metadata, platform);
-        if cluster.by_agents != stored {
-            let Cluster { name, namespace, .. } = &cluster;
-            let verb = if stored { "is" } else { "is not" };
-            problems.push(format!(
-                "cluster `{name}` {verb} recorded as installed on hosts, which contradicts its \
-                 platform {platform}: poolctl get cluster {name} -n {namespace} -o yaml \
-                 | poolctl apply -f -"
-            ));
-        }
-        Ok(())
-    })?;
-    Ok(problems)
 }

@@ -3,6 +3,7 @@
 
 use crate::commands::Context;
 use crate::commands::doctor::Problems;
+use crate::commands::doctor::power::is_on_for_nobody;
 use crate::model::host::BareMetalHost;
 use crate::model::refusal::Refusal;
 use crate::model::state::{HostId, Scope};
@@ -28,10 +29,14 @@ pub fn find_problems(context: &Context, door: &Door<'_>) -> Problems {
     Ok(problems)
 }
 
-/// Why a host that has left its cluster is not switched off; none if the next pass does it, or if
-/// it is off.
+/// Why a host that has left its cluster, or that no cluster has, is not switched off; none if the
+/// next pass does it, or if it is off.
 fn describe_stuck_host(context: &Context, host: &BareMetalHost) -> Option<String> {
-    let cluster = host.status.may_run_for.as_deref()?;
+    let problem = match &host.status.may_run_for {
+        Some(cluster) => format!("may still be on for cluster `{cluster}`, which it has left"),
+        None if may_be_switched_off(host) => "is on, and no cluster has it".to_owned(),
+        None => return None,
+    };
     let name = &host.metadata.name;
     let option = context.namespace_option(&host.metadata.namespace);
     let (why, next) = if host.spec.bmc.is_none() {
@@ -50,10 +55,12 @@ fn describe_stuck_host(context: &Context, host: &BareMetalHost) -> Option<String
     } else {
         (host.status.error_message.clone(), format!("poolctl doctor --fix{option}"))
     };
-    Some(format!(
-        "host `{}` may still be on for cluster `{cluster}`, which it has left: {why}; {next}",
-        host.key()
-    ))
+    Some(format!("host `{}` {problem}: {why}; {next}", host.key()))
+}
+
+/// Whether a machine is on for nobody, and nobody has forbidden to switch it off.
+fn may_be_switched_off(host: &BareMetalHost) -> bool {
+    is_on_for_nobody(host) && !host.spec.disable_power_off
 }
 
 /// Lets a pass try at once what it would only try later, and gives back what nobody has given back.
@@ -63,7 +70,7 @@ pub fn switch_off(door: &Door<'_>) -> Result<(), Refusal> {
         let host_ids: Vec<HostId> = state.hosts.iter().map(|(host_id, _)| host_id).collect();
         for host_id in host_ids {
             state.hosts.update(host_id, |host| {
-                if host.status.may_run_for.is_some() {
+                if host.status.may_run_for.is_some() || may_be_switched_off(host) {
                     host.status.error_count = 0;
                 }
             });

@@ -3,7 +3,7 @@
 
 use crate::edits::{self, FreedObject};
 use crate::model::kinds::Kind;
-use crate::model::meta::Key;
+use crate::model::meta::{Key, Meta};
 use crate::model::quarantine::Quarantine;
 use crate::model::refusal::Refusal;
 use crate::model::state::Scope;
@@ -11,6 +11,9 @@ use crate::output::Name;
 use crate::store::{NeededObject, Store};
 
 use crate::commands::{Context, count_of};
+
+/// So many held objects are named in a line; the rest is counted.
+const MANY_NAMES: usize = 10;
 
 /// What to type again after a refusal.
 const COMMAND: &str = "poolctl doctor --release-quarantine";
@@ -28,7 +31,8 @@ pub fn release_and_report(context: &Context) -> anyhow::Result<()> {
         names.push(Name::of(*kind, key).to_string());
     }
     let loss = format!(
-        "{} would be given back, and clusters that were claimed after the backup destroyed: {}",
+        "{} would be given back, which destroys clusters that were claimed after the backup, and \
+         unclaimed ones that were destroyed after it: {}",
         count_of(objects.len(), "held object"),
         names.join(", ")
     );
@@ -45,13 +49,36 @@ pub fn release_and_report(context: &Context) -> anyhow::Result<()> {
     Ok(context.report_pass(&passed)?)
 }
 
-/// Everything that a restore holds, of any kind.
+/// Says what a restore holds. That is nothing wrong, but it stays so until somebody gives it back.
+pub fn mention_quarantine(context: &Context, store: &Store) -> Result<(), Refusal> {
+    let objects = find_quarantined_objects(store)?;
+    let mut names = Vec::new();
+    for (kind, key) in objects.iter().take(MANY_NAMES) {
+        names.push(Name::of(*kind, key).to_string());
+    }
+    let unnamed = objects.len().saturating_sub(MANY_NAMES);
+    if unnamed > 0 {
+        names.push(format!("{unnamed} more"));
+    }
+    if !names.is_empty() {
+        let list = names.join(", ");
+        context.hint(&format!("held by a restore: {list}; all are given back by: {COMMAND}"));
+    }
+    Ok(())
+}
+
+fn is_held_by_restore(metadata: &Meta) -> bool {
+    Quarantine::of(metadata).is_some()
+}
+
+/// Everything that a restore holds, of any kind, and that is not being given back already.
 fn find_quarantined_objects(store: &Store) -> Result<Vec<(Kind, Key)>, Refusal> {
     store.read_snapshot(|| {
         let mut objects = Vec::new();
         for kind in Kind::OBJECTS {
             store.visit_objects(*kind, None, &mut |object| {
-                if object.meta().is_some_and(|meta| Quarantine::of(meta).is_some()) {
+                if object.meta().is_some_and(is_held_by_restore) && object.deletion_time().is_none()
+                {
                     objects.push((*kind, object.key()));
                 }
                 Ok(())

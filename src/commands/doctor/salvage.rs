@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::model::refusal::Exit;
+use crate::model::text::quote_word;
 use crate::output::{Answer, Name};
 use crate::store::salvage_state;
 
@@ -28,9 +29,9 @@ pub fn salvage_and_report(context: &Context, from: &Path, to: &Path) -> anyhow::
         ));
     }
     context.answer(Answer::list(entries))?;
-    let state = to.display();
-    context.hint(&format!(
-        "next: poolctl --state {state} doctor --fix, then poolctl --state {state} plan"
+    let state = quote_word(&to.display().to_string());
+    context.hint_next(&format!(
+        "poolctl --state {state} doctor --fix, then poolctl --state {state} plan"
     ));
     if is_whole { Ok(()) } else { Err(Quit(Exit::Failed as u8).into()) }
 }

@@ -24,7 +24,8 @@ pub fn check_pool(context: &Context, store: &Store, pool_name: &str) -> anyhow::
     let settings = context.door(store).read_settings()?;
     let trial = TrialRender::load(context, store, pool_name, None)?;
     let pool = trial.pool()?.clone();
-    let mut findings = vec![probe_objects(&trial, &pool)];
+    let missing = plan::missing_dependencies(trial.state(), &pool);
+    let mut findings = vec![describe_objects(&missing)];
     match pool.driver() {
         Driver::Missing | Driver::Fake | Driver::Ipmi | Driver::Redfish => {
             let name = pool.driver().name();
@@ -32,48 +33,59 @@ pub fn check_pool(context: &Context, store: &Store, pool_name: &str) -> anyhow::
         }
         Driver::Exec => findings.extend(probe_program(context, store, &settings, &pool)?),
         Driver::Installer | Driver::Agent => {
-            findings.extend(probe_installer(context, store, &settings, &pool)?);
+            findings.extend(probe_installer(context, store, &settings, &pool, &missing)?);
         }
     }
     let mut entries = Vec::new();
     for finding in &findings {
         let name = Name::plain(finding.step.as_str());
-        entries.push(context.entry(Some(name), || row(finding), || document(finding)));
+        entries.push(context.entry(
+            Some(name),
+            || row(context, finding),
+            || document(context, finding),
+        ));
     }
     context.answer(Answer::list(entries))?;
-    match findings.iter().find(|finding| finding.has_failed()) {
-        Some(finding) => Err(refuse(&pool, finding).into()),
-        None => Ok(()),
-    }
+    refuse_failures(&pool, &findings)?;
+    Ok(())
 }
 
 /// A finding in the table of a check.
-pub fn row(finding: &Finding) -> Row {
+pub fn row(context: &Context, finding: &Finding) -> Row {
     vec![
         ("step", finding.step.clone()),
         ("state", finding.state.name().to_owned()),
         ("detail", finding.detail.clone()),
-        ("next", finding.next.clone()),
+        ("next", context.spell_commands(&finding.next)),
     ]
 }
 
 /// A finding for programs.
-pub fn document(finding: &Finding) -> Value {
+pub fn document(context: &Context, finding: &Finding) -> Value {
     json!({"step": finding.step, "state": finding.state.name(), "detail": finding.detail,
-           "next": finding.next})
+           "next": context.spell_commands(&finding.next)})
 }
 
-/// The refusal that ends a check: the first step that failed.
-fn refuse(pool: &ClusterPool, finding: &Finding) -> Refusal {
+/// Refuses with all steps that failed. What to do first is said of the first of them, because the
+/// others may only follow from it.
+fn refuse_failures(pool: &ClusterPool, findings: &[Finding]) -> Result<(), Refusal> {
+    let failures: Vec<&Finding> = findings.iter().filter(|finding| finding.has_failed()).collect();
+    let Some(first_failure) = failures.first() else { return Ok(()) };
+    let steps: Vec<&str> = failures.iter().map(|finding| finding.step.as_str()).collect();
     let name = &pool.metadata.name;
-    let what = format!("pool `{name}` cannot install a cluster yet: {} failed", finding.step);
-    Refusal::new(Exit::Failed, what).because(&*finding.detail).advise(&*finding.next)
+    let what = format!("pool `{name}` cannot install a cluster yet: {} failed", steps.join(", "));
+    let refusal = Refusal::new(Exit::Failed, what).advise(&*first_failure.next);
+    Err(match failures.as_slice() {
+        [failure] => refusal.because(&*failure.detail),
+        several => several.iter().fold(refusal, |refusal, failure| {
+            refusal.because(format!("{}: {}", failure.step, failure.detail))
+        }),
+    })
 }
 
 /// Whether everything exists that the pool names, and an install-config can be made of it.
-fn probe_objects(trial: &TrialRender, pool: &ClusterPool) -> Finding {
+fn describe_objects(missing: &[String]) -> Finding {
     let step = "objects";
-    let missing = plan::missing_dependencies(trial.state(), pool);
     if missing.is_empty() {
         return Finding::ok(step, "all that the pool names exists");
     }
@@ -102,6 +114,7 @@ fn probe_installer(
     store: &Store,
     settings: &SettingsSpec,
     pool: &ClusterPool,
+    missing: &[String],
 ) -> Result<Vec<Finding>, Refusal> {
     let mut findings = Vec::new();
     for program in find_programs(settings, pool.driver().name())? {
@@ -115,7 +128,7 @@ fn probe_installer(
             return Ok(findings);
         }
     };
-    findings.extend(context.door(store).probe_installer(pool, &rendered)?);
+    findings.extend(context.door(store).probe_installer(pool, &rendered, missing)?);
     Ok(findings)
 }
 

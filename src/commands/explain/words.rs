@@ -1,6 +1,6 @@
-//! Words that are declared and are no fields: annotations, conditions with their reasons, and reasons
-//! of events. `explain` prints one of them, and the reference of the book all of them. It reads no
-//! state.
+//! Words that are declared and are no fields: annotations, conditions with their reasons, reasons of
+//! events, exit codes and metrics. `explain` prints one of them, and the reference of the book all of
+//! them. It reads no state.
 
 use serde_json::{Map, Value};
 
@@ -8,9 +8,11 @@ use crate::model::annotations::{ANNOTATIONS, Annotation, PREFIX};
 use crate::model::condition::{ConditionReason, ConditionType};
 use crate::model::declared::Mender;
 use crate::model::event_reason::EventReason;
-use crate::model::refusal::Refusal;
+use crate::model::foreign_annotations::FOREIGN_ANNOTATIONS;
+use crate::model::refusal::{Exit, Refusal};
 use crate::output::{Answer, Name, join_lines};
 
+use crate::commands::metrics::describe_metrics;
 use crate::commands::suggest;
 
 /// What a word is a word of.
@@ -19,12 +21,14 @@ pub enum Topic {
     Annotation,
     Condition,
     Event,
+    ExitCode,
+    Metric,
 }
 
 /// A word with what is declared of it.
 #[derive(Clone, Debug)]
 pub struct Word {
-    /// What the word is: `annotation`, `condition`, `reason` or `event`.
+    /// What the word is: `annotation`, `condition`, `reason`, `event`, `exit code` or `metric`.
     pub sort: &'static str,
     pub name: &'static str,
     /// What it means, in a sentence.
@@ -47,6 +51,8 @@ impl Topic {
             "annotation" | "annotations" => Some(Self::Annotation),
             "condition" | "conditions" => Some(Self::Condition),
             "event" | "events" => Some(Self::Event),
+            "exit-code" | "exit-codes" => Some(Self::ExitCode),
+            "metric" | "metrics" => Some(Self::Metric),
             _ => None,
         }
     }
@@ -56,25 +62,40 @@ impl Topic {
             Self::Annotation => "annotation",
             Self::Condition => "condition",
             Self::Event => "event",
+            Self::ExitCode => "exit-code",
+            Self::Metric => "metric",
         }
     }
 
     /// Its words, in the order in which they are declared.
     pub fn words(self) -> Vec<Word> {
         match self {
-            Self::Annotation => ANNOTATIONS.iter().map(annotation_word).collect(),
+            Self::Annotation => {
+                ANNOTATIONS.iter().chain(FOREIGN_ANNOTATIONS).map(annotation_word).collect()
+            }
             Self::Condition => {
                 let conditions = ConditionType::all().map(condition_word);
                 conditions.chain(ConditionReason::all().map(reason_word)).collect()
             }
             Self::Event => EventReason::all().map(event_word).collect(),
+            Self::ExitCode => {
+                let success = plain_word("exit code", "0", "Success.");
+                let failures = Exit::ALL
+                    .iter()
+                    .map(|exit| plain_word("exit code", exit.digits(), exit.meaning()));
+                std::iter::once(success).chain(failures).collect()
+            }
+            Self::Metric => describe_metrics().into_iter().map(metric_word).collect(),
         }
     }
 
     /// The words with a name. A condition and a reason may have the same one.
     fn words_named(self, name: &str) -> Vec<Word> {
-        if self == Self::Annotation {
-            return Annotation::named(name).map(annotation_word).into_iter().collect();
+        // The prefix of poolctl's own annotations may be left out.
+        if self == Self::Annotation
+            && let Some(annotation) = Annotation::named(name)
+        {
+            return vec![annotation_word(annotation)];
         }
         let mut words = self.words();
         words.retain(|word| word.name.eq_ignore_ascii_case(name));
@@ -106,6 +127,16 @@ fn event_word(reason: EventReason) -> Word {
     Word { sort: "event", name: reason.as_str(), meaning: reason.meaning(), facts }
 }
 
+fn metric_word((name, kind, help): (&'static str, &'static str, &'static str)) -> Word {
+    let facts = vec![("type", kind.to_owned())];
+    Word { facts, ..plain_word("metric", name, help) }
+}
+
+/// A word of which only its meaning is declared.
+fn plain_word(sort: &'static str, name: &'static str, meaning: &'static str) -> Word {
+    Word { sort, name, meaning, facts: Vec::new() }
+}
+
 /// Who mends it, and what to type.
 fn remedy(mender: Mender, next_step: Option<&'static str>) -> Vec<(&'static str, String)> {
     let mut facts = vec![("mended by", mender.describe().to_owned())];
@@ -113,8 +144,8 @@ fn remedy(mender: Mender, next_step: Option<&'static str>) -> Vec<(&'static str,
     facts
 }
 
-/// What `explain` answers to `annotation/NAME`, `condition/NAME` and `event/REASON`, and to
-/// `annotation` and `condition` alone. None if something else was asked for, such as a kind.
+/// What `explain` answers to `annotation/NAME`, `exit-code/7` and the like, and to a topic alone. None
+/// if something else was asked for, such as a kind.
 pub fn answer_question(question: &str) -> Option<Result<Answer, Refusal>> {
     let Some((topic, name)) = question.split_once('/') else {
         let topic = Topic::from_word(question)?;
@@ -164,7 +195,7 @@ fn answer_words(lines: &[String], words: &[Word]) -> Answer {
     let mut answer = Answer::text(join_lines(lines));
     for word in words {
         let mut document = Map::new();
-        document.insert(word.sort.to_owned(), word.name.into());
+        document.insert(field_name(word.sort), word.name.into());
         document.insert("meaning".to_owned(), word.meaning.into());
         for (label, value) in &word.facts {
             document.insert(field_name(label), value.as_str().into());

@@ -8,10 +8,12 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::model::agent::{Agent, Role};
+use crate::model::cluster::Cluster;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::refusal::Refusal;
+use crate::model::template::Template;
 use crate::output::join_lines;
 use crate::plan;
 use crate::render::assisted_objects::{
@@ -19,6 +21,7 @@ use crate::render::assisted_objects::{
 };
 use crate::render::hive_objects::{HiveRendering, PoolStart, reason_to_keep};
 use crate::render::hive_version::HiveRelease;
+use crate::render::install_config;
 use crate::store::Store;
 
 use crate::commands::{Context, count_of};
@@ -51,7 +54,7 @@ const FIELDS: &str = "\
 | NMStateConfig | carried | puts it into the image |
 | AgentClassification | carried | labels the hosts by it |
 | Agent | its settings, by agents.sh | makes the Agent itself when the host boots the new image |
-| ClusterDeployment made of Agents, installed | carried | leaves the cluster as it is |
+| ClusterDeployment made of Agents, installed | carried without provisioning | leaves the cluster as it is |
 | AgentClusterInstall | made from the cluster | knows by it that the cluster is installed |
 | ClusterDeployment that is not installed | left out | install it here, or anew there |
 | Secrets | left out | `export --for hive --include-secrets` writes them |
@@ -76,7 +79,9 @@ pub fn export_for_assisted(context: &Context, store: &Store, folder: &Path) -> a
             Ok(())
         })?;
     }
-    let cluster_installs = collect_clusters(store, &host_counts, &mut documents)?;
+    let mut kept_clusters = BTreeMap::new();
+    let cluster_installs =
+        collect_clusters(store, &host_counts, &mut documents, &mut kept_clusters)?;
     add_namespaces(&mut documents);
     store.rollback();
     let kinds: Vec<Kind> = ORDER.into_iter().filter(|kind| documents.contains_key(kind)).collect();
@@ -87,7 +92,10 @@ pub fn export_for_assisted(context: &Context, store: &Store, folder: &Path) -> a
     let has_clusters = !cluster_installs.is_empty();
     write_file(folder, "apply.sh", &apply_script(&files, has_clusters))?;
     write_file(folder, "agents.sh", &agents_script(&files))?;
-    write_file(folder, "README.md", &describe_export(&files, &agents))?;
+    write_file(folder, "README.md", &describe_export(&files, &agents, &kept_clusters))?;
+    for (cluster, why) in &kept_clusters {
+        context.warn(&format!("cluster {cluster} is left out: {why}"));
+    }
     answer_with_files(context, folder, &files)
 }
 
@@ -102,19 +110,34 @@ fn count_host(agent: &Agent, host_counts: &mut HashMap<Key, HostCounts>) {
     }
 }
 
+/// The install-config of a cluster, as far as it is known.
+fn read_install_config(store: &Store, cluster: &Cluster) -> Result<Option<Value>, Refusal> {
+    let Some(secret) = cluster.install_config_secret() else { return Ok(None) };
+    let Some(yaml) = store.read_secret_value(&secret, "install-config.yaml")? else {
+        return Ok(None);
+    };
+    let template = Template::new(yaml);
+    Ok(install_config::template_document(&template).ok().cloned())
+}
+
 /// Adds the installed clusters that are made of Agents, and their image sets. Returns their
-/// AgentClusterInstalls.
+/// AgentClusterInstalls. Those that stay are noted, and why.
 fn collect_clusters(
     store: &Store,
     host_counts: &HashMap<Key, HostCounts>,
     documents: &mut BTreeMap<Kind, Vec<Value>>,
+    kept_clusters: &mut BTreeMap<String, &'static str>,
 ) -> Result<Vec<Value>, Refusal> {
     let mut cluster_installs = Vec::new();
     let mut image_sets: HashSet<String> = HashSet::new();
     let pools = HashMap::new();
     store.visit_objects(Kind::ClusterDeployment, None, &mut |object| {
         let Object::ClusterDeployment(cluster) = &object else { return Ok(()) };
-        if !cluster.is_made_of_agents() || reason_to_keep(cluster).is_some() {
+        if !cluster.is_made_of_agents() {
+            return Ok(());
+        }
+        if let Some(why) = reason_to_keep(cluster) {
+            kept_clusters.insert(cluster.name.clone(), why);
             return Ok(());
         }
         let clusters = HashSet::from([cluster.name.clone()]);
@@ -127,7 +150,9 @@ fn collect_clusters(
         };
         let Some(mut deployment) = rendering.render(&object) else { return Ok(()) };
         let counts = host_counts.get(&cluster.key()).copied().unwrap_or_default();
-        cluster_installs.push(render_cluster_install(cluster, &deployment, counts));
+        let config = read_install_config(store, cluster)?;
+        let install = render_cluster_install(cluster, &deployment, counts, config.as_ref());
+        cluster_installs.push(install);
         refer_to_cluster_install(cluster, &mut deployment);
         image_sets.extend(cluster.image_set.clone());
         documents.entry(Kind::ClusterDeployment).or_default().push(deployment);
@@ -178,7 +203,11 @@ fn agents_script(files: &[ExportedFile]) -> String {
     join_lines(&lines)
 }
 
-fn describe_export(files: &[ExportedFile], agents: &BTreeSet<Key>) -> String {
+fn describe_export(
+    files: &[ExportedFile],
+    agents: &BTreeSet<Key>,
+    kept_clusters: &BTreeMap<String, &'static str>,
+) -> String {
     let mut lines: Vec<String> = Vec::new();
     for line in [
         "# Files for assisted-service",
@@ -198,6 +227,12 @@ fn describe_export(files: &[ExportedFile], agents: &BTreeSet<Key>) -> String {
         "Hosts that must boot. Their Agents have these names if the service knows them by the \
          same id:",
         agents.iter().map(|agent| format!("- {agent}")).collect(),
+    );
+    let kept_clusters = kept_clusters.iter();
+    add_section(
+        &mut lines,
+        "These clusters stay with poolctl:",
+        kept_clusters.map(|(cluster, why)| format!("- {cluster}: {why}")).collect(),
     );
     lines.push(String::new());
     lines.push(FIELDS.trim_end().to_owned());

@@ -66,6 +66,8 @@ pub fn prepare_folder(folder: &Path) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Writes a file that only its owner may read into the folder of an export. A file that is there
+/// already is refused.
 pub fn write_file(folder: &Path, name: &str, content: &str) -> Result<(), Refusal> {
     copies::write_private_file(&folder.join(name), content.as_bytes(), ExistingFile::Keep)
 }

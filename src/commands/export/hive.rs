@@ -7,6 +7,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::model::cluster::RESTORED_LABEL;
+use crate::model::documents::NamespaceOrigin;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
@@ -14,7 +16,7 @@ use crate::model::pool::{ClusterPool, RECONCILE_PAUSE};
 use crate::model::refusal::Refusal;
 use crate::output::join_lines;
 use crate::plan;
-use crate::render::hive_objects::{HiveRendering, PoolStart, RESTORED_LABEL, reason_to_keep};
+use crate::render::hive_objects::{HiveRendering, PoolStart, reason_to_keep, reason_to_pause};
 use crate::render::hive_schedules::render_schedules;
 use crate::render::hive_version::HiveRelease;
 use crate::store::{Filter, Store};
@@ -47,14 +49,21 @@ const FIELDS: &str = "\
 | ClusterPool | spec.runningCount on openstack, vsphere | changed to spec.size | Hive accepts no other |
 | ClusterPool | status | left out | Hive counts again |
 | ClusterPool | schedule | CronJobs in schedules/ | Hive has none; apply.sh leaves them to you |
+| ClusterPool | one that needs more than Hive does | paused | Hive cannot make its clusters |
 | ClusterDeployment | spec, clusterMetadata | carried | |
 | ClusterDeployment | version of the pool | changed to Hive's | what is current stays current |
-| ClusterDeployment | status | carried as far as Hive has it | |
+| ClusterDeployment | annotation delete-after | carried | Hive counts it from the day of the move |
+| ClusterDeployment | a driver of your own | left out | Hive does not destroy what that made |
+| ClusterDeployment | status | carried | |
+| ClusterDeployment | status.provisionRef, clusterVersionStatus | left out | Hive asks the cluster |
 | ClusterClaim | spec, status | carried | |
+| ClusterClaim | owner | left out | Hive knows people by spec.subjects |
 | ClusterDeploymentCustomization | value that is no text | renamed to valueJSON | Hive has only texts |
 | ClusterDeploymentCustomization | lease | carried if its cluster moves | else Hive would stop |
+| RoleBinding | all but status | carried | it says who may use the pools |
 | Job, Event, Settings | all | left out | Hive has none |
-| IPPool, IPClaim, BareMetalHost, InfraEnv, Agent | all | left out | not kinds of Hive |
+| IPPool, IPClaim, BareMetalHost | all | left out | `--for metal3` writes them |
+| InfraEnv, Agent | all | left out | `--for assisted` writes them |
 ";
 
 /// What has been found of a state for the files.
@@ -64,8 +73,15 @@ struct Collected {
     documents: BTreeMap<Kind, Vec<Value>>,
     /// Secrets whose values are not exported.
     missing_secrets: Vec<Key>,
+    /// Clusters of claims, which carry a label until they are there.
+    claimed_clusters: Vec<Key>,
     /// Clusters that stay, and why.
     kept_clusters: BTreeMap<String, &'static str>,
+    /// Pools that are paused in the files because clusters that stay have some of their
+    /// customizations: these customizations, with their clusters.
+    pools_sharing_names: BTreeMap<Key, Vec<String>>,
+    /// Pools that are paused in the files because a Hive cannot make their clusters, and why.
+    pools_beyond_hive: BTreeMap<Key, &'static str>,
     /// CronJobs that follow the schedules of pools, with what they need.
     schedules: Vec<Value>,
     /// How many objects there are of kinds that a Hive does not have.
@@ -84,7 +100,12 @@ pub struct Takeover {
 /// make just so: such a cluster has the version of its pool.
 pub fn recognise_release(context: &Context, dump: &Path) -> Result<HiveRelease, Refusal> {
     let namespace = context.namespace()?;
-    let reading = ReadOptions { namespace: &namespace, is_lenient: true, moves_state: true };
+    let reading = ReadOptions {
+        namespace: &namespace,
+        is_lenient: true,
+        moves_state: true,
+        ..ReadOptions::default()
+    };
     let objects = manifest::read(&[dump.to_owned()], &reading)?.objects;
     let mut pools: HashMap<Key, &ClusterPool> = HashMap::new();
     for object in &objects {
@@ -123,10 +144,20 @@ pub fn export_for_hive(
     kinds.sort_by_key(|kind| (*kind == Kind::ClusterPool, *kind != Kind::Namespace, *kind));
     let files = write_documents(folder, &kinds, &collected.documents)?;
     write_schedules(folder, &collected.schedules)?;
-    write_file(folder, "apply.sh", &apply_script(&files, &collected.missing_secrets))?;
+    write_file(folder, "apply.sh", &apply_script(&files, &collected))?;
     write_file(folder, "README.md", &describe_export(&files, &collected, takeover.pool_start))?;
     for (cluster, why) in &collected.kept_clusters {
         context.warn(&format!("cluster {cluster} is left out: {why}"));
+    }
+    for (pool, customizations) in &collected.pools_sharing_names {
+        let customizations = customizations.join(", ");
+        context.warn(&format!(
+            "pool {} is paused in the files: clusters that stay here have {customizations}",
+            pool.name
+        ));
+    }
+    for (pool, why) in &collected.pools_beyond_hive {
+        context.warn(&format!("pool {} is paused in the files: {why}", pool.name));
     }
     if !collected.missing_secrets.is_empty() {
         let count = count_of(collected.missing_secrets.len(), "secret");
@@ -159,6 +190,7 @@ fn collect_documents(
         }
         Ok(())
     })?;
+    collected.pools_sharing_names = find_pools_sharing_names(store, &pools, &clusters)?;
     let rendering = HiveRendering {
         pools: &pools,
         clusters: &clusters,
@@ -169,10 +201,20 @@ fn collect_documents(
     let mut live_pools: Vec<&ClusterPool> = pools.values().collect();
     live_pools.retain(|pool| pool.metadata.deletion_timestamp.is_none());
     live_pools.sort_by_key(|pool| pool.key());
+    for pool in &live_pools {
+        if let Some(why) = reason_to_pause(pool) {
+            collected.pools_beyond_hive.insert(pool.key(), why);
+        }
+    }
     collected.schedules = render_schedules(live_pools.into_iter());
     let whole = Filter { whole: true, ..Filter::default() };
-    // Namespaces of clusters are in no table.
-    for namespace in store.list_objects(Kind::Namespace, &whole)? {
+    // Namespaces of clusters are in no table. A hub has the namespace of every state itself.
+    let mut namespaces = store.list_objects(Kind::Namespace, &whole)?;
+    namespaces.retain(|object| match object {
+        Object::Namespace(namespace) => namespace.origin != NamespaceOrigin::EveryState,
+        _ => true,
+    });
+    for namespace in namespaces {
         collect_object(store, &namespace, &rendering, secrets, &mut collected)?;
     }
     for kind in Kind::OBJECTS.iter().filter(|kind| **kind != Kind::Namespace) {
@@ -182,6 +224,33 @@ fn collect_documents(
     }
     add_namespaces(&mut collected.documents);
     Ok(collected)
+}
+
+/// Pools whose inventories have customizations of clusters that stay, and these customizations. A
+/// Hive would give their names and addresses to further clusters.
+fn find_pools_sharing_names(
+    store: &Store,
+    pools: &HashMap<Key, ClusterPool>,
+    moving_clusters: &HashSet<String>,
+) -> Result<BTreeMap<Key, Vec<String>>, Refusal> {
+    let mut shared_names: BTreeMap<Key, Vec<String>> = BTreeMap::new();
+    store.visit_objects(Kind::Customization, None, &mut |object| {
+        let Object::Customization(customization) = object else { return Ok(()) };
+        let Some(holder) = &customization.status.cluster_deployment_ref else { return Ok(()) };
+        if moving_clusters.contains(&holder.name) {
+            return Ok(());
+        }
+        let Key { namespace, name } = customization.key();
+        for pool in pools.values().filter(|pool| pool.metadata.namespace == namespace) {
+            let mut entries = pool.spec.inventory.iter().flatten();
+            if entries.any(|entry| entry.name == name) {
+                let customization = format!("{name} (cluster {})", holder.name);
+                shared_names.entry(pool.key()).or_default().push(customization);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(shared_names)
 }
 
 fn collect_object(
@@ -208,6 +277,16 @@ fn collect_object(
     if let Object::Secret(secret) = object {
         add_secret_values(store, secret, &mut document)?;
     }
+    let is_paused = collected.pools_sharing_names.contains_key(&key)
+        || collected.pools_beyond_hive.contains_key(&key);
+    if object.kind() == Kind::ClusterPool && is_paused {
+        document["metadata"]["annotations"][RECONCILE_PAUSE] = "true".into();
+    }
+    if let Object::ClusterDeployment(cluster) = object
+        && cluster.claim.is_some()
+    {
+        collected.claimed_clusters.push(key);
+    }
     collected.documents.entry(object.kind()).or_default().push(document);
     Ok(())
 }
@@ -224,7 +303,7 @@ fn write_schedules(folder: &Path, schedules: &[Value]) -> Result<(), Refusal> {
 }
 
 /// The script that applies the files.
-fn apply_script(files: &[ExportedFile], missing_secrets: &[Key]) -> String {
+fn apply_script(files: &[ExportedFile], collected: &Collected) -> String {
     let mut lines: Vec<String> = Vec::new();
     for line in [
         "#!/bin/sh",
@@ -239,7 +318,7 @@ fn apply_script(files: &[ExportedFile], missing_secrets: &[Key]) -> String {
     for file in files {
         // Secrets are in namespaces, which the first file makes.
         if file.kind != Kind::Namespace && !are_secrets_checked {
-            for Key { namespace, name } in missing_secrets {
+            for Key { namespace, name } in &collected.missing_secrets {
                 lines.push(format!("oc get secret -o name -n {namespace} {name}"));
             }
             are_secrets_checked = true;
@@ -249,10 +328,13 @@ fn apply_script(files: &[ExportedFile], missing_secrets: &[Key]) -> String {
             lines.push(format!("oc replace --subresource=status -f {}", file.name));
         }
     }
-    lines.push(
-        "# Hive accepts clusters of claims by this label, which is of no further use.".into(),
-    );
-    lines.push(format!("oc label clusterdeployment -A -l {RESTORED_LABEL}=true {RESTORED_LABEL}-"));
+    if !collected.claimed_clusters.is_empty() {
+        let why = "# Hive accepts clusters of claims by this label, which is of no further use.";
+        lines.push(why.to_owned());
+    }
+    for Key { namespace, name } in &collected.claimed_clusters {
+        lines.push(format!("oc label clusterdeployment -n {namespace} {name} {RESTORED_LABEL}-"));
+    }
     join_lines(&lines)
 }
 
@@ -275,6 +357,7 @@ fn describe_export(files: &[ExportedFile], collected: &Collected, pool_start: Po
         let paused = "The pools are paused. When everything is there, resume each of them:";
         add_section(&mut lines, paused, vec![resume]);
     }
+    add_paused_pools(&mut lines, collected);
     let missing_secrets =
         collected.missing_secrets.iter().map(|secret| format!("- {secret}")).collect();
     add_section(
@@ -304,4 +387,32 @@ fn describe_export(files: &[ExportedFile], collected: &Collected, pool_start: Po
     lines.push(String::new());
     lines.push(FIELDS.trim_end().to_owned());
     join_lines(&lines)
+}
+
+/// Adds the pools that are paused whatever was asked for, and what has to be done before they can be
+/// resumed.
+fn add_paused_pools(lines: &mut Vec<String>, collected: &Collected) {
+    let shared_names = collected.pools_sharing_names.iter().map(|(pool, customizations)| {
+        let customizations = customizations.join(", ");
+        format!("- pool {} in namespace {}: {customizations}", pool.name, pool.namespace)
+    });
+    add_section(
+        lines,
+        "These pools are paused in the files, because clusters that stay with poolctl have some of \
+         their customizations, and Hive would give the same names and addresses to others. Export \
+         again when the clusters are installed or destroyed; or take these customizations out of \
+         the inventory, and resume the pool:",
+        shared_names.collect(),
+    );
+    let pools_beyond_hive = collected
+        .pools_beyond_hive
+        .iter()
+        .map(|(pool, why)| format!("- pool {} in namespace {}: {why}", pool.name, pool.namespace));
+    add_section(
+        lines,
+        "These pools are paused in the files, because Hive cannot make clusters as poolctl does. \
+         Set the maxSize of a pool to the number of its clusters, so that Hive makes no others; \
+         then resume the pool:",
+        pools_beyond_hive.collect(),
+    );
 }

@@ -2,12 +2,14 @@
 //! a script that applies them in an order in which no address is leased twice, and what a
 //! controller does with each. It changes nothing here, and speaks to no cluster.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
 use serde_json::Value;
 
+use crate::model::cluster_api::CLAIM_KIND;
 use crate::model::data_template::Metal3DataTemplate;
+use crate::model::ip_lease::IpClaim;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
@@ -48,9 +50,20 @@ own() {
   pool=$(oc get ippool -n "$1" "$3" -o jsonpath='{.metadata.uid}')
   claim=$(oc get ipclaim -n "$1" "$4" -o jsonpath='{.metadata.uid}')
   api='"apiVersion":"ipam.metal3.io/v1alpha1"'
-  oc patch ipaddress -n "$1" "$2" --type=merge -p "{\"metadata\":{\"ownerReferences\":[
+  oc patch ipaddress.ipam.metal3.io -n "$1" "$2" --type=merge -p "{\"metadata\":{\"ownerReferences\":[
     {$api,\"kind\":\"IPPool\",\"name\":\"$3\",\"uid\":\"$pool\"},
     {$api,\"kind\":\"IPClaim\",\"name\":\"$4\",\"uid\":\"$claim\"}]}}"
+}
+# own_capi NAMESPACE ADDRESS POOL CLAIM: the same for an address of Cluster API.
+own_capi() {
+  pool=$(oc get ippool -n "$1" "$3" -o jsonpath='{.metadata.uid}')
+  claim=$(oc get ipaddressclaim -n "$1" "$4" -o jsonpath='{.metadata.uid}')
+  version=$(oc get ipaddressclaim -n "$1" "$4" -o jsonpath='{.apiVersion}')
+  pool_api='"apiVersion":"ipam.metal3.io/v1alpha1"'
+  claim_api="\"apiVersion\":\"$version\""
+  oc patch ipaddress.ipam.cluster.x-k8s.io -n "$1" "$2" --type=merge -p "{\"metadata\":{
+    \"ownerReferences\":[{$pool_api,\"kind\":\"IPPool\",\"name\":\"$3\",\"uid\":\"$pool\"},
+    {$claim_api,\"kind\":\"IPAddressClaim\",\"name\":\"$4\",\"uid\":\"$claim\"}]}}"
 }"#;
 
 /// What becomes of fields, and what metal3 does with the objects.
@@ -62,10 +75,14 @@ const FIELDS: &str = "\
 | all | uid, creationTimestamp, annotations `poolctl.dev/...` | left out | |
 | IPClaim, IPAddress | name with capitals | renamed in lower case | Kubernetes accepts no capitals |
 | IPClaim | status.address | carried | metal3 leases no other address to it |
+| IPAddress | one without an IPClaim | carried | metal3 leases it to nobody until it is deleted |
+| IPClaim | one whose pool is of another namespace | left out, its IPAddress goes to the pool | metal3 leases within a namespace |
+| IPClaim and IPAddress of Cluster API | kind | IPAddressClaim, IPAddress | they are what they were |
 | IPAddress | ownerReferences | made by apply.sh | they need the uids that the server gives |
 | IPPool | namePrefix | completed | metal3 requires it |
 | IPPool | allocationStrategy | completed | random is the default here, sequential in metal3 |
-| IPPool | reserved addresses, delays, history | left out | metal3 has none; shorten the ranges |
+| IPPool | reserved addresses | taken out of the ranges | metal3 has no reservations |
+| IPPool | delays, history | left out | metal3 has none |
 | Metal3DataTemplate | clusterName, kinds of pools | completed | metal3 requires them |
 | Metal3DataTemplate | index of a host | Metal3Data, Metal3DataClaim | metal3 counts these; it renders data once a Metal3Machine owns the claim |
 | BareMetalHost | a host in use | externallyProvisioned, online | metal3 does not boot or clean it |
@@ -83,7 +100,12 @@ pub fn export_for_metal3(
 ) -> anyhow::Result<()> {
     prepare_folder(folder)?;
     let claim_names = name_claims(store)?;
-    let rendering = Metal3Rendering { claim_names: &claim_names, host_start };
+    let hosts_of_clusters = find_hosts_of_clusters(store)?;
+    let rendering = Metal3Rendering {
+        claim_names: &claim_names,
+        hosts_of_clusters: &hosts_of_clusters,
+        host_start,
+    };
     let mut documents: BTreeMap<Kind, Vec<Value>> = BTreeMap::new();
     let mut data_claims: BTreeSet<Key> = BTreeSet::new();
     for kind in Kind::OBJECTS {
@@ -109,7 +131,9 @@ pub fn export_for_metal3(
     let files = write_documents(folder, &kinds, &documents)?;
     let missing_secrets = if secrets == Secrets::Include { BTreeSet::new() } else { credentials };
     write_file(folder, "apply.sh", &apply_script(&files, &documents))?;
-    write_file(folder, "README.md", &describe_export(&files, &missing_secrets, host_start))?;
+    let renamed_claims = describe_renamed_claims(&claim_names);
+    let readme = describe_export(&files, &documents, &missing_secrets, renamed_claims, host_start);
+    write_file(folder, "README.md", &readme)?;
     if !missing_secrets.is_empty() {
         let count = count_of(missing_secrets.len(), "secret");
         context.warn(&format!("{count} left out; `--include-secrets` exports secrets too"));
@@ -117,15 +141,44 @@ pub fn export_for_metal3(
     answer_with_files(context, folder, &files)
 }
 
-/// The names that claims get: their own in lower case, made different where two become the same.
+/// The hosts whose Agents belong to clusters.
+fn find_hosts_of_clusters(store: &Store) -> Result<HashSet<Key>, Refusal> {
+    let mut hosts = HashSet::new();
+    store.visit_objects(Kind::Agent, None, &mut |object| {
+        if let Object::Agent(agent) = &object
+            && agent.requested_cluster().or_else(|| agent.bound_cluster()).is_some()
+        {
+            hosts.extend(agent.host_key());
+        }
+        Ok(())
+    })?;
+    Ok(hosts)
+}
+
+/// Whether a claim is of the namespace of its pool. metal3 looks at no others.
+fn is_of_same_namespace(claim: &IpClaim) -> bool {
+    let namespace = &claim.metadata.namespace;
+    claim.spec.pool.key_from(namespace).namespace == *namespace
+}
+
+/// The names that the claims get which move: their own in lower case, made different where two
+/// become the same.
 fn name_claims(store: &Store) -> Result<HashMap<Key, String>, Refusal> {
+    let mut keys: Vec<Key> = Vec::new();
+    store.visit_objects(Kind::IpClaim, None, &mut |object| {
+        if let Object::IpClaim(claim) = &object
+            && object.deletion_time().is_none()
+            && is_of_same_namespace(claim)
+        {
+            keys.push(object.key());
+        }
+        Ok(())
+    })?;
+    // Claims whose names Kubernetes accepts keep them, whatever others become.
+    keys.sort_by_key(|key| key.name != kubernetes_name(&key.name));
     let mut names: HashMap<Key, String> = HashMap::new();
     let mut taken: BTreeSet<(String, String)> = BTreeSet::new();
-    store.visit_objects(Kind::IpClaim, None, &mut |object| {
-        if object.deletion_time().is_some() {
-            return Ok(());
-        }
-        let key = object.key();
+    for key in keys {
         let base = kubernetes_name(&key.name);
         let mut name = base.clone();
         let mut number = 1;
@@ -134,9 +187,20 @@ fn name_claims(store: &Store) -> Result<HashMap<Key, String>, Refusal> {
             name = format!("{base}-{number}");
         }
         names.insert(key, name);
-        Ok(())
-    })?;
+    }
     Ok(names)
+}
+
+/// A line for each claim that gets another name.
+fn describe_renamed_claims(claim_names: &HashMap<Key, String>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (key, name) in claim_names {
+        if key.name != *name {
+            lines.push(format!("- {key}: {name}"));
+        }
+    }
+    lines.sort();
+    lines
 }
 
 /// Adds what tells metal3 which machine has which index of a template. A machine that has indexes of
@@ -213,18 +277,75 @@ fn apply_script(files: &[ExportedFile], documents: &BTreeMap<Kind, Vec<Value>>) 
             lines.push(format!("oc replace --subresource=status -f {}", file.name));
         }
     }
-    for address in documents.get(&Kind::IpAddress).into_iter().flatten() {
-        let pool = address["spec"]["pool"]["name"].as_str().unwrap_or_default();
-        let claim = address["spec"]["claim"]["name"].as_str().unwrap_or_default();
-        let namespace = text_at(address, "namespace");
-        lines.push(format!("own {namespace} {} {pool} {claim}", text_at(address, "name")));
+    for address in list_addresses(documents) {
+        let ExportedAddress { namespace, name, pool, claim, .. } = address;
+        if let Some(command) = address.owner_command {
+            lines.push(format!("{command} {namespace} {name} {pool} {claim}"));
+        }
     }
     join_lines(&lines)
 }
 
+/// An address in the folder.
+struct ExportedAddress<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    address: &'a str,
+    pool: &'a str,
+    claim: &'a str,
+    /// The function of the script that gives it its owners; none if its claim is not there.
+    owner_command: Option<&'static str>,
+}
+
+fn list_addresses(documents: &BTreeMap<Kind, Vec<Value>>) -> Vec<ExportedAddress<'_>> {
+    let mut moved_claims = BTreeSet::new();
+    for claim in documents.get(&Kind::IpClaim).into_iter().flatten() {
+        let is_of_cluster_api = claim["kind"] == CLAIM_KIND;
+        moved_claims.insert((
+            is_of_cluster_api,
+            text_at(claim, "namespace"),
+            text_at(claim, "name"),
+        ));
+    }
+    let mut addresses = Vec::new();
+    for document in documents.get(&Kind::IpAddress).into_iter().flatten() {
+        let spec = &document["spec"];
+        let is_of_cluster_api = spec.get("claimRef").is_some();
+        let claim_field = if is_of_cluster_api { "claimRef" } else { "claim" };
+        let pool_field = if is_of_cluster_api { "poolRef" } else { "pool" };
+        let claim = spec[claim_field]["name"].as_str().unwrap_or_default();
+        let namespace = text_at(document, "namespace");
+        let has_claim = moved_claims.contains(&(is_of_cluster_api, namespace, claim));
+        let command = if is_of_cluster_api { "own_capi" } else { "own" };
+        addresses.push(ExportedAddress {
+            namespace,
+            name: text_at(document, "name"),
+            address: spec["address"].as_str().unwrap_or_default(),
+            pool: spec[pool_field]["name"].as_str().unwrap_or_default(),
+            claim,
+            owner_command: has_claim.then_some(command),
+        });
+    }
+    addresses
+}
+
+/// The addresses that nobody's claim releases, as lines of a list.
+fn addresses_without_claim(documents: &BTreeMap<Kind, Vec<Value>>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for address in list_addresses(documents) {
+        if address.owner_command.is_none() {
+            let ExportedAddress { namespace, name, address, claim, .. } = address;
+            lines.push(format!("- `{namespace}/{name}`: {address}, for `{claim}`"));
+        }
+    }
+    lines
+}
+
 fn describe_export(
     files: &[ExportedFile],
+    documents: &BTreeMap<Kind, Vec<Value>>,
     missing_secrets: &BTreeSet<Key>,
+    renamed_claims: Vec<String>,
     host_start: PoolStart,
 ) -> String {
     let mut lines: Vec<String> = Vec::new();
@@ -247,8 +368,18 @@ fn describe_export(
     }
     add_section(
         &mut lines,
+        "These IPClaims have other names in the files. What names them must name these:",
+        renamed_claims,
+    );
+    add_section(
+        &mut lines,
         "These Secrets are not in the files. metal3 needs them for its hosts:",
         missing_secrets.iter().map(|secret| format!("- {secret}")).collect(),
+    );
+    add_section(
+        &mut lines,
+        "These addresses have no claim. metal3 keeps them until somebody deletes the IPAddress:",
+        addresses_without_claim(documents),
     );
     lines.push(String::new());
     lines.push(FIELDS.trim_end().to_owned());

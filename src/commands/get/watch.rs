@@ -18,6 +18,9 @@ use crate::commands::get::{self, Get};
 /// How often the state is asked whether anything was committed: five times a second.
 const POLL_INTERVAL: Span = Span(200_000);
 
+/// The column that a kind without states gets when an object of it is deleted.
+const DELETION_COLUMN: &str = "state";
+
 /// What was shown already.
 #[derive(Default)]
 struct Shown {
@@ -105,30 +108,42 @@ fn show_changes(
     changed_indexes: &[usize],
     shown: &mut Shown,
 ) -> anyhow::Result<()> {
-    // Columns are as wide as those of the whole table, so that they stay where they are.
-    let entries = get.object_entries(context, store, kind, objects)?;
-    // A deletion adds a column, and a long name leaves no room for one: then the headers are
-    // printed again.
-    let columns = columns_of(context, get, &entries);
-    let last_columns = shown.columns.insert(kind, columns.clone());
-    let has_same_columns = last_columns == Some(columns);
-    let mut answer = Answer::partial_list(entries, changed_indexes).streamed();
-    if !get.asks_for_columns() {
-        answer = answer.fitted(context.table_width());
+    // Columns are as wide as those of the whole table, so that they stay where they are. A longer
+    // name makes them wider, as with kubectl, but no column is ever dropped.
+    let mut entries = get.object_entries(context, store, kind, objects)?;
+    let last_columns = shown.columns.get(&kind);
+    let columns = columns_of(context, get, &entries, last_columns);
+    let has_same_columns = last_columns == Some(&columns);
+    for entry in &mut entries {
+        entry.row.retain(|(name, _)| columns.contains(name));
     }
-    answer = get::color_states(context, answer, objects);
+    shown.columns.insert(kind, columns);
+    let answer = Answer::partial_list(entries, changed_indexes).streamed();
+    let mut answer = get::color_states(context, answer, objects);
     if get.no_headers || has_same_columns {
         answer = answer.without_headers();
     }
     context.answer(answer)
 }
 
-/// The columns that the table of these entries has.
-fn columns_of(context: &Context, get: &Get, entries: &[Entry]) -> Vec<&'static str> {
+/// The columns that the table of these entries has: those that were shown before, and those that
+/// came with a deletion, which no object had when the watch began.
+fn columns_of(
+    context: &Context,
+    get: &Get,
+    entries: &[Entry],
+    last_columns: Option<&Vec<&'static str>>,
+) -> Vec<&'static str> {
     let rows: Vec<Row> = entries.iter().map(|entry| entry.row.clone()).collect();
-    if !get.asks_for_columns() && !context.globals.output.is_wide() {
-        return output::fitting_columns(&rows, context.table_width());
+    let mut columns: Vec<&'static str> =
+        rows.first().into_iter().flatten().map(|(column, _)| *column).collect();
+    if context.globals.output.is_wide() {
+        return columns;
     }
-    let first_row = rows.first().into_iter().flatten();
-    first_row.map(|(column, _)| *column).collect()
+    let fitting_columns = output::fitting_columns(&rows, get.layout(context));
+    columns.retain(|column| match last_columns {
+        Some(shown_columns) => shown_columns.contains(column) || *column == DELETION_COLUMN,
+        None => fitting_columns.contains(column),
+    });
+    columns
 }

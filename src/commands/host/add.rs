@@ -30,6 +30,7 @@ enum Role {
     Worker,
 }
 
+/// Arguments of `host add`.
 #[derive(Args)]
 pub struct Add {
     /// Name of the host
@@ -74,8 +75,9 @@ pub struct Add {
 impl RunCommand for Add {
     const NAME: &'static str = "add";
     const ABOUT: &'static str = "Add a machine with a management controller";
-    const EXAMPLE: &'static str = "poolctl host add node-9 --bmc ipmi://192.0.2.9 \
-                                   --mac 52:54:00:00:00:09 --secret bmc --no-reconcile";
+    const EXAMPLE: &'static str = "\
+poolctl host add node-9 --bmc ipmi://192.0.2.9 --mac 52:54:00:00:00:09 \\
+  --secret bmc --no-reconcile";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let key = context.key(Kind::BareMetalHost, &self.name)?;

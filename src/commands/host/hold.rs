@@ -15,6 +15,7 @@ use crate::store::{Filter, NeededObject, Store};
 use crate::commands::host::{HostSelection, change_hosts_with};
 use crate::commands::{Context, RunCommand};
 
+/// Arguments of `host hold`. A cluster that has the host keeps it.
 #[derive(Args)]
 pub struct Hold {
     #[command(flatten)]
@@ -34,6 +35,7 @@ impl RunCommand for Hold {
     }
 }
 
+/// Arguments of `host unhold`.
 #[derive(Args)]
 pub struct Unhold {
     #[command(flatten)]

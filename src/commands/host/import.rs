@@ -40,6 +40,7 @@ const COLUMNS: [&str; 13] = [
     "description",
 ];
 
+/// Arguments of `host import`. All rows are put in one transaction, or none is.
 #[derive(Args)]
 pub struct Import {
     /// CSV file with a header, or - for stdin: name, bmc, mac, username and password or secret,
@@ -51,8 +52,9 @@ pub struct Import {
 impl RunCommand for Import {
     const NAME: &'static str = "import";
     const ABOUT: &'static str = "Add or change the hosts in a CSV file, all or none";
-    const EXAMPLE: &'static str = "printf 'name,bmc,mac,secret\\nnode-8,ipmi://192.0.2.8,52:54:00:00:00:08,bmc\\n' | \
-         poolctl host import - --no-reconcile";
+    const EXAMPLE: &'static str = "\
+printf 'name,bmc,mac,secret\\nnode-8,ipmi://192.0.2.8,52:54:00:00:00:08,bmc\\n' | \\
+  poolctl host import - --no-reconcile";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let mut texts = manifest::read_texts(&self.file, MAX_BYTES)?;

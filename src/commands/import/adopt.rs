@@ -107,6 +107,10 @@ fn adopt_clusters(
     for cluster in clusters {
         if is_adopted(state, &cluster) {
             let key = Key::new(&*cluster.name, &*cluster.name);
+            if let Err(refusal) = check_place(state, &cluster, placement) {
+                refusals.push(refusal);
+                continue;
+            }
             added_objects.push(AddedObject::new(Kind::ClusterDeployment, key, "unchanged"));
             continue;
         }
@@ -138,6 +142,25 @@ fn is_adopted(state: &State, cluster: &KcliCluster) -> bool {
     existing.is_some_and(|existing| {
         existing.cluster_name == cluster.name && existing.base_domain == cluster.base_domain
     })
+}
+
+/// Refuses a cluster that is there already, but not in the pool that it is to be in.
+fn check_place(state: &State, cluster: &KcliCluster, placement: &Placement) -> Result<(), Refusal> {
+    let Some(pool) = placement.pool() else { return Ok(()) };
+    let existing = state.find_cluster(&cluster.name).and_then(|id| state.clusters.get(id));
+    let present_pool = existing.and_then(|existing| existing.pool.as_deref());
+    if present_pool == Some(pool) {
+        return Ok(());
+    }
+    let name = &cluster.name;
+    let place = match present_pool {
+        Some(present_pool) => format!("it is in pool {}", present_pool.name),
+        None => "it belongs to no pool".to_owned(),
+    };
+    let sentence = format!("cluster `{name}` is there already, and does not move to another pool");
+    Err(Refusal::conflict(sentence).because(place).advise(format!(
+        "poolctl delete cluster {name} -n {name}, which leaves its machines alone, then import again"
+    )))
 }
 
 /// Inserts a cluster with its Secrets, and with a claim if somebody uses it.

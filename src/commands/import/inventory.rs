@@ -11,6 +11,7 @@ use crate::edits::{PutMode, PutOutcome, put_object};
 use crate::manifest;
 use crate::model::address::Addr;
 use crate::model::annotations::{AS_FOUND, COMMENT};
+use crate::model::customization::Customization;
 use crate::model::host::{BareMetalHost, Bmc, HostSpec};
 use crate::model::inventory::InventoryEntry;
 use crate::model::ip_lease::{IpClaim, IpClaimSpec, Reference, VIPS};
@@ -21,11 +22,12 @@ use crate::model::object::{Object, Resource};
 use crate::model::platform::{VipOrigin, traits_of};
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
-use crate::model::state::State;
+use crate::model::state::{NameBook, State};
 use crate::model::tick::Tick;
+use crate::render::cluster_dns::{applied_addresses, patched_addresses, patched_name};
 use crate::store::{Filter, NeededObject, Store};
 
-use super::slots::{Slot, SlotHost, read_slots, refuse_problems};
+use super::slots::{Slot, SlotHost, TableProblem, read_slots, refuse_problems};
 use super::sources::{AddedObject, Intent, add_objects};
 
 /// The platform of the install-config of clusters that are made of Agents.
@@ -47,11 +49,12 @@ pub fn add_slots(
     for slot in &slots {
         match make_customization(&pool, slot) {
             Ok(customization) => objects.push(customization),
-            Err(refusal) => problems.push(format!("line {}: {}", slot.line, refusal.what)),
+            Err(refusal) => problems.push(TableProblem::new(slot.line, refusal.what)),
         }
     }
     let claims = claim_addresses(&store, &pool_key.namespace, &slots, &mut problems)?;
     objects.extend(claims.into_iter().map(Resource::into_object));
+    find_taken_values(&store, &pool, &slots, &mut problems)?;
     refuse_problems(file, problems)?;
     drop(store);
     let mut needs: Vec<NeededObject> = Vec::new();
@@ -120,13 +123,80 @@ fn platform_of_addresses(pool: &ClusterPool) -> Result<&'static str, Refusal> {
     }
 }
 
+/// Notes names and addresses of slots that another customization gives to its clusters, and names
+/// that a cluster has.
+fn find_taken_values(
+    store: &Store,
+    pool: &ClusterPool,
+    slots: &[Slot],
+    problems: &mut Vec<TableProblem>,
+) -> Result<(), Refusal> {
+    let namespace = pool.metadata.namespace.clone();
+    let filter = Filter { namespace: Some(namespace), ..Filter::default() };
+    let customizations = store.list::<Customization>(&filter)?;
+    let books = store.stored_books();
+    for slot in slots {
+        let line = slot.line;
+        let own_customization =
+            customizations.iter().find(|customization| customization.metadata.name == slot.name);
+        for customization in &customizations {
+            if customization.metadata.name != slot.name {
+                let taken_values = values_of_another(pool, slot, customization);
+                problems.extend(taken_values.into_iter().map(|why| TableProblem::new(line, why)));
+            }
+        }
+        let own_holder = own_customization.and_then(|customization| customization.holder.as_ref());
+        let domain = &pool.spec.base_domain;
+        if let Some(cluster) = NameBook::holder(&books, &slot.name, domain)
+            && own_holder.is_none_or(|holder| holder.cluster != cluster)
+        {
+            let name = &slot.name;
+            let sentence = format!("name {name}.{domain} belongs to cluster {cluster}");
+            problems.push(TableProblem::new(line, sentence));
+        }
+    }
+    books.check()
+}
+
+/// What of a slot another customization gives to its clusters already, a sentence for each. Names may
+/// be the same in pools of other domains.
+fn values_of_another(
+    pool: &ClusterPool,
+    slot: &Slot,
+    customization: &Customization,
+) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let mut entries = pool.spec.inventory.iter().flatten();
+    let is_listed = entries.any(|entry| entry.name == customization.metadata.name);
+    let owner = match &customization.holder {
+        Some(holder) => {
+            format!("customization {} (cluster {})", customization.metadata.name, holder.cluster)
+        }
+        None => format!("customization {}", customization.metadata.name),
+    };
+    let patches = &customization.spec.install_config_patches;
+    if is_listed && patched_name(patches).as_ref() == Some(&slot.name) {
+        sentences.push(format!("name {} belongs to {owner}", slot.name));
+    }
+    let mut addresses = patched_addresses(patches);
+    if customization.holder.is_some() {
+        addresses.extend(applied_addresses(customization));
+    }
+    for address in slot.api_vips.iter().chain(&slot.ingress_vips) {
+        if addresses.contains(address) {
+            sentences.push(format!("{address} belongs to {owner}"));
+        }
+    }
+    sentences
+}
+
 /// Claims of the addresses of all slots that an IPPool of the namespace has, so that nobody else
 /// gets them. An address that the right claim has needs none.
 fn claim_addresses(
     store: &Store,
     namespace: &str,
     slots: &[Slot],
-    problems: &mut Vec<String>,
+    problems: &mut Vec<TableProblem>,
 ) -> Result<Vec<IpClaim>, Refusal> {
     let filter = Filter { namespace: Some(namespace.to_owned()), ..Filter::default() };
     let ip_pools = store.list::<IpPool>(&filter)?;
@@ -140,7 +210,7 @@ fn claim_addresses(
                     AddressClaim::New(claim) => claims.push(*claim),
                     AddressClaim::Needless => {}
                     AddressClaim::Problem(why) => {
-                        problems.push(format!("line {}: {why}", slot.line));
+                        problems.push(TableProblem::new(slot.line, why));
                     }
                 }
             }

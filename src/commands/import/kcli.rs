@@ -234,10 +234,12 @@ impl KcliCluster {
         manifest::check_edited_document(Kind::ClusterDeployment, &document)
     }
 
+    /// The keys of the Secrets that the folder brings, so that existing ones can be found first.
     pub fn secret_keys(&self) -> Vec<Key> {
         self.secrets.iter().map(|secret| secret.metadata.key()).collect()
     }
 
+    /// The Secrets that the folder brings, with their values.
     pub fn into_secrets(self) -> Vec<Secret> {
         self.secrets
     }

@@ -2,11 +2,12 @@
 //! own without the pool or the address that they are of. Each of them stops the import unless its
 //! kind is skipped, because what it holds would be leased again.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use crate::manifest::{ForeignLease, Manifests, RefusedPool};
 use crate::model::address::Addr;
+use crate::model::annotations::OVERLAP;
 use crate::model::cluster_api::ClusterApiOrigin;
 use crate::model::foreign_kind::ForeignKind;
 use crate::model::ip_lease::{IpAddress, IpClaim};
@@ -16,6 +17,7 @@ use crate::model::meta::{Key, Meta};
 use crate::model::object::Object;
 use crate::model::refusal::{Refusal, nearest_name};
 use crate::model::text::quote_word;
+use crate::rules::check_pools_apart;
 
 use crate::commands::count_of;
 
@@ -41,7 +43,9 @@ pub fn leave_out_skipped(
             return Err(unknown_kind(word));
         }
     }
+    refuse_overlapping_pools(manifests);
     leave_out_refused_pools(manifests, skipped_words, file)?;
+    check_single_claims(manifests)?;
     let (skipped_leases, refused_leases): (Vec<LostLease>, Vec<LostLease>) = lost_leases(manifests)
         .into_iter()
         .partition(|lease| skipped_words.iter().any(|word| lease.kind.is_named(word)));
@@ -59,6 +63,66 @@ pub fn leave_out_skipped(
         manifests.warnings.push(warning);
     }
     Ok(())
+}
+
+/// Refuses the pools that have addresses in common with an earlier pool of the file, as metal3
+/// allows it.
+fn refuse_overlapping_pools(manifests: &mut Manifests) {
+    let mut apart_pools: Vec<&IpPool> = Vec::new();
+    let mut refused_pools: Vec<RefusedPool> = Vec::new();
+    for object in &manifests.objects {
+        let Object::IpPool(pool) = object else { continue };
+        let mut overlaps = apart_pools.iter().map(|earlier| check_pools_apart(pool, earlier));
+        match overlaps.find_map(Result::err) {
+            None => apart_pools.push(pool),
+            Some(refusal) => {
+                let key = pool.metadata.key();
+                // What helps a state of its own is no command for a file.
+                let refusal = Refusal::conflict(refusal.what).because(format!(
+                    "it is taken if both pools have the annotation {OVERLAP}=true in the file"
+                ));
+                refused_pools.push(RefusedPool { key, refusals: vec![refusal] });
+            }
+        }
+    }
+    let refused_keys: HashSet<Key> = refused_pools.iter().map(|pool| pool.key.clone()).collect();
+    manifests.objects.retain(|object| match object {
+        Object::IpPool(pool) => !refused_keys.contains(&pool.metadata.key()),
+        _ => true,
+    });
+    manifests.refused_pools.extend(refused_pools);
+}
+
+/// Refuses two addresses of the file that are one address and of different claims. Those of metal3
+/// and of Cluster API may have one name.
+fn check_single_claims(manifests: &Manifests) -> Result<(), Refusal> {
+    let mut holders: HashMap<(String, Addr), &IpAddress> = HashMap::new();
+    for object in &manifests.objects {
+        let Object::IpAddress(ip_address) = object else { continue };
+        let Ok(address) = ip_address.spec.address.parse::<Addr>() else { continue };
+        let resource = (pool_key(ip_address).namespace, address);
+        let Some(earlier) = holders.insert(resource, ip_address) else { continue };
+        if claim_key(earlier) != claim_key(ip_address) {
+            let problem = format!("the file has two claims of {address}");
+            return Err(Refusal::conflict(problem)
+                .because(describe_claim_of(earlier))
+                .because(describe_claim_of(ip_address))
+                .advise("delete one of them where the file comes from"));
+        }
+    }
+    Ok(())
+}
+
+/// An address and its claim, as they are called where the file comes from.
+fn describe_claim_of(ip_address: &IpAddress) -> String {
+    let metadata = &ip_address.metadata;
+    let kind = foreign_kind_of(metadata, ForeignKind::IP_ADDRESS, ForeignKind::CLUSTER_API_ADDRESS);
+    let claim_kind =
+        foreign_kind_of(metadata, ForeignKind::IP_CLAIM, ForeignKind::CLUSTER_API_CLAIM);
+    let origin = ClusterApiOrigin::of(metadata);
+    let claim = origin.map_or_else(|| ip_address.spec.claim.name.clone(), |origin| origin.claim);
+    let key = metadata.key();
+    format!("{} `{key}` is of {} `{claim}`", kind.full_name(), claim_kind.full_name())
 }
 
 /// Leaves out the pools that cannot be taken, each with its claims and addresses and with a warning,

@@ -35,6 +35,20 @@ pub struct SlotHost {
     pub labels: BTreeMap<String, String>,
 }
 
+/// What is wrong with a table.
+pub struct TableProblem {
+    /// The line that it is about; 0 if it is about all of the table.
+    line: u64,
+    sentence: String,
+}
+
+impl TableProblem {
+    /// A problem of a line. Lines are counted from 1; 0 stands for the whole table.
+    pub fn new(line: u64, sentence: impl Into<String>) -> Self {
+        Self { line, sentence: sentence.into() }
+    }
+}
+
 /// Reads a table. The refusal tells of every problem of every line.
 pub fn read_slots(file: &Path) -> Result<Vec<Slot>, Refusal> {
     let mut texts = manifest::read_texts(file, MAX_BYTES)?;
@@ -45,19 +59,23 @@ pub fn read_slots(file: &Path) -> Result<Vec<Slot>, Refusal> {
     Ok(slots)
 }
 
-/// Refuses a file of which something is wrong, with all that is.
-pub fn refuse_problems(file: &Path, problems: Vec<String>) -> Result<(), Refusal> {
+/// Refuses a file of which something is wrong, with all that is, in the order of its lines.
+pub fn refuse_problems(file: &Path, mut problems: Vec<TableProblem>) -> Result<(), Refusal> {
     if problems.is_empty() {
         return Ok(());
     }
     let shown = clean_line(&file.display().to_string()).into_owned();
     let sentence = format!("{shown}: nothing is imported, problems: {}", problems.len());
     let mut refusal = Refusal::invalid(sentence);
-    refusal.causes = problems;
+    problems.sort_by_key(|problem| problem.line);
+    for TableProblem { line, sentence } in problems {
+        let cause = if line == 0 { sentence } else { format!("line {line}: {sentence}") };
+        refusal = refusal.because(cause);
+    }
     Err(refusal)
 }
 
-fn read_table(text: &str, problems: &mut Vec<String>) -> Vec<Slot> {
+fn read_table(text: &str, problems: &mut Vec<TableProblem>) -> Vec<Slot> {
     // Some spreadsheets mark their text as Unicode.
     let table = text.trim_start_matches('\u{feff}');
     let mut reader = csv::ReaderBuilder::new()
@@ -69,7 +87,7 @@ fn read_table(text: &str, problems: &mut Vec<String>) -> Vec<Slot> {
     let header = match reader.headers() {
         Ok(header) => header.clone(),
         Err(error) => {
-            problems.push(format!("line 1: {error}"));
+            problems.push(TableProblem::new(1, error.to_string()));
             return Vec::new();
         }
     };
@@ -82,14 +100,16 @@ fn read_table(text: &str, problems: &mut Vec<String>) -> Vec<Slot> {
         let record = match record {
             Ok(record) => record,
             Err(error) => {
-                problems.push(error.to_string());
+                let line = error.position().map_or(0, csv::Position::line);
+                problems.push(TableProblem::new(line, error.to_string()));
                 continue;
             }
         };
         let line = record.position().map_or(0, csv::Position::line);
         if record.len() > columns.len() {
             let count = record.len();
-            problems.push(format!("line {line}: it has {count} fields, for {}", columns.len()));
+            let sentence = format!("it has {count} fields, for {}", columns.len());
+            problems.push(TableProblem::new(line, sentence));
             continue;
         }
         let cells = columns.iter().copied().zip(&record).filter(|(_, value)| !value.is_empty());
@@ -97,7 +117,7 @@ fn read_table(text: &str, problems: &mut Vec<String>) -> Vec<Slot> {
         slots.push(read_row(line, &row, problems));
     }
     if slots.is_empty() && problems.is_empty() {
-        problems.push("there are no lines after the header".into());
+        problems.push(TableProblem::new(0, "there are no lines after the header"));
     }
     find_repeated_values(&slots, problems);
     slots
@@ -110,7 +130,7 @@ fn delimiter_of(table: &str) -> u8 {
 }
 
 /// The columns in their order. Notes those that do not exist, and the required one if it is missing.
-fn read_header(header: &csv::StringRecord, problems: &mut Vec<String>) -> Vec<&'static str> {
+fn read_header(header: &csv::StringRecord, problems: &mut Vec<TableProblem>) -> Vec<&'static str> {
     let mut columns = Vec::new();
     for name in header {
         let plain_name = plain_letters(name);
@@ -123,10 +143,10 @@ fn read_header(header: &csv::StringRecord, problems: &mut Vec<String>) -> Vec<&'
             Some(column) => format!("did you mean `{column}`?"),
             None => format!("the columns are {}", COLUMNS.join(", ")),
         };
-        problems.push(format!("line 1: no column `{name}`; {hint}"));
+        problems.push(TableProblem::new(1, format!("no column `{name}`; {hint}")));
     }
     if !columns.contains(&COLUMNS[0]) {
-        problems.push(format!("line 1: column `{}` is missing", COLUMNS[0]));
+        problems.push(TableProblem::new(1, format!("column `{}` is missing", COLUMNS[0])));
     }
     columns
 }
@@ -138,7 +158,7 @@ fn plain_letters(name: &str) -> String {
 }
 
 /// The slot of a row, which maps columns to values that are not empty.
-fn read_row(line: u64, row: &BTreeMap<&str, &str>, problems: &mut Vec<String>) -> Slot {
+fn read_row(line: u64, row: &BTreeMap<&str, &str>, problems: &mut Vec<TableProblem>) -> Slot {
     let mut row_problems = Vec::new();
     let name = value_of(row, "name").to_owned();
     if let Err(refusal) = rules::check_dns_label("the name of a cluster", &name) {
@@ -172,7 +192,7 @@ fn read_row(line: u64, row: &BTreeMap<&str, &str>, problems: &mut Vec<String>) -
     }
     let api_vips = read_addresses(row, "apiVIP", &mut row_problems);
     let ingress_vips = read_addresses(row, "ingressVIP", &mut row_problems);
-    problems.extend(row_problems.into_iter().map(|problem| format!("line {line}: {problem}")));
+    problems.extend(row_problems.into_iter().map(|problem| TableProblem::new(line, problem)));
     Slot { line, name, api_vips, ingress_vips, hosts }
 }
 
@@ -216,7 +236,7 @@ fn read_labels(pairs: &str, problems: &mut Vec<String>) -> BTreeMap<String, Stri
 }
 
 /// Notes names, addresses and hosts that two lines have, or one line twice.
-fn find_repeated_values(slots: &[Slot], problems: &mut Vec<String>) {
+fn find_repeated_values(slots: &[Slot], problems: &mut Vec<TableProblem>) {
     let mut values: BTreeSet<(&str, String)> = BTreeSet::new();
     for slot in slots {
         let mut slot_values = vec![("name", slot.name.clone())];
@@ -230,7 +250,8 @@ fn find_repeated_values(slots: &[Slot], problems: &mut Vec<String>) {
         for (noun, value) in slot_values {
             let line = slot.line;
             if !value.is_empty() && !values.insert((noun, value.clone())) {
-                problems.push(format!("line {line}: {noun} {value} is in the table twice"));
+                let sentence = format!("{noun} {value} is in the table twice");
+                problems.push(TableProblem::new(line, sentence));
             }
         }
     }

@@ -41,6 +41,7 @@ pub struct AddedObject {
 }
 
 impl AddedObject {
+    /// What became of an object: `result` is a word that the table shows, such as `created`.
     pub fn new(kind: Kind, key: Key, result: impl Into<String>) -> Self {
         Self { kind, key, result: result.into() }
     }
@@ -71,7 +72,7 @@ pub fn add_objects(
         }
     }
     match intent {
-        Intent::Add => context.hint("next: poolctl plan, then poolctl reconcile"),
+        Intent::Add => context.hint_next("poolctl plan, then poolctl reconcile"),
         Intent::Check => {
             context.hint("nothing is imported yet; the same command without --check imports it");
         }

@@ -41,6 +41,7 @@ enum Program {
     OpenshiftInstall,
 }
 
+/// Arguments of `infraenv iso`. The image holds secrets, so only its owner may read the file.
 #[derive(Args)]
 pub struct Iso {
     /// InfraEnv of the hosts that are booted from the image
@@ -81,8 +82,9 @@ pub struct Iso {
 impl RunCommand for Iso {
     const NAME: &'static str = "iso";
     const ABOUT: &'static str = "Make the discovery image of an InfraEnv, or only its Ignition";
-    const EXAMPLE: &'static str = "poolctl infraenv iso rack --address poolctl@192.0.2.1 \
-        --key \"$HOME/hosts\" --known-hosts \"$HOME/known_hosts\" --out \"$HOME/rack.ign\"";
+    const EXAMPLE: &'static str = "\
+poolctl infraenv iso rack --address poolctl@192.0.2.1 --key \"$HOME/hosts\" \\
+  --known-hosts \"$HOME/known_hosts\" --out \"$HOME/rack.ign\"";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;

@@ -17,6 +17,7 @@ use crate::store::copies;
 use crate::commands::infraenv::images;
 use crate::commands::{Context, RunCommand};
 
+/// Arguments of `infraenv pxe`.
 #[derive(Args)]
 pub struct Pxe {
     /// InfraEnv whose hosts boot by network

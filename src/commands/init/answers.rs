@@ -68,6 +68,36 @@ enum Form {
     Words,
 }
 
+impl Form {
+    /// What an answer of this form must be, in words.
+    fn rule(self) -> String {
+        match self {
+            Self::Layout => words_of::<Layout>(),
+            Self::Schedule => words_of::<Schedule>(),
+            Self::Target => words_of::<Target>(),
+            Self::Folder => "an absolute path, such as /etc/poolctl".to_owned(),
+            Self::Count => "a number, 0 or more".to_owned(),
+            Self::ObjectName => {
+                "a name of a-z, 0-9 and dashes, at most 63 letters, such as lab".to_owned()
+            }
+            Self::Domain => {
+                "words of a-z, 0-9 and dashes, separated by dots, such as lab.example.com"
+                    .to_owned()
+            }
+            Self::Network => "a network in CIDR, such as 192.0.2.0/24".to_owned(),
+            Self::Address => "an IP address, such as 192.0.2.10".to_owned(),
+            Self::Words => "a text that is not empty".to_owned(),
+        }
+    }
+}
+
+/// The words of a choice, as help lists them.
+fn words_of<Choice: ValueEnum>() -> String {
+    let values = Choice::value_variants().iter().filter_map(Choice::to_possible_value);
+    let words: Vec<String> = values.map(|value| value.get_name().to_owned()).collect();
+    format!("one of {}", words.join(", "))
+}
+
 /// A question, with the word for its answer in a file and in `--set`.
 #[derive(Clone, Copy, Debug)]
 struct Question {
@@ -181,6 +211,7 @@ impl Answers {
         self.set(key, value.to_owned())
     }
 
+    /// Keeps the answer to a question. Refuses a value that the question does not allow.
     pub fn set(&mut self, key: &str, value: String) -> Result<(), Refusal> {
         let Some(question) = QUESTIONS.iter().find(|question| question.key == key) else {
             let cause = suggest(key, keys())
@@ -218,6 +249,9 @@ impl Answers {
             return Err(Refusal::usage(sentence)
                 .advise(format!("add {}, or answer them in --from FILE", settings.join(" "))));
         }
+        if self.values.get("size").is_some_and(|size| size.parse() == Ok(0_u32)) {
+            context.warn("size is 0: no cluster is kept ready, and each claim waits for one");
+        }
         self.check_addresses()
     }
 
@@ -254,7 +288,21 @@ impl Answers {
                     .because(format!("it is outside of machineNetwork {network}")));
             }
         }
-        Ok(())
+        self.check_order_of_addresses()
+    }
+
+    /// Expects that the last address does not come before the first.
+    fn check_order_of_addresses(&self) -> Result<(), Refusal> {
+        let Some(start) = self.values.get("vipStart") else { return Ok(()) };
+        let Some(end) = self.values.get("vipEnd") else { return Ok(()) };
+        let is_in_order = match (start.parse::<IpAddr>(), end.parse::<IpAddr>()) {
+            (Ok(first), Ok(last)) => first.is_ipv4() == last.is_ipv4() && first <= last,
+            _ => true,
+        };
+        if is_in_order {
+            return Ok(());
+        }
+        Err(refuse_answer("vipEnd", end).because(format!("it comes before vipStart {start}")))
     }
 
     /// The answers for manifests, each as YAML, and what follows from them.
@@ -279,22 +327,27 @@ impl Answers {
         self.values.get("machineNetwork")?.parse().ok()
     }
 
+    /// Where the state is to be.
     pub fn layout(&self) -> Layout {
         self.choice("layout").unwrap_or(Layout::User)
     }
 
+    /// What is to run the passes.
     pub fn schedule(&self) -> Schedule {
         self.choice("schedule").unwrap_or(Schedule::Nothing)
     }
 
+    /// The platform of the first pool.
     pub fn target(&self) -> Target {
         self.choice("platform").unwrap_or(Target::Nothing)
     }
 
+    /// The folder of the manifests; none if they are not wanted.
     pub fn folder(&self) -> Option<PathBuf> {
         self.values.get("directory").map(PathBuf::from)
     }
 
+    /// The name of the first pool.
     pub fn pool(&self) -> &str {
         self.values.get("pool").map_or("lab", String::as_str)
     }
@@ -321,7 +374,11 @@ impl Question {
             Form::Folder => Path::new(answer).is_absolute(),
             Form::Words => !answer.trim().is_empty(),
         };
-        if is_usable { Ok(()) } else { Err(refuse_answer(self.key, answer).because(self.prompt)) }
+        if is_usable {
+            return Ok(());
+        }
+        let rule = self.form.rule();
+        Err(refuse_answer(self.key, answer).because(format!("{}: {rule}", self.prompt)))
     }
 
     /// Asks at the terminal until the answer is usable. Enter takes the default.
@@ -338,7 +395,10 @@ impl Question {
                 return Err(Refusal::new(Exit::Failed, "nothing was changed"));
             }
             let answer = if line.trim().is_empty() { default } else { Some(line.trim()) };
-            let Some(answer) = answer else { continue };
+            let Some(answer) = answer else {
+                drop(writeln!(std::io::stderr(), "an answer is needed: {}", self.form.rule()));
+                continue;
+            };
             match self.check(answer) {
                 Ok(()) => return Ok(answer.to_owned()),
                 Err(refusal) => drop(writeln!(std::io::stderr(), "{refusal}")),

@@ -114,7 +114,13 @@ fn check_programs(driver: Driver) -> Vec<Finding> {
             Err(why) if matches!(program.need, ProgramNeed::Optional) => {
                 Finding::skipped(program.name, format!("optional: {why}"))
             }
-            Err(why) => Finding::skipped(program.name, why),
+            Err(why) => Finding {
+                next: format!(
+                    "install {}, or name its path in spec.programs of the Settings",
+                    program.name
+                ),
+                ..Finding::skipped(program.name, why)
+            },
         };
         findings.push(finding);
     }

@@ -62,7 +62,7 @@ pub fn try_manifest(context: &Context, manifest: &str, pool: &str) -> Result<(),
     let path = folder.path().join("pool.yaml");
     std::fs::write(&path, manifest).map_err(|error| Refusal::unwritable(&path, &error))?;
     let namespace = context.namespace()?;
-    let options = ReadOptions { namespace: &namespace, is_lenient: false, moves_state: false };
+    let options = ReadOptions { namespace: &namespace, ..ReadOptions::default() };
     let manifests = manifest::read(&[path], &options)?;
     for warning in &manifests.warnings {
         context.warn(warning);

@@ -9,7 +9,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 use crate::drivers::process::ForegroundProgram;
-use crate::model::refusal::{Exit, Refusal};
+use crate::model::refusal::{Exit, NextStep, Refusal};
 use crate::model::text::quote_word;
 use crate::store::Store;
 use crate::world;
@@ -84,6 +84,7 @@ pub enum Progress {
 }
 
 impl Progress {
+    /// The word of the step in the output.
     pub fn name(self) -> &'static str {
         match self {
             Self::Done => "there already",
@@ -114,11 +115,14 @@ impl Place {
         })?;
         let program = path.display().to_string();
         if layout == Layout::User {
-            return Ok(Self { layout, state: context.state_path()?, program });
+            // cron and systemd start passes in another folder than this one.
+            let state = context.state_path()?;
+            let state = std::path::absolute(&state).unwrap_or(state);
+            return Ok(Self { layout, state, program });
         }
         if !rustix::process::geteuid().is_root() {
             return Err(Refusal::new(Exit::Denied, "only root can set up a system account")
-                .advise("sudo poolctl init, or poolctl init --layout user"));
+                .next(NextStep::Line("sudo poolctl init, or poolctl init --layout user".into())));
         }
         if context.globals.state.is_some() {
             return Err(Refusal::usage("--state is for --layout user")

@@ -1,6 +1,8 @@
 //! `ip claim`: leases addresses of pools, all or none. It answers at once: a claim without a free
 //! address is refused and not stored, unless somebody waits for it.
 
+pub mod wanted;
+
 use std::collections::BTreeMap;
 
 use clap::Args;
@@ -8,7 +10,7 @@ use serde_json::Value;
 
 use crate::edits::{PutMode, put_object};
 use crate::model::address::Addr;
-use crate::model::annotations::{COMMENT, DNS_NAME, MAC, UNTIL};
+use crate::model::annotations::{COMMENT, DNS_NAME, MAC, OWNER, UNTIL};
 use crate::model::ip_lease::{IpClaim, IpClaimSpec, IpLease, Reference, address_name};
 use crate::model::ip_pool::{IpPool, REQUESTED_ADDRESS};
 use crate::model::kinds::Kind;
@@ -25,13 +27,17 @@ use crate::rules;
 use crate::store::{Filter, NeededObject, Store};
 
 use crate::commands::claim::extend::parse_end;
-use crate::commands::ip::who::describe_holder;
 use crate::commands::waiting::{Observation, WaitOutcome, WaitProgress, Waiting};
-use crate::commands::{Context, RunCommand, count_of, delete};
+use crate::commands::{Audience, Context, RunCommand, count_of, delete};
+
+use self::wanted::{
+    WantedAddress, find_holder, find_pool_of_lease, find_wanted_addresses, name_holders,
+};
 
 /// The most addresses that one command claims of a pool.
 const MAX_COUNT: u32 = 100_000;
 
+/// Arguments of `ip claim`. All addresses are leased in one transaction, or none is.
 #[derive(Args)]
 pub struct Claim {
     /// IPPools, separated by commas; one address of each pool is leased, or none. NAMESPACE/IPPOOL
@@ -63,6 +69,7 @@ impl RunCommand for Claim {
     const NAME: &'static str = "claim";
     const ABOUT: &'static str = "Lease addresses from pools, all or none";
     const EXAMPLE: &'static str = "poolctl ip claim lan web-1";
+    const AUDIENCE: Audience = Audience::Guests;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_or_create_state()?;
@@ -80,8 +87,15 @@ impl RunCommand for Claim {
         };
         match self.wait {
             Some(limit) if refusal.exit == Exit::Exhausted => {
-                let leases = self.claim_and_wait(context, &store, &base_name, claims, limit)?;
-                context.answer(list_leases(context, &leases))
+                let wanted_addresses = find_wanted_addresses(&store, &claims)?;
+                if wanted_addresses.iter().any(WantedAddress::is_never_leased) {
+                    return Err(refusal.into());
+                }
+                match self.claim_and_wait(context, &store, &base_name, claims, limit) {
+                    Ok(leases) => context.answer(list_leases(context, &leases)),
+                    Err(late) if context.guest().is_some() => Err(late.into()),
+                    Err(late) => Err(name_holders(&store, &wanted_addresses, late)?.into()),
+                }
             }
             _ => Err(refusal.into()),
         }
@@ -104,7 +118,7 @@ impl Claim {
             &Scope::Pools(Vec::new()),
             &needs,
             |state, tick| self.put_claims(context, store, base_name, claims, state, tick),
-            |state, claim_keys| read_leases(store, state, &claim_keys),
+            |state, claim_keys| read_leases(context, store, state, &claim_keys),
         )
     }
 
@@ -138,6 +152,14 @@ impl Claim {
             Some(_) => claims,
             None => self.make_unused_claims(context, store, base_name)?,
         };
+        let mut new_count = 0;
+        for claim in &claims {
+            match state.ip_leases.by_key(&claim.metadata.key()) {
+                Some(lease) => context.check_ip_claim_permission(lease)?,
+                None => new_count += 1,
+            }
+        }
+        context.check_quota_for_addresses(store, new_count)?;
         let mut claim_keys = Vec::new();
         for claim in claims {
             if find_pool(state, &claim)?.is_none() {
@@ -175,6 +197,11 @@ impl Claim {
         let claim_keys = self.store_claims(context, store, base_name, claims)?;
         let refusal = match wait_for_addresses(context, store, &claim_keys, limit) {
             Err(refusal) if !self.keep => refusal,
+            Err(refusal) if context.guest().is_some() && claim_keys.len() == 1 => {
+                // A guest may not look at an IPClaim, but may claim again what waits.
+                let name = &claim_keys[0].name;
+                return Err(refusal.next(format!("poolctl ip claim {} {name}", self.pools)));
+            }
             ended => return ended,
         };
         let mut new_claims = Vec::new();
@@ -273,6 +300,7 @@ struct NamedLease {
 
 /// Returns the leases of claims in their order. The first claim that has no address refuses all.
 fn read_leases(
+    context: &Context,
     store: &Store,
     state: &State,
     claim_keys: &[Key],
@@ -281,7 +309,7 @@ fn read_leases(
     for claim_key in claim_keys {
         let Some(lease) = state.ip_leases.by_key(claim_key) else { continue };
         if lease.address.is_none() {
-            return Err(refuse_without_address(store, state, lease, claim_keys)?);
+            return Err(refuse_without_address(context, store, state, lease, claim_keys)?);
         }
         let address_name = state.address_name_of(lease);
         leases.push(NamedLease { lease: lease.clone(), address_name });
@@ -292,6 +320,7 @@ fn read_leases(
 /// Why there is no address for a claim, who has the one that it asks for, and how many there were
 /// for all of the claims.
 fn refuse_without_address(
+    context: &Context,
     store: &Store,
     state: &State,
     lease: &IpLease,
@@ -300,6 +329,15 @@ fn refuse_without_address(
     let IpLease { pool, claim, error, .. } = lease;
     let problem = format!("IPPool `{pool}` has no address for claim `{claim}`");
     let mut refusal = Refusal::new(Exit::Exhausted, problem).because(error.as_str());
+    if context.guest().is_some() {
+        // Guests are not told what other people have, nor how the pool is set up.
+        let change = if lease.requested_address().is_some() {
+            "without --address, for any address that is free"
+        } else {
+            "with --wait, until an address is free"
+        };
+        return Ok(refusal.advise(format!("the same command {change}; or ask an admin")));
+    }
     let wanted = lease.requested_address().and_then(|address| address.parse::<Addr>().ok());
     if let Some(wanted) = wanted
         && let Some(holder) = find_holder(store, state, lease, wanted)?
@@ -313,36 +351,18 @@ fn refuse_without_address(
         let free = leases.filter(|lease| lease.address.is_some()).count();
         refusal = refusal.because(format!("{free} of {total} were free; none is leased"));
     }
-    Ok(refusal.next(format!("poolctl ippool map {pool}")))
-}
-
-/// Who has an address that a claim asks for, or what it is in the claim's pool.
-fn find_holder(
-    store: &Store,
-    state: &State,
-    lease: &IpLease,
-    wanted: Addr,
-) -> Result<Option<String>, Refusal> {
-    let pool = match &lease.pool_namespace {
-        Some(_) => state.ip_pools.by_key(&lease.pool_key()),
-        None => plan::find_serving_pool(state, &lease.namespace, &lease.pool).unwrap_or_default(),
+    let serving_pool = find_pool_of_lease(state, lease);
+    let next = match serving_pool.and_then(IpPool::pause_annotation) {
+        Some(annotation) => format!("poolctl annotate ippool/{pool} {annotation}-"),
+        None => format!("poolctl ippool map {pool}"),
     };
-    let Some(pool) = pool else { return Ok(None) };
-    if let Some(holder) = store.find_lease_of_address(&pool.metadata.namespace, wanted)? {
-        return Ok(Some(format!("claim {}", describe_holder(&holder))));
-    }
-    let mut pre_allocated = pool.pre_allocated_addresses();
-    if let Some((claim, _)) = pre_allocated.find(|(_, address)| *address == wanted) {
-        return Ok(Some(format!("claim {claim}, for which it is pre-allocated")));
-    }
-    for (range, comment) in pool.reserved_ranges() {
-        if range.contains(wanted) {
-            let colon = if comment.is_empty() { "" } else { ": " };
-            return Ok(Some(format!("the reserved range {range}{colon}{comment}")));
+    Ok(match serving_pool {
+        // The command is not to be typed in the namespace of the claim.
+        Some(shared_pool) if shared_pool.metadata.namespace != lease.namespace => {
+            refusal.advise(format!("{next} -n {}", shared_pool.metadata.namespace))
         }
-    }
-    let reason = pool.unusable_reason(wanted);
-    Ok(reason.map(|reason| format!("nobody: it is the {reason}")))
+        _ => refusal.next(next),
+    })
 }
 
 /// For whom an address is, and until when.
@@ -379,10 +399,17 @@ impl Purpose {
                 }
                 Some(end)
             }
+            // An annotation has whole seconds.
+            (None, Some(lifetime)) if lifetime < Span::seconds(1) => {
+                return Err(Refusal::usage("--for 0s is over already")
+                    .advise("poolctl ip claim lan web-1 --for 8h"));
+            }
             (None, lifetime) => lifetime.map(|lifetime| now.plus(lifetime)),
         };
+        let owner = context.guest().map(|guest| guest.name.clone());
         let mut annotations = BTreeMap::new();
         for (annotation, value) in [
+            (OWNER, owner),
             (DNS_NAME, self.dns_name.clone()),
             (MAC, self.mac.clone()),
             (COMMENT, self.comment.clone()),
@@ -409,17 +436,22 @@ impl Claim {
         }
         let annotations = self.purpose.annotations(context)?;
         let pools: Vec<&str> = self.pools.split(',').collect();
+        let mut pool_names: Vec<&str> = Vec::new();
         for (index, pool) in pools.iter().enumerate() {
             if pools[..index].contains(pool) {
                 return Err(Refusal::usage(format!("IPPool `{pool}` is named twice")));
             }
+            pool_names.push(pool.split_once('/').map_or(*pool, |(_, pool_name)| pool_name));
         }
         let mut claims = Vec::new();
-        for pool in &pools {
+        for (pool, pool_name) in pools.iter().zip(&pool_names) {
             for number in 0..self.count {
                 let mut name = base_name.to_owned();
-                if pools.len() > 1 {
-                    let pool_name = pool.split_once('/').map_or(*pool, |(_, pool_name)| pool_name);
+                let namesakes = pool_names.iter().filter(|namesake| *namesake == pool_name);
+                if namesakes.count() > 1 {
+                    // Pools of two namespaces may have one name, their claims may not.
+                    name = format!("{name}-{}", pool.replace('/', "-"));
+                } else if pools.len() > 1 {
                     name = format!("{name}-{pool_name}");
                 }
                 if self.count > 1 {

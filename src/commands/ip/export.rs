@@ -17,7 +17,8 @@ use crate::model::refusal::Refusal;
 use crate::model::template::Template;
 use crate::output::{Answer, Name, clean_line};
 use crate::render::address_lists::{
-    AddressUse, ListFormat, ListOptions, ListProblem, ListedAddress, render_list, sort_addresses,
+    AddressUse, LOCAL_NAME_SERVER, ListFormat, ListOptions, ListProblem, ListedAddress,
+    render_list, sort_addresses,
 };
 use crate::render::cluster_dns::cluster_records;
 use crate::render::install_config;
@@ -26,6 +27,7 @@ use crate::store::{Filter, Store};
 
 use crate::commands::{Context, RunCommand};
 
+/// Arguments of `ip export`. The document goes to standard output, or whole into a file.
 #[derive(Args)]
 pub struct Export {
     /// Format of the list
@@ -51,7 +53,7 @@ pub struct ZoneOptions {
     #[arg(long)]
     domain: Option<String>,
     /// Name server of a zone
-    #[arg(long, value_name = "NAME", default_value = "localhost")]
+    #[arg(long, value_name = "NAME", default_value = LOCAL_NAME_SERVER)]
     name_server: String,
 }
 
@@ -80,11 +82,19 @@ impl ZoneOptions {
         network: Option<Subnet>,
     ) -> Result<ListOptions<'_>, Refusal> {
         for name in self.domain.iter().chain([&self.name_server]) {
-            let checked = rules::check_dns_name("a name in DNS", name.trim_end_matches('.'));
+            let checked = rules::check_dns_name("a name in DNS", without_final_dot(name));
             checked.map_err(|refusal| Refusal::usage(refusal.what))?;
         }
-        let domain = self.domain.as_deref().map(|domain| domain.trim_end_matches('.'));
+        let domain = self.domain.as_deref().map(without_final_dot);
         Ok(ListOptions { domain, name_server: &self.name_server, serial, network })
+    }
+}
+
+/// A full name without the dot at its end. A dot alone stays, so that a refusal shows it.
+fn without_final_dot(name: &str) -> &str {
+    match name.strip_suffix('.') {
+        Some(bare_name) if !bare_name.is_empty() => bare_name,
+        _ => name,
     }
 }
 

@@ -17,11 +17,13 @@ use crate::model::meta::{Key, Meta};
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
+use crate::model::time::Time;
 use crate::output::{Answer, Entry, Name, clean_line};
 use crate::reconcile::Door;
 use crate::rules;
 use crate::store::{NeededObject, Store};
 
+use crate::commands::ip::claim::wanted::find_keeper;
 use crate::commands::ip::who::describe_holder;
 use crate::commands::{Context, RunCommand, count_of};
 use crate::manifest;
@@ -40,7 +42,10 @@ const COMMENT_COLUMNS: [&str; 3] = ["comment", "description", "note"];
 const STATE_COLUMNS: [&str; 4] = ["status", "tag", "ipstate", "state"];
 /// What the states of addresses are called that nobody has.
 const FREE_STATES: [&str; 2] = ["available", "free"];
+/// States of addresses that may be in use or not. They are leased, so that nobody else gets them.
+const DOUBTFUL_STATES: [&str; 4] = ["deprecated", "reserved", "offline", "dhcp"];
 
+/// Arguments of `ip import`. All rows are leased in one transaction, or none is.
 #[derive(Args)]
 pub struct Import {
     /// CSV file with a header, as NetBox, phpIPAM or `ip export --as csv` writes it; - for stdin
@@ -63,6 +68,16 @@ struct Line {
     annotations: BTreeMap<String, String>,
     /// Why it is no lease of a claim, if the file says so.
     skipped: Option<String>,
+    /// The length of its prefix, as the file has it.
+    prefix: Option<u8>,
+    /// What the file says of it that a lease cannot say.
+    warnings: Vec<String>,
+}
+
+/// A line that cannot be taken, by its number in the file, and why.
+struct LineProblem {
+    number: u64,
+    why: String,
 }
 
 /// What becomes of a line.
@@ -79,28 +94,51 @@ enum Decision {
 impl RunCommand for Import {
     const NAME: &'static str = "import";
     const ABOUT: &'static str = "Lease the addresses in a CSV file, all or none";
-    const EXAMPLE: &'static str = "printf 'IP Address,DNS Name\\n192.168.100.77/24,scanner\\n' | \
-         poolctl ip import - --dry-run";
+    const EXAMPLE: &'static str = "\
+printf 'IP Address,DNS Name\\n192.168.100.77/24,scanner\\n' | \\
+  poolctl ip import - --dry-run";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let mut texts = manifest::read_texts(&self.file, MAX_BYTES)?;
         let (_, table) = texts.pop().unwrap_or_default();
         let store = context.open_existing_state()?;
+        let pools = store.list_pools_serving(&context.namespace()?)?;
+        if let Some(name) = &self.pool
+            && !pools.iter().any(|pool| is_called(pool, name))
+        {
+            let problem = format!("there is no IPPool `{name}`");
+            return Err(Refusal::not_found(problem).next("poolctl get ippool -A").into());
+        }
         let (lines, mut problems) = read_table(&table);
         let mut claims = Vec::new();
         let mut entries = Vec::new();
+        let mut warnings = Vec::new();
+        let mut line_numbers: BTreeMap<Addr, u64> = BTreeMap::new();
         for line in lines {
-            let decision = self.decide(context, &store, &line)?;
-            entries.push(entry_of_line(context, &line, &decision)?);
+            let pool = self.find_pool(&pools, &line);
+            let decision = match line_numbers.get(&line.address) {
+                Some(number) if line.is_taken() => {
+                    Decision::Problem(format!("{} is in line {number}, too", line.address))
+                }
+                _ => self.decide(context, &store, &line, pool)?,
+            };
+            if line.is_taken() {
+                line_numbers.entry(line.address).or_insert(line.number);
+            }
+            entries.push(self.entry_of_line(context, &line, &decision)?);
             match decision {
-                Decision::New(claim) => claims.push(*claim),
-                Decision::Problem(why) => problems.push(format!("line {}: {why}", line.number)),
+                Decision::New(claim) => {
+                    warnings.extend(describe_doubts(&line, pool));
+                    claims.push(*claim);
+                }
+                Decision::Problem(why) => problems.push(LineProblem { number: line.number, why }),
                 Decision::Unchanged { .. } | Decision::Skipped(_) => {}
             }
         }
         if !problems.is_empty() {
             return Err(refuse_file(&self.file.display().to_string(), problems).into());
         }
+        warn_of_doubts(context, &warnings);
         if self.dry_run || claims.is_empty() {
             return context.answer(Answer::list(entries));
         }
@@ -113,13 +151,49 @@ impl RunCommand for Import {
     }
 }
 
-fn refuse_file(file: &str, mut problems: Vec<String>) -> Refusal {
-    let file = clean_line(file);
-    let what = format!("{file}: nothing is imported, problems: {}", problems.len());
-    problems.truncate(MAX_PROBLEMS);
-    let mut refusal = Refusal::invalid(what);
-    refusal.causes = problems;
+/// Refuses the file with its problems in the order of its lines.
+fn refuse_file(file: &str, mut problems: Vec<LineProblem>) -> Refusal {
+    problems.sort_by_key(|problem| problem.number);
+    let mut refusal = Refusal::invalid(format!(
+        "{}: nothing is imported, problems: {}",
+        clean_line(file),
+        problems.len()
+    ));
+    for LineProblem { number, why } in problems.into_iter().take(MAX_PROBLEMS) {
+        refusal.causes.push(format!("line {number}: {why}"));
+    }
     refusal
+}
+
+/// Says what is lost of lines that become leases.
+fn warn_of_doubts(context: &Context, warnings: &[String]) {
+    for warning in warnings.iter().take(MAX_PROBLEMS) {
+        context.warn(warning);
+    }
+    if warnings.len() > MAX_PROBLEMS {
+        let count = warnings.len() - MAX_PROBLEMS;
+        context.warn(&format!("warnings beside these: {count}"));
+    }
+}
+
+/// What the file says of an address that its lease will not say, or that its pool says otherwise.
+fn describe_doubts(line: &Line, pool: Option<&IpPool>) -> Vec<String> {
+    let mut doubts = line.warnings.clone();
+    if let (Some(pool), Some(length)) = (pool, line.prefix) {
+        let pool_length = pool.network_of_range(pool.range_index_of(line.address)).prefix;
+        // A prefix of one address says nothing about the network.
+        if pool_length > 0 && length != pool_length && length != line.address.bits() {
+            let name = &pool.metadata.name;
+            doubts.push(format!("/{length} is not the prefix of IPPool {name}, /{pool_length}"));
+        }
+    }
+    let number = line.number;
+    doubts.into_iter().map(|doubt| format!("line {number}: {doubt}")).collect()
+}
+
+/// Whether a pool is meant by a name, with its namespace or without.
+fn is_called(pool: &IpPool, name: &str) -> bool {
+    pool.metadata.name == name || pool.metadata.key().to_string() == name
 }
 
 /// Leases the addresses of all claims, or none.
@@ -165,41 +239,59 @@ fn check_all_leased(state: &State, claim_keys: &[Key]) -> Result<(), Refusal> {
     Err(refusal.next("poolctl get ippool"))
 }
 
-/// A row of the answer: an address, its pool and its claim, and what becomes of it.
-fn entry_of_line(context: &Context, line: &Line, decision: &Decision) -> Result<Entry, Refusal> {
-    let (pool, result) = match decision {
-        Decision::New(claim) => (claim.spec.pool.name.clone(), "leased".to_owned()),
-        Decision::Unchanged { pool } => (pool.clone(), "unchanged".to_owned()),
-        Decision::Skipped(why) => (String::new(), format!("skipped: {why}")),
-        Decision::Problem(why) => (String::new(), why.clone()),
-    };
-    let document = json!({"line": line.number, "address": line.address, "pool": pool,
-        "claim": line.claim, "result": result});
-    let row = vec![
-        ("address", line.address.to_string()),
-        ("pool", pool),
-        ("claim", line.claim.clone()),
-        ("result", result),
-    ];
-    let name = match decision {
-        Decision::New(_) | Decision::Unchanged { .. } => {
-            Some(Name::of(Kind::IpClaim, &Key::new(context.namespace()?, &*line.claim)))
-        }
-        Decision::Skipped(_) | Decision::Problem(_) => None,
-    };
-    Ok(Entry { name, row, document })
+impl Line {
+    /// Whether the address becomes a lease, as far as the file says.
+    fn is_taken(&self) -> bool {
+        self.skipped.is_none()
+    }
 }
 
 impl Import {
+    /// A row of the answer: an address, its pool and its claim, and what becomes of it.
+    fn entry_of_line(
+        &self,
+        context: &Context,
+        line: &Line,
+        decision: &Decision,
+    ) -> Result<Entry, Refusal> {
+        let leased = if self.dry_run { "would be leased" } else { "leased" };
+        let (pool, result) = match decision {
+            Decision::New(claim) => (claim.spec.pool.name.clone(), leased.to_owned()),
+            Decision::Unchanged { pool } => (pool.clone(), "unchanged".to_owned()),
+            Decision::Skipped(why) => (String::new(), format!("skipped: {why}")),
+            Decision::Problem(why) => (String::new(), why.clone()),
+        };
+        let document = json!({"line": line.number, "address": line.address, "pool": pool,
+            "claim": line.claim, "result": result});
+        let row = vec![
+            ("address", line.address.to_string()),
+            ("pool", pool),
+            ("claim", line.claim.clone()),
+            ("result", result),
+        ];
+        let name = match decision {
+            Decision::New(_) | Decision::Unchanged { .. } => {
+                Some(Name::of(Kind::IpClaim, &Key::new(context.namespace()?, &*line.claim)))
+            }
+            Decision::Skipped(_) | Decision::Problem(_) => None,
+        };
+        Ok(Entry { name, row, document })
+    }
+
     /// What becomes of a line in the state as it is now.
-    fn decide(&self, context: &Context, store: &Store, line: &Line) -> Result<Decision, Refusal> {
+    fn decide(
+        &self,
+        context: &Context,
+        store: &Store,
+        line: &Line,
+        pool: Option<&IpPool>,
+    ) -> Result<Decision, Refusal> {
         if let Some(why) = &line.skipped {
             return Ok(Decision::Skipped(why.clone()));
         }
         let namespace = context.namespace()?;
         let address = line.address;
-        let pool = self.find_pool(store, &namespace, line)?;
-        let address_namespace = pool.as_ref().map_or(&namespace, |pool| &pool.metadata.namespace);
+        let address_namespace = pool.map_or(&namespace, |pool| &pool.metadata.namespace);
         if let Some(lease) = store.find_lease_of_address(address_namespace, address)? {
             if lease.claim == line.claim && lease.namespace == namespace {
                 return Ok(Decision::Unchanged { pool: lease.pool });
@@ -208,22 +300,18 @@ impl Import {
             return Ok(Decision::Problem(format!("{address} belongs to claim {holder}")));
         }
         let Some(pool) = pool else {
-            return Ok(Decision::Problem(format!("{address} is in no IPPool")));
+            return Ok(Decision::Problem(match line.pool.as_ref().or(self.pool.as_ref()) {
+                Some(name) => format!("there is no IPPool `{name}`"),
+                None => format!("{address} is in no IPPool"),
+            }));
         };
         if let Some(reason) = pool.unusable_reason(address) {
             return Ok(Decision::Skipped(format!("{reason} of IPPool {}", pool.metadata.name)));
         }
-        let mut annotations = line.annotations.clone();
-        annotations.insert(REQUESTED_ADDRESS.to_owned(), address.to_string());
-        let pool_namespace = pool.namespace_for_claim(&namespace).unwrap_or_default();
-        let metadata = Meta { name: line.claim.clone(), namespace, annotations, ..Meta::default() };
-        let pool = Reference {
-            name: pool.metadata.name,
-            namespace: pool_namespace,
-            ..Reference::default()
-        };
-        let spec = IpClaimSpec { pool, owner: None };
-        let claim = IpClaim { metadata, spec, ..IpClaim::default() };
+        if let Some(problem) = find_obstacle(context, store, &namespace, line, pool)? {
+            return Ok(Decision::Problem(problem));
+        }
+        let claim = make_claim(namespace, line, pool);
         if let Err(refusal) = rules::check_object(&Object::IpClaim(Box::new(claim.clone()))) {
             return Ok(Decision::Problem(refusal.what));
         }
@@ -235,34 +323,92 @@ impl Import {
     }
 
     /// The pool that the line names, else that of `--pool`, else the first that has the address.
-    fn find_pool(
-        &self,
-        store: &Store,
-        namespace: &str,
-        line: &Line,
-    ) -> Result<Option<IpPool>, Refusal> {
-        let pools = store.list_pools_serving(namespace)?;
+    fn find_pool<'a>(&self, pools: &'a [IpPool], line: &Line) -> Option<&'a IpPool> {
         if let Some(name) = line.pool.as_ref().or(self.pool.as_ref()) {
-            return Ok(pools.into_iter().find(|pool| pool.metadata.name == *name));
+            return pools.iter().find(|pool| is_called(pool, name));
         }
         let address = line.address;
-        Ok(pools.into_iter().find(|pool| {
+        pools.iter().find(|pool| {
             pool.ranges().any(|(_, range)| range.contains(address))
                 || pool.unusable_reason(address).is_some()
-        }))
+        })
     }
 }
 
+/// Why a claim of this line would wait for its address, which no claim has.
+fn find_obstacle(
+    context: &Context,
+    store: &Store,
+    namespace: &str,
+    line: &Line,
+    pool: &IpPool,
+) -> Result<Option<String>, Refusal> {
+    let address = line.address;
+    let now = context.world.now();
+    let pool_name = &pool.metadata.name;
+    let claim = match pool.namespace_for_claim(namespace) {
+        Some(_) => format!("{namespace}/{}", line.claim),
+        None => line.claim.clone(),
+    };
+    let pre_allocated = pool.pre_allocated_address_of(&claim);
+    if let Some(pre_allocated) = pre_allocated
+        && pre_allocated != address
+    {
+        return Ok(Some(format!("claim {claim} has {pre_allocated} pre-allocated, not {address}")));
+    }
+    if pre_allocated.is_none()
+        && let Some(keeper) = find_keeper(pool, address)
+    {
+        return Ok(Some(format!("{address} belongs to {keeper}")));
+    }
+    let is_in_range = pool.ranges().any(|(_, range)| range.contains(address));
+    if pre_allocated.is_none() && !is_in_range {
+        return Ok(Some(format!("{address} is outside of the ranges of IPPool `{pool_name}`")));
+    }
+    if pool.is_paused() {
+        return Ok(Some(format!("IPPool {pool_name} is paused")));
+    }
+    let released = store.find_release(pool, address)?;
+    let rests_until = released.map(|released| released.plus(pool.reuse_delay()));
+    if let Some(until) = rests_until
+        && until > now
+    {
+        return Ok(Some(format!("{address} rests, and can be leased again at {until}")));
+    }
+    let end = line.annotations.get(UNTIL).and_then(|until| until.parse::<Time>().ok());
+    Ok(end.filter(|end| *end <= now).map(|end| format!("its end, {end}, is over already")))
+}
+
+/// The claim that a line becomes.
+fn make_claim(namespace: String, line: &Line, pool: &IpPool) -> IpClaim {
+    let mut annotations = line.annotations.clone();
+    annotations.insert(REQUESTED_ADDRESS.to_owned(), line.address.to_string());
+    let pool_namespace = pool.namespace_for_claim(&namespace).unwrap_or_default();
+    let metadata = Meta { name: line.claim.clone(), namespace, annotations, ..Meta::default() };
+    let pool = Reference {
+        name: pool.metadata.name.clone(),
+        namespace: pool_namespace,
+        ..Reference::default()
+    };
+    let spec = IpClaimSpec { pool, owner: None };
+    IpClaim { metadata, spec, ..IpClaim::default() }
+}
+
 /// The lines of a table, and what is wrong with those that cannot be read.
-fn read_table(table: &str) -> (Vec<Line>, Vec<String>) {
-    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(table.as_bytes());
+fn read_table(table: &str) -> (Vec<Line>, Vec<LineProblem>) {
+    let mut reader = csv::ReaderBuilder::new()
+        .flexible(true)
+        .delimiter(find_delimiter(table))
+        .from_reader(table.as_bytes());
     let columns: Vec<String> = match reader.headers() {
         Ok(header) => header.iter().map(normalize_column).collect(),
-        Err(error) => return (Vec::new(), vec![format!("line 1: {error}")]),
+        Err(error) => {
+            return (Vec::new(), vec![LineProblem { number: 1, why: error.to_string() }]);
+        }
     };
     if !columns.iter().any(|column| ADDRESS_COLUMNS.contains(&column.as_str())) {
-        let problem = format!("line 1: no column is called {}", ADDRESS_COLUMNS.join(", "));
-        return (Vec::new(), vec![problem]);
+        let why = format!("no column is called {}", ADDRESS_COLUMNS.join(", "));
+        return (Vec::new(), vec![LineProblem { number: 1, why }]);
     }
     let mut lines = Vec::new();
     let mut problems = Vec::new();
@@ -271,7 +417,8 @@ fn read_table(table: &str) -> (Vec<Line>, Vec<String>) {
         let record = match record {
             Ok(record) => record,
             Err(error) => {
-                problems.push(error.to_string());
+                let number = error.position().map_or(0, csv::Position::line);
+                problems.push(LineProblem { number, why: error.to_string() });
                 continue;
             }
         };
@@ -287,10 +434,16 @@ fn read_table(table: &str) -> (Vec<Line>, Vec<String>) {
                 }
                 lines.push(line);
             }
-            Err(problem) => problems.push(format!("line {number}: {problem}")),
+            Err(why) => problems.push(LineProblem { number, why }),
         }
     }
     (lines, problems)
+}
+
+/// What is between two cells: where numbers have a decimal comma, spreadsheets write semicolons.
+fn find_delimiter(table: &str) -> u8 {
+    let header = table.lines().next().unwrap_or_default();
+    if header.matches(';').count() > header.matches(',').count() { b';' } else { b',' }
 }
 
 /// A column's name without capitals, spaces and underscores.
@@ -307,10 +460,15 @@ fn value_of<'a>(row: &BTreeMap<&str, &'a str>, columns: &[&str]) -> Option<&'a s
 fn read_line(number: u64, row: &BTreeMap<&str, &str>) -> Result<Line, String> {
     let address = value_of(row, &ADDRESS_COLUMNS).ok_or("there is no address")?;
     // NetBox writes the length of the prefix behind the address.
-    let bare_address = address.split_once('/').map_or(address, |(bare, _)| bare);
+    let (bare_address, length) = address.split_once('/').unwrap_or((address, ""));
     let address: Addr = bare_address.parse()?;
-    let names: Vec<String> = value_of(row, &NAME_COLUMNS)
-        .unwrap_or_default()
+    let lengths = [Some(length), row.get("prefix").copied(), length_of_subnet(row)];
+    let prefix = lengths.into_iter().flatten().find_map(|length| length.parse::<u8>().ok());
+    let name = value_of(row, &NAME_COLUMNS).unwrap_or_default();
+    if name.contains(' ') && !row.contains_key("claim") {
+        return Err(format!("`{name}` is not usable as a name in DNS"));
+    }
+    let names: Vec<String> = name
         .split([' ', ','])
         .filter(|name| !name.is_empty())
         .map(str::to_ascii_lowercase)
@@ -332,11 +490,24 @@ fn read_line(number: u64, row: &BTreeMap<&str, &str>) -> Result<Line, String> {
         None if FREE_STATES.contains(&state.as_str()) => Some("nobody has it".to_owned()),
         None => None,
     };
+    let mut warnings = Vec::new();
+    if DOUBTFUL_STATES.contains(&state.as_str()) {
+        warnings.push(format!("its state is {state}; it is leased all the same"));
+    }
+    if let Some(vrf) = row.get("vrf") {
+        warnings.push(format!("it is in VRF {vrf}, which no IPPool knows of"));
+    }
     let claim = match (row.get("claim"), names.first()) {
         (Some(claim), _) => (*claim).to_owned(),
         (None, Some(name)) => name.clone(),
         (None, None) => format!("ip-{}", address.to_dashed_text()),
     };
     let pool = row.get("pool").map(|pool| (*pool).to_owned());
-    Ok(Line { number, address, pool, claim, annotations, skipped })
+    Ok(Line { number, address, pool, claim, annotations, skipped, prefix, warnings })
+}
+
+/// The length of the subnet in the column of phpIPAM: `24` of `10.20.0.0/24`.
+fn length_of_subnet<'a>(row: &BTreeMap<&str, &'a str>) -> Option<&'a str> {
+    let (_, length) = row.get("subnet")?.split_once('/')?;
+    Some(length)
 }

@@ -24,6 +24,7 @@ use crate::commands::list_printer::ListPrinter;
 use crate::commands::scope::EditedObject;
 use crate::commands::{Context, RunCommand, scope};
 
+/// Arguments of `ippool create`.
 #[derive(Args)]
 pub struct Create {
     /// Name of the pool
@@ -110,6 +111,7 @@ fn parse_range(range: &str) -> Result<Range, Refusal> {
     Ok(Range { start: Some(start.to_string()), end: Some(end.to_string()), ..Range::default() })
 }
 
+/// Arguments of `ippool map`, which only reads the state.
 #[derive(Args)]
 pub struct Map {
     /// IPPool to draw
@@ -129,17 +131,23 @@ const MAX_OUTSIDE: usize = 64;
 const LEASES_OF_PORTION: usize = 1024;
 /// How many leases fill all lines that are drawn of a range: 64 lines of 64 addresses.
 const LEASES_OF_DRAWING: usize = 64 * MAX_BUSY_LINES;
+/// The letter of a leased address.
+const LEASED: char = '#';
+/// The letter of a reserved address.
+const RESERVED: char = 'r';
 /// The states of an address: the letter that is drawn, and the word for programs.
 const LETTERS: [(char, &str); 8] = [
     ('.', "free"),
-    ('#', "leased"),
+    (LEASED, "leased"),
     ('~', "resting"),
     ('p', "pre-allocated"),
-    ('r', "reserved"),
+    (RESERVED, "reserved"),
     ('g', "gateway"),
     ('-', "never"),
     ('!', "conflict"),
 ];
+/// So many letters are explained on a line.
+const LETTERS_OF_LINE: usize = 4;
 
 impl RunCommand for Map {
     const NAME: &'static str = "map";
@@ -207,8 +215,11 @@ fn draw_pool(pool: &IpPool, store: &Store, now: Time) -> Result<String, Refusal>
         count_of(&counts, "reserved"),
         count_of(&counts, "free"),
     );
-    let legend = LETTERS.map(|(letter, word)| format!("{letter} {word}")).join("  ");
-    let _ = writeln!(out, "{legend}");
+    for letters in LETTERS.chunks(LETTERS_OF_LINE) {
+        let legend: Vec<String> =
+            letters.iter().map(|(letter, word)| format!("{letter} {word}")).collect();
+        let _ = writeln!(out, "{}", legend.join("  "));
+    }
     Ok(out)
 }
 
@@ -276,11 +287,11 @@ impl<'a> AddressStates<'a> {
             Some((_, false)) => '!',
             Some((claim, true)) if owner.is_some_and(|owner| owner != claim) => '!',
             Some(_) if is_never_leased => '!',
-            Some(_) => '#',
+            Some(_) => LEASED,
             None if self.gateways.contains(&address) => 'g',
             None if is_never_leased => '-',
             None if owner.is_some() => 'p',
-            None if self.reserved.iter().any(|(range, _)| range.contains(address)) => 'r',
+            None if self.reserved.iter().any(|(range, _)| range.contains(address)) => RESERVED,
             None if self.resting.contains(&address) => '~',
             None => '.',
         }
@@ -335,7 +346,7 @@ fn split_by_state(states: &AddressStates<'_>, pool_range: IpRange) -> Vec<(IpRan
         parts.push((IpRange::single(address), states.letter(address)));
     }
     // What is left of a reserved range is reserved, and what is left after those is free.
-    let reserved = states.reserved.iter().map(|(range, _)| (*range, 'r'));
+    let reserved = states.reserved.iter().map(|(range, _)| (*range, RESERVED));
     for (range, letter) in reserved.chain([(pool_range, '.')]) {
         if !range.overlaps(pool_range) {
             continue;
@@ -358,6 +369,15 @@ pub struct PoolPart {
     pub word: &'static str,
     /// The claim that has its address, or that the address is kept for.
     pub claim: Option<String>,
+    pub is_leased: bool,
+    pub is_reserved: bool,
+}
+
+impl PoolPart {
+    /// Addresses that no claim has or gets, and what they are.
+    pub fn unleased(range: IpRange, word: &'static str) -> Self {
+        Self { range, word, claim: None, is_leased: false, is_reserved: false }
+    }
 }
 
 /// The parts of a pool that are in a range, in order.
@@ -374,8 +394,12 @@ pub fn find_parts_within(
         let part = IpRange { start, end };
         let states = AddressStates::load(pool, part, usize::MAX, store, now)?;
         for (range, letter) in split_by_state(&states, part) {
-            let claim = states.claim(range.start).map(str::to_owned);
-            pool_parts.push(PoolPart { range, word: word_of(letter), claim });
+            pool_parts.push(PoolPart {
+                claim: states.claim(range.start).map(str::to_owned),
+                is_leased: letter == LEASED,
+                is_reserved: letter == RESERVED,
+                ..PoolPart::unleased(range, word_of(letter))
+            });
         }
     }
     Ok(pool_parts)
@@ -410,7 +434,7 @@ fn find_outside_addresses(pool: &IpPool, store: &Store) -> Result<Vec<OutsideAdd
     let mut outside = Vec::new();
     store.visit_leased_addresses(pool, &mut |address, claim| {
         if !is_in_range(pool, address) {
-            outside.push(OutsideAddress { address, letter: '#', claim });
+            outside.push(OutsideAddress { address, letter: LEASED, claim });
         }
     })?;
     let leased: Vec<Addr> = outside.iter().map(|leased| leased.address).collect();
@@ -449,7 +473,7 @@ fn draw_range(out: &mut String, states: &AddressStates<'_>, range: IpRange, widt
 fn find_busy_lines(states: &AddressStates<'_>, range: IpRange) -> BTreeSet<u128> {
     let mut lines = BTreeSet::new();
     for (part, letter) in split_by_state(states, range) {
-        if !matches!(letter, '.' | 'r') {
+        if !matches!(letter, '.' | RESERVED) {
             lines.insert((part.start.0 - range.start.0) / LINE_WIDTH);
         }
     }

@@ -1,6 +1,8 @@
 //! `ip who`: tells what an address is: who has or had it, or why nobody does. Also which addresses
 //! a claim, a cluster, a host or a machine has. It only reads.
 
+use std::collections::HashSet;
+
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -14,9 +16,11 @@ use crate::model::refusal::Refusal;
 use crate::output::{Answer, Entry, Name, Row};
 use crate::store::{Filter, Store};
 
+use crate::commands::ip::export::list_leases;
 use crate::commands::ip::pool::{PoolPart, find_parts_within};
 use crate::commands::{Context, RunCommand};
 
+/// Arguments of `ip who`, which reads leases and their history.
 #[derive(Args)]
 pub struct Who {
     /// Address, range, network, or the name of a claim, cluster, host or machine
@@ -55,9 +59,23 @@ impl RunCommand for Who {
                 Ok(address) => format!("no claim has or had {address} {place}"),
                 Err(_) => format!("no address belongs to `{}` {place}", self.target),
             };
-            return Err(Refusal::not_found(problem).next(next).into());
+            let refusal = Refusal::not_found(problem);
+            if self.is_name_of_pool(context, &store)? {
+                let problem = format!("`{}` is an IPPool", self.target);
+                let next = format!("poolctl ippool map {}", self.target);
+                return Err(refusal.because(problem).next(next).into());
+            }
+            return Err(refusal.next(next).into());
         }
         context.answer(Answer::list(entries))
+    }
+}
+
+impl Who {
+    /// Whether a pool of the namespace has the name that was asked about.
+    fn is_name_of_pool(&self, context: &Context, store: &Store) -> Result<bool, Refusal> {
+        let key = Key::new(context.namespace()?, &*self.target);
+        Ok(store.find::<IpPool>(&key)?.is_some())
     }
 }
 
@@ -91,8 +109,17 @@ fn explain_address(context: &Context, store: &Store, address: Addr) -> Result<Ve
             entries.push(lease_entry(context, &lease)?);
         }
     }
-    for pool in list_pools(store, namespace.as_deref())? {
+    for pool in list_pools_serving(store, namespace.as_deref())? {
         let pool_key = pool.metadata.key();
+        if namespace.as_ref().is_some_and(|namespace| *namespace != pool_key.namespace)
+            && let Some(lease) = store.find_lease_of_address(&pool_key.namespace, address)?
+        {
+            // A lease of this namespace from a shared pool is among the entries already.
+            if lease.pool == pool_key.name && Some(&lease.namespace) != namespace.as_ref() {
+                entries.push(lease_entry(context, &lease)?);
+            }
+            continue;
+        }
         let is_leased = tenants
             .iter()
             .any(|tenant| tenant.until.is_none() && tenant.namespace == pool_key.namespace);
@@ -123,6 +150,14 @@ fn list_leases_from_shared_pools(
 fn list_pools(store: &Store, namespace: Option<&str>) -> Result<Vec<IpPool>, Refusal> {
     let filter = Filter { namespace: namespace.map(str::to_owned), ..Filter::default() };
     store.list::<IpPool>(&filter)
+}
+
+/// The pools whose addresses the claims of a namespace may get; without a namespace all pools.
+fn list_pools_serving(store: &Store, namespace: Option<&str>) -> Result<Vec<IpPool>, Refusal> {
+    match namespace {
+        Some(namespace) => store.list_pools_serving(namespace),
+        None => list_pools(store, None),
+    }
 }
 
 /// What an address is in a pool, while no claim has it.
@@ -250,7 +285,8 @@ fn lease_entry(context: &Context, lease: &IpLease) -> Result<Entry, Refusal> {
     }
     let address = lease.address.map(|address| address.to_string()).unwrap_or_default();
     let place = Place { namespace: lease.address_namespace(), address, pool: &lease.pool };
-    let row = place.row(context, &describe_holder(lease), [&since.to_string(), "now"])?;
+    let until = lease.expires_at().map_or("now".to_owned(), |end| end.to_string());
+    let row = place.row(context, &describe_holder(lease), [&since.to_string(), &until])?;
     Ok(Entry { name: Some(claim_name(&lease.namespace, &lease.claim)), row, document })
 }
 
@@ -305,23 +341,88 @@ fn explain_range(context: &Context, store: &Store, range: IpRange) -> Result<Vec
         }
     }
     for pool in list_pools(store, namespace.as_deref())? {
-        let key = pool.metadata.key();
+        let mut entries_of_pool = list_outside_addresses(context, &pool, range)?;
         for part in find_parts_within(&pool, store, range, context.world.now())? {
-            let PoolPart { range, word, claim } = part;
-            let name = claim.as_ref().map(|claim| claim_name(&key.namespace, claim));
-            let document = json!({"namespace": key.namespace, "start": range.start,
-                "end": range.end, "pool": key.name, "claim": claim, "state": word});
-            let holder = match &claim {
-                Some(claim) if word == "leased" => claim.clone(),
-                Some(claim) => format!("{claim} ({word})"),
-                None => format!("({word})"),
-            };
-            let address = range.to_string();
-            let place = Place { namespace: &key.namespace, address, pool: &key.name };
-            entries.push(Entry { name, row: place.row(context, &holder, ["", ""])?, document });
+            entries_of_pool.push((part.range.start, part_entry(context, store, &pool, &part)?));
+        }
+        entries_of_pool.sort_by_key(|(first_address, _)| *first_address);
+        entries.extend(entries_of_pool.into_iter().map(|(_, entry)| entry));
+    }
+    Ok(entries)
+}
+
+/// The addresses of a range that are in no range of the pool, and that no machine may have because
+/// of it: its networks' own, and gateways.
+fn list_outside_addresses(
+    context: &Context,
+    pool: &IpPool,
+    within: IpRange,
+) -> Result<Vec<(Addr, Entry)>, Refusal> {
+    let key = pool.metadata.key();
+    let mut addresses = pool.unusable_addresses();
+    addresses.sort_unstable();
+    addresses.dedup();
+    let mut entries = Vec::new();
+    for address in addresses {
+        let is_in_pool = pool.ranges().any(|(_, range)| range.contains(address));
+        if within.contains(address)
+            && !is_in_pool
+            && let Some(reason) = pool.unusable_reason(address)
+        {
+            let part = PoolPart::unleased(IpRange::single(address), reason);
+            entries.push((address, stretch_entry(context, &key, &part, reason)?));
         }
     }
     Ok(entries)
+}
+
+/// A lease, or a stretch of addresses of the same kind that no claim has.
+fn part_entry(
+    context: &Context,
+    store: &Store,
+    pool: &IpPool,
+    part: &PoolPart,
+) -> Result<Entry, Refusal> {
+    let key = pool.metadata.key();
+    let address = part.range.start;
+    if part.is_leased
+        && let Some(lease) = store.find_lease_of_address(&key.namespace, address)?
+    {
+        return lease_entry(context, &lease);
+    }
+    let mut why = part.word.to_owned();
+    let is_single = part.range == IpRange::single(address);
+    if part.claim.is_none() && !part.is_reserved && is_single {
+        why = describe_open_address(context, store, pool, address)?.unwrap_or(why);
+    }
+    let mut reserved_ranges = pool.reserved_ranges().into_iter();
+    if let Some((_, comment)) = reserved_ranges.find(|(range, _)| range.contains(address))
+        && part.is_reserved
+        && !comment.is_empty()
+    {
+        why = format!("{}: {comment}", part.word);
+    }
+    stretch_entry(context, &key, part, &why)
+}
+
+/// A row for addresses that no claim has, with what they are.
+fn stretch_entry(
+    context: &Context,
+    pool: &Key,
+    part: &PoolPart,
+    why: &str,
+) -> Result<Entry, Refusal> {
+    let PoolPart { range, word, claim, .. } = part;
+    let name = claim.as_ref().map(|claim| claim_name(&pool.namespace, claim));
+    let document = json!({"namespace": pool.namespace, "start": range.start,
+        "end": range.end, "pool": pool.name, "claim": claim, "state": word, "why": why});
+    let holder = match claim {
+        Some(claim) => format!("{claim} ({why})"),
+        None => format!("({why})"),
+    };
+    let address = range.to_string();
+    let place = Place { namespace: &pool.namespace, address, pool: &pool.name };
+    Ok(Entry { name, row: place.row(context, &holder, ["", ""])?, document })
 }
 
 /// The addresses of whatever has this name: a claim, a cluster, a host, a machine.
@@ -332,18 +433,73 @@ fn find_leases_of(context: &Context, store: &Store, name: &str) -> Result<Vec<En
     for pool in list_pools(store, namespace.as_deref())? {
         leases.extend(store.list_leases_of_pool(&pool)?);
     }
+    let keys_of_dns_name = find_claims_of_dns_name(store, &leases, name)?;
     let mut entries = Vec::new();
-    for lease in leases {
+    for lease in &leases {
         let owners = lease.claim_metadata().owner_references;
         let is_meant = lease.claim == name
             || lease.cluster() == Some(name)
             || lease.agent() == Some(name)
-            || lease.dns_names().any(|dns_name| dns_name.eq_ignore_ascii_case(name))
+            || keys_of_dns_name.contains(&lease.key())
             || lease.mac().is_some_and(|lease_mac| lease_mac == mac)
             || owners.iter().any(|owner| owner.name == name);
         if is_meant {
-            entries.push(lease_entry(context, &lease)?);
+            entries.push(lease_entry(context, lease)?);
+        }
+    }
+    for pool in list_pools_serving(store, namespace.as_deref())? {
+        let pool_key = pool.metadata.key();
+        // Another namespace's pool knows a claim with its namespace.
+        let claim = match &namespace {
+            Some(namespace) if *namespace != pool_key.namespace => format!("{namespace}/{name}"),
+            _ => name.to_owned(),
+        };
+        let is_leased = leases
+            .iter()
+            .any(|lease| lease.pool_key() == pool_key && *lease.name_in_pool() == *claim);
+        if let Some(address) = pool.pre_allocated_address_of(&claim)
+            && !is_leased
+        {
+            let why = "pre-allocated".to_owned();
+            let standing = Standing { claim: Some(claim), why, is_kept: true };
+            entries.push(standing_entry(context, &pool_key, address, standing)?);
         }
     }
     Ok(entries)
+}
+
+/// The claims whose addresses have a name in DNS, as `ip export` lists it. A name below a wildcard
+/// is one of its names.
+fn find_claims_of_dns_name(
+    store: &Store,
+    leases: &[IpLease],
+    name: &str,
+) -> Result<HashSet<Key>, Refusal> {
+    let wanted_name = name.to_ascii_lowercase();
+    let mut claim_keys = HashSet::new();
+    for lease in leases {
+        if lease.dns_names().any(|dns_name| dns_name.eq_ignore_ascii_case(name)) {
+            claim_keys.insert(lease.key());
+        }
+    }
+    // The names of a cluster are in its domain, and its files are read for them.
+    if !name.contains('.') {
+        return Ok(claim_keys);
+    }
+    let of_clusters: Vec<IpLease> =
+        leases.iter().filter(|lease| lease.cluster().is_some()).cloned().collect();
+    for listed in list_leases(store, &of_clusters)? {
+        if listed.names.iter().any(|listed_name| covers_name(listed_name, &wanted_name)) {
+            claim_keys.insert(Key::new(listed.namespace, listed.claim));
+        }
+    }
+    Ok(claim_keys)
+}
+
+/// Whether a listed name, which may begin with a wildcard, is or covers another one.
+fn covers_name(listed_name: &str, name: &str) -> bool {
+    listed_name.eq_ignore_ascii_case(name)
+        || listed_name
+            .strip_prefix('*')
+            .is_some_and(|suffix| name.ends_with(&suffix.to_ascii_lowercase()))
 }

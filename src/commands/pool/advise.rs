@@ -20,6 +20,7 @@ const FEWEST_CLAIMS: usize = 3;
 /// How many of a pool's last jobs are read, to see how long installing and waking take.
 const RECENT_JOBS: u32 = 2_000;
 
+/// Arguments of `pool advise`, which only reads the history of the pool.
 #[derive(Args)]
 pub struct Advise {
     /// Name of the pool
@@ -68,7 +69,7 @@ fn answer_too_short(context: &Context, pool: &ClusterPool, advice: &Advice) -> a
     );
     let name = Name::of(Kind::ClusterPool, &pool.key());
     context.answer(Answer::text(line).with_name(name))?;
-    context.hint(&format!("next: poolctl pool advise {} --since 8w", pool.metadata.name));
+    context.hint_next(&format!("poolctl pool advise {} --since 8w", pool.metadata.name));
     Ok(())
 }
 
@@ -85,8 +86,8 @@ fn hint_next(context: &Context, pool: &ClusterPool, advice: &Advice) {
     }
     let Meta { name, namespace, .. } = &pool.metadata;
     let namespace_option = context.namespace_option(namespace);
-    context.hint(&format!(
-        "next: poolctl pool scale {name} --size {size} --running-count \
+    context.hint_next(&format!(
+        "poolctl pool scale {name} --size {size} --running-count \
          {running_count}{namespace_option}"
     ));
 }

@@ -24,7 +24,7 @@ use crate::store::NeededObject;
 use crate::{plan, rules};
 
 use crate::commands::customization_warnings;
-use crate::commands::pool::platform_options::PlatformOptions;
+use crate::commands::pool::platform_options::{PlatformOptions, option_of_field};
 use crate::commands::{Context, RunCommand};
 use crate::manifest;
 
@@ -35,6 +35,7 @@ enum DryRun {
     Client,
 }
 
+/// Arguments of `pool create`. With `--dry-run -o yaml` it prints the manifests instead.
 #[derive(Args)]
 pub struct Create {
     /// Name of the pool
@@ -87,7 +88,10 @@ impl RunCommand for Create {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let key = context.key(Kind::ClusterPool, &self.name)?;
         let pool = self.pool_to_create(&key)?;
-        rules::check_object(&Object::ClusterPool(Box::new(pool.clone())))?;
+        let object = Object::ClusterPool(Box::new(pool.clone()));
+        rules::check_object(&object)?;
+        refuse_missing_options(&object)?;
+        refuse_without_driver(&pool)?;
         let template_text = self.read_template()?;
         self.refuse_without_template(&pool)?;
         if self.dry_run.is_some() {
@@ -132,6 +136,24 @@ impl RunCommand for Create {
     }
 }
 
+/// Refuses a pool that lacks fields of its platform for which there are options.
+fn refuse_missing_options(pool: &Object) -> Result<(), Refusal> {
+    let mut options = Vec::new();
+    let mut causes = Vec::new();
+    for field in rules::missing_fields(pool) {
+        if let Some(option) = option_of_field(&field) {
+            options.push(option);
+            causes.push(format!("{option} is missing ({field})"));
+        }
+    }
+    if options.is_empty() {
+        return Ok(());
+    }
+    let sentence = format!("pool `{}` lacks options of its platform", pool.key().name);
+    let refusal = Refusal { causes, ..Refusal::invalid(sentence) };
+    Err(refusal.advise(format!("add {}", options.join(", "))))
+}
+
 /// What the pool names and the scope of a new pool does not have.
 fn needed_objects(pool: &ClusterPool) -> Vec<NeededObject> {
     let spec = &pool.spec;
@@ -150,21 +172,29 @@ fn needed_objects(pool: &ClusterPool) -> Vec<NeededObject> {
     needs
 }
 
-/// Refuses a pool that names what does not exist, or whose clusters no driver could install.
+/// Refuses a pool that names what does not exist.
 fn refuse_missing_dependencies(state: &State, key: &Key) -> Result<(), Refusal> {
     let Some(pool) = state.pools.by_key(key) else { return Ok(()) };
     let missing = plan::missing_dependencies(state, pool);
     if missing.is_empty() {
         return Ok(());
     }
-    let mut refusal =
-        Refusal::invalid(format!("pool `{}` could make no cluster; it was not created", key.name));
-    refusal.causes = missing;
-    Err(if pool.driver() == Driver::Agent && !pool.picks_hosts() {
-        refusal.advise("--platform agentBareMetal --agent-selector LABEL=VALUE, or --fake")
-    } else {
-        refusal.advise("create what is missing first, or let `poolctl init` write all manifests")
-    })
+    Err(Refusal { causes: missing, ..refuse_useless(&key.name) }
+        .advise("create what is missing first, or let `poolctl init` write all manifests"))
+}
+
+/// Refuses a pool that no driver installs as it is, whatever else it has.
+fn refuse_without_driver(pool: &ClusterPool) -> Result<(), Refusal> {
+    let Some(problem) = plan::driver_problem(pool) else { return Ok(()) };
+    let advice = match pool.driver() {
+        Driver::Agent => "--platform agentBareMetal --agent-selector LABEL=VALUE, or --fake",
+        _ => "--fake, or another platform",
+    };
+    Err(refuse_useless(&pool.metadata.name).because(problem).advise(advice))
+}
+
+fn refuse_useless(pool: &str) -> Refusal {
+    Refusal::invalid(format!("pool `{pool}` could make no cluster; it was not created"))
 }
 
 /// The name of the Secret with the template of a pool.

@@ -24,6 +24,7 @@ use crate::store::Store;
 use crate::commands::ip::export::{ZoneOptions, read_install_config, refuse_list};
 use crate::commands::{Context, RunCommand};
 
+/// Arguments of `pool dns`.
 #[derive(Args)]
 pub struct Dns {
     /// Name of the pool
@@ -50,10 +51,7 @@ impl RunCommand for Dns {
             return Err(Refusal::conflict(format!(
                 "pool `{name}` has no inventory: its clusters have random names"
             ))
-            .advise(format!(
-                "poolctl customization create foo --set /metadata/name=foo, then list it in pool \
-                 {name}"
-            ))
+            .advise(advise_without_inventory(context, &pool))
             .into());
         }
         let mut requirements = Vec::new();
@@ -82,6 +80,20 @@ impl RunCommand for Dns {
         list += &rendered.text;
         context.answer(Answer::text(list).with_names(names).with_list(documents))
     }
+}
+
+/// What shows the records of clusters with random names: the list of their leased addresses. Without
+/// leased addresses, only fixed names have records.
+fn advise_without_inventory(context: &Context, pool: &ClusterPool) -> String {
+    let name = &pool.metadata.name;
+    if pool.vip_pools().is_empty() {
+        return format!(
+            "poolctl customization create foo --set /metadata/name=foo, then list it in pool {name}"
+        );
+    }
+    let option = context.namespace_option(&pool.metadata.namespace);
+    let domain = &pool.spec.base_domain;
+    format!("poolctl ip export --as hosts --domain {domain}{option}")
 }
 
 /// The records that the cluster of one customization needs, or why they are not known.

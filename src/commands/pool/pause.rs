@@ -10,6 +10,7 @@ use crate::model::refusal::Refusal;
 
 use crate::commands::{Context, RunCommand, patch};
 
+/// Arguments of `pool pause`.
 #[derive(Args)]
 pub struct Pause {
     /// Name of the pool
@@ -27,6 +28,7 @@ impl RunCommand for Pause {
     }
 }
 
+/// Arguments of `pool resume`.
 #[derive(Args)]
 pub struct Resume {
     /// Name of the pool

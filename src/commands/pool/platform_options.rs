@@ -9,6 +9,30 @@ use crate::model::refusal::Refusal;
 
 use crate::commands::suggest;
 
+/// The options that set the fields of platforms.
+const OPTIONS_OF_FIELDS: [(&str, &str); 10] = [
+    ("credentialsSecretRef", "--credentials"),
+    ("certificatesSecretRef", "--certificates"),
+    ("vCenter", "--vcenter"),
+    ("datacenter", "--datacenter"),
+    ("defaultDatastore", "--datastore"),
+    ("cluster", "--compute-cluster"),
+    ("network", "--network"),
+    ("folder", "--folder"),
+    ("cloud", "--cloud"),
+    ("region", "--region"),
+];
+
+/// The option that sets a field of a pool, such as `spec.platform.vsphere.vCenter`; none if it is no
+/// field of a platform, or one without an option.
+pub fn option_of_field(field: &str) -> Option<&'static str> {
+    let of_platform = field.strip_prefix("spec.platform.")?;
+    let name = of_platform.split('.').nth(1)?;
+    OPTIONS_OF_FIELDS.iter().find(|(field, _)| *field == name).map(|(_, option)| *option)
+}
+
+/// The options of `pool create` that are about a platform. Which of them must be given follows from
+/// the platform.
 #[derive(Args)]
 pub struct PlatformOptions {
     /// Platform of the clusters: openstack, vsphere, agentBareMetal, ...

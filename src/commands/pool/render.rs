@@ -18,6 +18,7 @@ use crate::{plan, yaml};
 
 use crate::commands::{Context, RunCommand};
 
+/// Arguments of `pool render`, which only reads the state and hides secrets.
 #[derive(Args)]
 pub struct Render {
     /// Name of the pool
@@ -85,6 +86,7 @@ impl TrialRender {
         &self.state
     }
 
+    /// The pool that is rendered. Fails with exit code 3 if there is none.
     pub fn pool(&self) -> Result<&ClusterPool, Refusal> {
         self.state.pools.by_key(&self.pool).ok_or_else(|| {
             Refusal::not_found(format!("there is no pool `{}` any more", self.pool.name))

@@ -7,6 +7,7 @@ use crate::model::refusal::Refusal;
 
 use crate::commands::{Context, RunCommand, pool, target};
 
+/// Arguments of `scale`, the word of kubectl for `pool scale`.
 #[derive(Args)]
 pub struct Scale {
     /// Pool, such as pool/lab; or the word pool, with the name after it

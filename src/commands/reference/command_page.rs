@@ -5,11 +5,13 @@ use std::fmt::Write;
 
 use clap::{Arg, Command};
 
+use crate::commands::kubectl::aliases;
 use crate::commands::tree::man::{label, shown_subcommands, synopsis};
-use crate::commands::tree::tree;
+use crate::commands::tree::{find_entry, names_from_kubectl, tree};
 
 use super::{page_head, table_cell};
 
+/// The page of all commands in Markdown, made of what clap prints as their help.
 pub fn page() -> String {
     let introduction = "All commands, with their arguments and options. `poolctl COMMAND --help` \
                         prints the same.";
@@ -20,7 +22,26 @@ pub fn page() -> String {
     let options: Vec<&Arg> = root.get_arguments().filter(|option| is_shown(option)).collect();
     text += &argument_table(&options);
     add_commands(&["poolctl".to_owned()], &root, &mut text);
-    text
+    text + &kubectl_sections(&root)
+}
+
+/// The commands and words that people type who know kubectl and oc. Help does not list them.
+fn kubectl_sections(root: &Command) -> String {
+    let mut sections = String::from(
+        "\n## Words of kubectl and oc\n\nHelp does not list these words and the commands below. [From oc \
+         to poolctl](../oc-to-poolctl.md) compares all words.\n\n| word | what it is here |\n|---|---|\n",
+    );
+    for (word, command) in aliases() {
+        let _ = writeln!(sections, "| `poolctl {word}` | `poolctl {command}` |");
+    }
+    for name in names_from_kubectl() {
+        if let Some(command) = root.find_subcommand(name) {
+            let mut built_command = command.clone();
+            built_command.build();
+            sections += &command_section(&["poolctl".to_owned(), name.to_owned()], &built_command);
+        }
+    }
+    sections
 }
 
 /// Adds a section for each command below a command; `words` are those of its command line.
@@ -52,13 +73,11 @@ fn command_section(words: &[String], command: &Command) -> String {
         section.push('\n');
         section += &argument_table(&arguments);
     }
-    let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-    let example: Vec<&str> = help.lines().filter_map(|line| line.strip_prefix("  ")).collect();
-    if !example.is_empty() {
+    if let Some(entry) = find_entry(words.iter().skip(1).map(String::as_str)) {
         let _ = write!(
             section,
             "\n```sh no_run: tests run the examples of help\n{}\n```\n",
-            example.join("\n")
+            entry.example
         );
     }
     section

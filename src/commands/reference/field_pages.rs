@@ -16,9 +16,10 @@ use super::{page_head, table_cell};
 /// The field that is the same in every kind.
 const METADATA: &str = "metadata";
 
+/// The page of all kinds in Markdown, made of their schemas.
 pub fn kind_page() -> String {
     let introduction = "All kinds of objects with their fields. `poolctl explain KIND` prints the \
-                        same. A field in square brackets is a list.";
+                        same. A type that begins with `[]` is a list.";
     let mut text = page_head("Kinds and fields", introduction);
     text += "\n| kind | apiVersion | words | what it is |\n|---|---|---|---|\n";
     for kind in Kind::ALL {
@@ -48,6 +49,7 @@ pub fn kind_page() -> String {
     text
 }
 
+/// The page of the kind Settings in Markdown, made of its schema.
 pub fn settings_page() -> String {
     let introduction = "The fields of the object `default` of kind Settings. `poolctl explain \
                         settings.spec` prints the same.";

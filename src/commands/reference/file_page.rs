@@ -45,6 +45,7 @@ const ELSEWHERE: [Place; 6] = [
     place("/srv/poolctl/", "Images for hosts, if `isoDirectory` names it."),
 ];
 
+/// The page of files and folders in Markdown.
 pub fn page() -> String {
     let introduction = "The files and folders of poolctl. Only the account that owns the state can \
                         read those beside it. A state with another name, such as `lab.db`, has \

@@ -34,13 +34,14 @@ pub fn bar_length(pool: &ClusterPool) -> usize {
     fit_lengths(&shares_of(pool).map(|share| share.count), LONGEST_BAR).iter().sum()
 }
 
-fn shares_of(pool: &ClusterPool) -> [Share; 6] {
+fn shares_of(pool: &ClusterPool) -> [Share; 7] {
     let status = &pool.status;
     let missing = pool.spec.size.saturating_sub(status.size);
     [
         Share::new(status.claimed, ['█', '#'], Tone::Title),
         Share::new(status.ready, ['▓', 'R'], Tone::Good),
         Share::new(status.standby, ['▒', 's'], Tone::Place),
+        Share::new(status.held, ['▞', 'h'], Tone::Waiting),
         Share::new(status.installing, ['░', 'i'], Tone::Waiting),
         Share::new(status.retrying.saturating_add(status.broken), ['✗', 'x'], Tone::Bad),
         Share::new(missing, ['·', '.'], Tone::Faint),
@@ -91,15 +92,16 @@ mod tests {
     #[test]
     fn the_letters_of_a_bar_tell_what_its_colours_do() {
         let mut pool = ClusterPool::default();
-        pool.spec.size = 4;
-        pool.status.size = 3;
+        pool.spec.size = 5;
+        pool.status.size = 4;
         pool.status.ready = 1;
         pool.status.standby = 1;
+        pool.status.held = 1;
         pool.status.retrying = 1;
         pool.status.claimed = 2;
         let ascii = Style::default();
-        assert_eq!(draw_bar(&pool, ascii), "##Rsx.");
-        assert_eq!(draw_bar(&pool, Style { letters: Letters::Unicode, ..ascii }), "██▓▒✗·");
-        assert_eq!(bar_length(&pool), 6);
+        assert_eq!(draw_bar(&pool, ascii), "##Rshx.");
+        assert_eq!(draw_bar(&pool, Style { letters: Letters::Unicode, ..ascii }), "██▓▒▞✗·");
+        assert_eq!(bar_length(&pool), 7);
     }
 }

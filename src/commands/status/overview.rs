@@ -16,6 +16,7 @@ use crate::commands::doctor::find_orphaned_claims;
 use crate::commands::status::problems::{
     AgentSummary, HostSummary, TroubledClusters, explain_ip_pool,
 };
+use crate::commands::tell::find_untold_addresses;
 use crate::commands::{Context, count_of};
 
 /// Claims that end within this time are shown.
@@ -46,6 +47,7 @@ pub struct Overview {
     pub upkeep: Option<Upkeep>,
 }
 
+/// A pool as the screen shows it.
 pub struct PoolOverview {
     pub pool: ClusterPool,
     /// What is wrong with it, the strongest cause first.
@@ -80,10 +82,14 @@ impl Overview {
     ) -> Result<Self, Refusal> {
         let now = context.world.now().max(store.read_mark()?.now);
         if context.guest().is_some() {
-            Self::read_for_guest(context, store, filter, pools, now)
-        } else {
-            Self::read_for_owner(context, store, filter, pools, now)
+            return Self::read_for_guest(context, store, filter, pools, now);
         }
+        let mut overview = Self::read_for_owner(context, store, filter, pools, now)?;
+        let troubles = overview.pools.iter_mut().flat_map(|pool| &mut pool.troubles);
+        for problem in troubles.chain(&mut overview.problems) {
+            problem.next = context.spell_commands(&problem.next);
+        }
+        Ok(overview)
     }
 
     /// The pools and the claims that the guest may see. What is wrong with a pool names clusters and
@@ -133,7 +139,8 @@ impl Overview {
     ) -> Result<Self, Refusal> {
         let agents = AgentSummary::read(store, filter)?;
         let hosts = HostSummary::read(store, filter, &pools)?;
-        let mut clusters = TroubledClusters::read(store, filter, &agents.clusters_with_lost_hosts)?;
+        let lost = &agents.clusters_with_lost_hosts;
+        let mut clusters = TroubledClusters::read(store, filter, &pools, lost, now)?;
         let mut pool_overviews = Vec::new();
         for pool in pools {
             let troubles = clusters.explain_pool(context, store, &pool)?;
@@ -143,6 +150,7 @@ impl Overview {
         let agent_count = agents.count;
         let upkeep = Upkeep::read(context, store)?;
         let mut problems = upkeep.find_neglect(store, now)?;
+        problems.extend(find_untold_addresses(store)?);
         problems.extend(find_orphaned_claims(store)?);
         problems.extend(clusters.explain_rest(context, store)?);
         problems.extend(hosts.explain(context, store)?);

@@ -1,7 +1,7 @@
 //! What is wrong with what, each with what helps, in the words of `why`. It reads what the
 //! explanations need, and only of what is in trouble.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::causes::{
     self, Chain, WaitingAgents, find_ip_pool_trouble, find_pool_troubles, may_be_in_trouble,
@@ -16,6 +16,7 @@ use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
+use crate::model::time::Time;
 use crate::plan;
 use crate::store::{Filter, Store};
 
@@ -34,16 +35,22 @@ impl TroubledClusters {
     pub fn read(
         store: &Store,
         filter: &Filter,
+        pools: &[ClusterPool],
         clusters_with_lost_hosts: &HashSet<String>,
+        now: Time,
     ) -> Result<Self, Refusal> {
+        let pools_by_key: HashMap<Key, &ClusterPool> =
+            pools.iter().map(|pool| (pool.key(), pool)).collect();
         let mut troubled: BTreeMap<Option<Key>, Vec<Cluster>> = BTreeMap::new();
         store.visit_clusters(&mut |cluster| {
             let lacks_hosts = clusters_with_lost_hosts.contains(&cluster.name)
                 && plan::waits_for_hosts_until(&cluster).is_some();
             let pool = cluster.pool.as_deref().cloned();
+            let own_pool = pool.as_ref().and_then(|key| pools_by_key.get(key).copied());
             let namespace = pool.as_ref().map_or(&cluster.namespace, |pool| &pool.namespace);
             let is_wanted = filter.namespace.as_ref().is_none_or(|wanted| wanted == namespace);
-            if is_wanted && (lacks_hosts || causes::is_in_trouble(&cluster)) {
+            let is_late = causes::is_late(own_pool, &cluster, now);
+            if is_wanted && (lacks_hosts || is_late || causes::is_in_trouble(&cluster)) {
                 troubled.entry(pool).or_default().push(cluster);
             }
             Ok(())
@@ -121,6 +128,7 @@ pub struct AgentSummary {
 }
 
 impl AgentSummary {
+    /// Reads the agents that match the filter, one by one. Fails if the state cannot be read.
     pub fn read(store: &Store, filter: &Filter) -> Result<Self, Refusal> {
         let mut summary = Self::default();
         store.visit_resources::<Agent>(filter.namespace.as_deref(), &mut |agent| {
@@ -159,6 +167,8 @@ pub struct HostSummary {
 }
 
 impl HostSummary {
+    /// Reads the hosts that match the filter, one by one. `pools` are asked which hosts they pick.
+    /// Fails if the state cannot be read.
     pub fn read(store: &Store, filter: &Filter, pools: &[ClusterPool]) -> Result<Self, Refusal> {
         let mut summary = Self::default();
         store.visit_resources::<BareMetalHost>(filter.namespace.as_deref(), &mut |host| {

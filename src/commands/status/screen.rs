@@ -2,7 +2,7 @@
 //! where it shows colours. It reads nothing.
 
 use crate::causes::Chain;
-use crate::model::claim::Claim;
+use crate::model::claim::{Claim, Pending};
 use crate::model::ip_pool::IpPool;
 use crate::model::ip_supply::SupplyLevel;
 use crate::model::pool::{ClusterPool, PoolStatus};
@@ -111,6 +111,7 @@ fn draw_pools(context: &Context, overview: &Overview, style: Style, lines: &mut 
 /// Clusters in states that most pools have none in: `1 retrying, 2 deprovisioning`.
 fn describe_rare_states(status: &PoolStatus) -> Option<String> {
     let counts = [
+        (status.held, "held"),
         (status.retrying, "retrying"),
         (status.broken, "broken"),
         (status.stale, "stale"),
@@ -157,11 +158,16 @@ fn draw_queue(context: &Context, overview: &Overview, style: Style, lines: &mut 
         let waited = overview.now.since(claim.created).to_short_text();
         let pool = &claim.pool;
         let label = format!("{} ", style.paint(Tone::Waiting, "~"));
+        let place = match claim.pending {
+            Pending::PoolMissing => "no such pool".to_owned(),
+            Pending::PoolDeleting => "pool is being deleted".to_owned(),
+            _ => position.to_string(),
+        };
         let sentence =
-            format!("claim {name} waits for a cluster of pool {pool} for {waited} ({position})");
+            format!("claim {name} waits for a cluster of pool {pool} for {waited} ({place})");
         push_wrapped(&sentence, &label, GAP, style, lines);
     }
-    lines.extend(count_rest("~", overview.queue.len()));
+    lines.extend(count_rest(context, "~", overview.queue.len()));
 }
 
 /// The claims that have a cluster, and until when.
@@ -173,16 +179,17 @@ fn draw_claims(context: &Context, overview: &Overview, style: Style, lines: &mut
         let label = format!("{} ", style.paint(tone, "-"));
         push_wrapped(&sentence, &label, GAP, style, lines);
     }
-    lines.extend(count_rest("-", overview.claims.len()));
+    lines.extend(count_rest(context, "-", overview.claims.len()));
 }
 
 /// How many more claims there are than are listed.
-fn count_rest(mark: &str, count: usize) -> Option<String> {
+fn count_rest(context: &Context, mark: &str, count: usize) -> Option<String> {
     let rest = count.saturating_sub(MOST_LISTED);
     if rest == 0 {
         return None;
     }
-    Some(format!("{mark} {}: poolctl get claim -A", count_of(rest, "more claim")))
+    let command = context.spell_commands("poolctl get claim -A");
+    Some(format!("{mark} {}: {command}", count_of(rest, "more claim")))
 }
 
 /// Which cluster a claim has and until when, or that it goes.

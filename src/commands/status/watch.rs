@@ -54,8 +54,21 @@ fn print_changes(context: &Context, store: &Store) -> anyhow::Result<()> {
         if let Some(caught) = context.world.take_signal() {
             return Err(Quit(Exit::by_signal(caught.signal) as u8).into());
         }
+        if is_reader_gone() {
+            return Ok(());
+        }
         context.world.sleep(POLL_INTERVAL);
     }
+}
+
+/// Whether nobody reads what is printed any more, as behind `| head`. A pipe tells that before
+/// anything is written to it.
+fn is_reader_gone() -> bool {
+    let stdout = std::io::stdout();
+    let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let is_told = poll(&mut polled, Some(&at_once)).is_ok_and(|ready| ready > 0);
+    is_told && polled[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
 }
 
 /// Redraws the screen of the terminal until q is typed or a signal comes.
@@ -87,24 +100,30 @@ fn draw_until_ended(context: &Context, store: &Store) -> anyhow::Result<()> {
     }
 }
 
-/// What replaces the last picture: each line clears only what it leaves of the old one, so that
-/// nothing flickers. What does not fit is left out, but for the last line, which sums up.
+/// What replaces the last picture, in one piece, so that nothing flickers. Each line is cleared
+/// before it is written: after a line of the full width the cursor stands on its last letter. What
+/// does not fit is counted above the last line, which sums up.
 fn frame_of(text: &str, height: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let height = height.max(2);
     let mut shown = lines.clone();
+    let more_lines = format!("{} more lines", lines.len().saturating_sub(height - 1));
     if lines.len() > height {
-        shown.truncate(height - 1);
+        shown.truncate(height - 2);
+        shown.push(&more_lines);
         shown.extend(lines.last());
     }
     let mut frame = String::from("\u{1b}[H");
     for (index, line) in shown.iter().enumerate() {
         // A line feed after the last line would scroll the picture.
         frame += if index == 0 { "" } else { "\r\n" };
-        frame += line;
         frame += "\u{1b}[K";
+        frame += line;
     }
-    frame + "\u{1b}[J"
+    for _ in shown.len()..height {
+        frame += "\r\n\u{1b}[K";
+    }
+    frame
 }
 
 /// Columns and lines of the terminal.
@@ -163,8 +182,11 @@ mod tests {
 
     #[test]
     fn a_frame_fits_the_terminal_and_keeps_the_last_line() {
-        assert_eq!(frame_of("a\nb\n", 9), "\u{1b}[Ha\u{1b}[K\r\nb\u{1b}[K\u{1b}[J");
+        let whole = frame_of("a\nb\n", 3);
+        assert_eq!(whole, "\u{1b}[H\u{1b}[Ka\r\n\u{1b}[Kb\r\n\u{1b}[K");
         let cut = frame_of("a\nb\nc\nd\n", 3);
-        assert_eq!(cut, "\u{1b}[Ha\u{1b}[K\r\nb\u{1b}[K\r\nd\u{1b}[K\u{1b}[J");
+        assert_eq!(cut, "\u{1b}[H\u{1b}[Ka\r\n\u{1b}[K2 more lines\r\n\u{1b}[Kd");
+        // Nothing is cleared behind a line that may fill the terminal.
+        assert!(!frame_of(&"x".repeat(80), 3).contains("x\u{1b}[K"));
     }
 }

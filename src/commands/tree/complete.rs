@@ -13,6 +13,7 @@ use crate::commands::explain::names_of_fields_below;
 use crate::commands::explain::words::names_of_topic;
 use crate::commands::{RunCommand, tree};
 
+/// Arguments of `__complete`: the words of a line so far. Completion scripts run it.
 #[derive(Args)]
 pub struct Complete {
     /// The words of the command line so far; the last one is being typed

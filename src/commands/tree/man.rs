@@ -8,8 +8,10 @@ use clap::{Arg, Args, Command};
 
 use crate::model::refusal::Refusal;
 
+use crate::commands::tree::find_entry;
 use crate::commands::{Context, RunCommand, tree};
 
+/// Arguments of `__man`: the folder to write to. Builds of packages run it.
 #[derive(Args)]
 pub struct Man {
     /// Folder to write the pages to
@@ -57,6 +59,10 @@ fn manual_page(words: &[String], command: &Command) -> String {
     let _ = writeln!(page, ".TH \"{}\" 1 \"\" \"poolctl {version}\"", escape(&title));
     let _ = writeln!(page, ".SH NAME\n{} \\- {}", escape(&name), escape(&about));
     let _ = writeln!(page, ".SH SYNOPSIS\n{}", escape(&synopsis(words, command)));
+    let entry = find_entry(words.iter().skip(1).map(String::as_str));
+    if let Some(entry) = &entry {
+        page += &description_section(entry.description);
+    }
     let mut positionals = Vec::new();
     let mut options = Vec::new();
     for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
@@ -70,8 +76,8 @@ fn manual_page(words: &[String], command: &Command) -> String {
     page += &argument_section("ARGUMENTS", &positionals);
     page += &argument_section("OPTIONS", &options);
     page += &command_section(&name, command);
-    if let Some(help) = command.get_after_help() {
-        page += &example_section(&help.to_string());
+    if let Some(entry) = &entry {
+        let _ = writeln!(page, ".SH EXAMPLE\n.nf\n{}\n.fi", escape(entry.example));
     }
     page += if is_root {
         ".SH EXIT STATUS\n0 is success. The reference in docs/ lists the other codes.\n"
@@ -133,13 +139,13 @@ fn command_section(name: &str, command: &Command) -> String {
     if section.is_empty() { section } else { format!(".SH COMMANDS\n{section}") }
 }
 
-/// The example in the help of a command, as it is typed.
-fn example_section(help: &str) -> String {
-    let mut section = String::from(".SH EXAMPLE\n.nf\n");
-    for line in help.lines().skip_while(|line| !line.starts_with("  ")) {
-        let _ = writeln!(section, "{}", escape(line.strip_prefix("  ").unwrap_or(line)));
+/// The paragraphs that describe a command; empty if there are none.
+fn description_section(description: &str) -> String {
+    if description.is_empty() {
+        return String::new();
     }
-    section + ".fi\n"
+    let paragraphs: Vec<String> = description.split("\n\n").map(escape).collect();
+    format!(".SH DESCRIPTION\n{}\n", paragraphs.join("\n.PP\n"))
 }
 
 /// Text that roff prints as it is: dashes stay dashes, and no line is a request.

@@ -61,6 +61,10 @@ pub fn gather_present(
     let mut evidence = Evidence { state, now, namespace_option, ..Evidence::default() };
     if let Some(cluster) = causes::explained_cluster(&evidence.state, object).cloned() {
         read_about_cluster(store, &cluster, &mut evidence)?;
+        if cluster.paused {
+            // Whether a restore holds it is in its document.
+            store.load_cluster_body(&mut evidence.state, &cluster.name)?;
+        }
     }
     Ok(evidence)
 }

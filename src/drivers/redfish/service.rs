@@ -30,6 +30,7 @@ pub struct Service {
 }
 
 impl Service {
+    /// A client of one controller. Nothing is asked yet.
     pub fn new(client: HttpClient) -> Self {
         Self { client }
     }
@@ -208,6 +209,7 @@ pub fn error_text(body: &Value) -> String {
     texts.join(" ")
 }
 
+/// Waits between two questions to a controller.
 #[expect(clippy::disallowed_methods, reason = "waits for a controller, not for a time")]
 pub fn sleep(time: Duration) {
     std::thread::sleep(time);

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::time::Time;
 
+/// The hardware of a machine, as the agent of assisted-service reports it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Inventory {
@@ -46,6 +47,7 @@ pub struct Inventory {
     pub truncation: Option<Truncation>,
 }
 
+/// Memory in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Memory {
@@ -58,6 +60,7 @@ pub struct Memory {
     pub physical_bytes_method: String,
 }
 
+/// The processors of a machine, all sockets together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Cpu {
@@ -73,6 +76,7 @@ pub struct Cpu {
     pub architecture: String,
 }
 
+/// A network interface with its addresses in CIDR notation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Interface {
@@ -111,6 +115,7 @@ pub struct Interface {
     pub client_id: String,
 }
 
+/// A disk with its size in bytes and all names by which Linux knows it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[expect(clippy::struct_excessive_bools, reason = "as the wire has it")]
@@ -170,6 +175,7 @@ pub struct Disk {
     pub installation_eligibility: Eligibility,
 }
 
+/// How a disk is reached over iSCSI.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Iscsi {
@@ -177,6 +183,7 @@ pub struct Iscsi {
     pub host_ip_address: String,
 }
 
+/// How fast a disk is, in milliseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct IoPerf {
@@ -184,6 +191,7 @@ pub struct IoPerf {
     pub sync_duration_milliseconds: u64,
 }
 
+/// Whether a disk may be installed on, and if not, why.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Eligibility {
@@ -213,6 +221,7 @@ impl Eligibility {
     }
 }
 
+/// How the machine was booted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Boot {
@@ -232,6 +241,7 @@ pub struct Boot {
     pub command_line: String,
 }
 
+/// Who made the machine, and its serial number.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SystemVendor {
@@ -246,6 +256,7 @@ pub struct SystemVendor {
     pub is_virtual: bool,
 }
 
+/// A graphics card, with the ids of its PCI device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Gpu {
@@ -263,6 +274,7 @@ pub struct Gpu {
     pub vendor_id: String,
 }
 
+/// A route of the machine's routing table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Route {
@@ -279,6 +291,7 @@ pub struct Route {
     pub metric: i64,
 }
 
+/// Which part of an inventory the agent left out because it was too large.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Truncation {

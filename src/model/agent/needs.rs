@@ -30,6 +30,7 @@ impl NodeRole {
         Self { role, topology: Topology::MultiNode }
     }
 
+    /// Whether the cluster has one node that is control plane and worker in one.
     pub fn is_single_node(self) -> bool {
         self.topology == Topology::SingleNode
     }
@@ -82,6 +83,7 @@ impl HostNeeds {
         self.masters == Some(1) && self.workers.unwrap_or_default() == 0
     }
 
+    /// The topology for which the needs of hosts are looked up.
     pub fn topology(&self) -> Topology {
         if self.is_single_node() { Topology::SingleNode } else { Topology::MultiNode }
     }

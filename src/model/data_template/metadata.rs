@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::meta::is_zero;
 
+/// What the metadata of a machine are made of. Each entry makes one key.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct MetaData {
@@ -60,6 +61,7 @@ pub struct MetaData {
     pub strings: Vec<Fixed>,
 }
 
+/// A key that holds the MAC address of an interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FromHostInterface {
@@ -74,6 +76,7 @@ pub struct FromHostInterface {
     pub from_boot_mac: bool,
 }
 
+/// A key that holds what the machine is leased from a pool of addresses.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FromPool {
@@ -115,6 +118,7 @@ pub struct Index {
     pub suffix: String,
 }
 
+/// A key that holds the namespace of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Namespace {
@@ -123,6 +127,7 @@ pub struct Namespace {
     pub key: String,
 }
 
+/// A key that holds the name of an object of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ObjectName {
@@ -133,6 +138,7 @@ pub struct ObjectName {
     pub object: String,
 }
 
+/// A key that holds the value of a label.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FromLabel {
@@ -145,6 +151,7 @@ pub struct FromLabel {
     pub label: String,
 }
 
+/// A key that holds the value of an annotation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FromAnnotation {
@@ -157,6 +164,7 @@ pub struct FromAnnotation {
     pub annotation: String,
 }
 
+/// A key with the same value for every machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fixed {

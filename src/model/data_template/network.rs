@@ -16,6 +16,7 @@ const DEFAULT_MTU: u32 = 1500;
 /// Options of a bond that have fields of their own, so they may not be among its parameters.
 const BOND_FIELDS: [&str; 3] = ["mode", "xmit_hash_policy", "links"];
 
+/// What the network data of a machine are made of.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NetworkData {
@@ -31,6 +32,7 @@ pub struct NetworkData {
     pub services: Services,
 }
 
+/// The interfaces of a machine, real ones and those on top of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Links {
@@ -45,6 +47,7 @@ pub struct Links {
     pub vlans: Vec<Vlan>,
 }
 
+/// A real interface, which is known by its MAC address.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Ethernet {
@@ -64,6 +67,7 @@ pub struct Ethernet {
     pub mac_address: Option<MacAddress>,
 }
 
+/// The types of interfaces that OpenStack's network data know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EthernetType {
@@ -79,6 +83,7 @@ pub enum EthernetType {
     Phy,
 }
 
+/// Several interfaces that act as one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Bond {
@@ -112,6 +117,7 @@ pub struct Bond {
     pub links: Vec<String>,
 }
 
+/// How a bond spreads its traffic, with the names of Linux.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BondMode {
@@ -126,6 +132,7 @@ pub enum BondMode {
     Lacp,
 }
 
+/// By what a bond chooses the interface of a packet, with the names of Linux.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum XmitHashPolicy {
     #[default]
@@ -137,6 +144,7 @@ pub enum XmitHashPolicy {
     Addresses,
 }
 
+/// An interface that carries one VLAN of another interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Vlan {
@@ -174,6 +182,7 @@ pub struct MacAddress {
     pub from_annotation: Option<ObjectAnnotation>,
 }
 
+/// Where a value is read: an annotation of an object of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ObjectAnnotation {
@@ -183,6 +192,7 @@ pub struct ObjectAnnotation {
     pub annotation: String,
 }
 
+/// The networks of a machine, by how they get their addresses.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Networks {
@@ -203,6 +213,7 @@ pub struct Networks {
     pub ipv6_slaac: Vec<DynamicNetwork>,
 }
 
+/// A network whose address is leased from a pool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StaticNetwork {
@@ -229,6 +240,7 @@ pub struct StaticNetwork {
     pub routes: Vec<Route>,
 }
 
+/// A network whose address comes from DHCP or from router advertisements.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DynamicNetwork {
@@ -241,6 +253,7 @@ pub struct DynamicNetwork {
     pub routes: Vec<Route>,
 }
 
+/// A pool of addresses, by its kind and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PoolRef {
@@ -254,6 +267,7 @@ pub struct PoolRef {
     pub api_group: String,
 }
 
+/// A route, and the name servers that belong to it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Route {
@@ -288,6 +302,7 @@ pub struct Gateway {
     pub from_pool_annotation: Option<ObjectAnnotation>,
 }
 
+/// The name servers of a machine or of a route.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Services {
@@ -368,6 +383,7 @@ pub struct Link<'a> {
 macro_rules! impl_link {
     ($type:ty, $list:literal) => {
         impl $type {
+            /// What links of all types have in common. The MTU is in bytes.
             pub fn link(&self) -> Link<'_> {
                 Link {
                     list: $list,
@@ -425,6 +441,7 @@ impl NetworkList {
         }
     }
 
+    /// The family of the addresses in the networks of this list.
     pub fn family(self) -> IpFamily {
         match self {
             Self::Ipv4 | Self::Ipv4Dhcp => IpFamily::V4,
@@ -449,6 +466,7 @@ pub struct AnyNetwork<'a> {
 }
 
 impl AnyNetwork<'_> {
+    /// The family of the network's addresses.
     pub fn family(&self) -> IpFamily {
         self.list.family()
     }

@@ -24,6 +24,7 @@ pub const FULL_WIPE: &str = "full";
 const BACKOFF: Backoff =
     Backoff { initial_delay: Span::minutes(2), factor: 2, max_delay: Span::hours(6) };
 
+/// The wipe of the disks that the last cluster of a machine wrote.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Wipe {
@@ -48,6 +49,7 @@ pub struct Wipe {
     pub message: String,
 }
 
+/// How far a wipe is. A machine is given out again after `Done` alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WipeState {
@@ -76,6 +78,8 @@ pub struct WrittenDisk {
 }
 
 impl WrittenDisk {
+    /// The disk as it can be found after another boot. Names such as `sda` may change, so only
+    /// paths below /dev/disk count.
     pub fn of_inventory(disk: &Disk) -> Self {
         let paths = [&disk.by_id, &disk.by_path, &disk.id];
         let stable_path = paths.into_iter().find(|path| path.starts_with("/dev/disk/"));

@@ -14,6 +14,7 @@ pub struct Token<'a> {
     pub raw: &'a str,
 }
 
+/// The tokens of kubectl's JSONPath: texts outside of braces, and the parts of expressions in them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
     /// Everything outside of braces, up to the next one.

@@ -301,6 +301,9 @@ pub fn why_not_known(agent: &Agent) -> String {
     match state {
         HostState::InsufficientUnbound => unmet_gates(agent),
         HostState::DisconnectedUnbound => "it has not reported for three minutes".into(),
+        HostState::DiscoveringUnbound if agent.status.inventory.is_some() => {
+            "the next pass looks at its report".into()
+        }
         HostState::DiscoveringUnbound => "it has not reported its hardware yet".into(),
         _ if state.is_returning() => "it has not returned from its last cluster yet".into(),
         _ => agent.status.debug_info.state_info.clone(),

@@ -27,9 +27,7 @@ pub fn due_instants(state: &State, agent: &Agent) -> Vec<Time> {
 fn limits_of_agent(agent: &Agent) -> Vec<Time> {
     let status = &agent.status;
     let mut ends = Vec::new();
-    if !status.found_by_controller {
-        ends.extend(status.last_contact_time.map(|contact| contact.plus(DISCONNECTED_AFTER)));
-    }
+    ends.extend(status.last_contact_time.map(|contact| contact.plus(DISCONNECTED_AFTER)));
     if let Some(since) = status.state_since {
         ends.push(since.plus(REGISTRATION_TIMEOUT));
         ends.push(since.plus(RETURN_TIMEOUT));
@@ -38,4 +36,21 @@ fn limits_of_agent(agent: &Agent) -> Vec<Time> {
         ends.extend(stage_limits(&status.progress.current_stage).map(|limit| start.plus(limit)));
     }
     ends
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// After its BareMetalHost was deleted nobody asked its controller any more. A check of it failed
+    /// some minutes later, and no pass but one over everything saw that.
+    #[test]
+    fn a_found_host_is_looked_at_when_the_last_answer_of_its_controller_is_old() {
+        let answered_at = Time::default().plus(Span::hours(1));
+        let mut agent = Agent::default();
+        agent.status.found_by_controller = true;
+        agent.status.last_contact_time = Some(answered_at);
+        let silent_at = answered_at.plus(DISCONNECTED_AFTER).plus(INSTANT);
+        assert_eq!(due_instants(&State::default(), &agent), [silent_at]);
+    }
 }

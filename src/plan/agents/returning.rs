@@ -190,7 +190,9 @@ fn give_up_reclaim(state: &mut State, agent_id: AgentId, tick: &Tick) {
 fn is_booted_from_image(state: &State, host: &BareMetalHost) -> bool {
     let live_job = state.live_job(&host.key().to_string());
     let wanted_url = host.spec.image.as_ref().map(|image| &image.url);
-    let attached_url = host.status.provisioning.image.as_ref().map(|image| &image.url);
+    // One that is not live was attached, and never booted from.
+    let attached_image = host.status.provisioning.image.as_ref().filter(|image| image.is_live());
+    let attached_url = attached_image.map(|image| &image.url);
     let is_attached = wanted_url.is_some() && wanted_url == attached_url;
     is_attached || live_job.is_some_and(|(_, job)| job.verb == Verb::Attach)
 }

@@ -46,12 +46,13 @@ pub fn netbox_table(addresses: &[ListedAddress], options: &ListOptions<'_>) -> S
             AddressUse::Host => "",
             AddressUse::Vip => "vip",
         };
-        let name = listed.plain_names(options).into_iter().next().unwrap_or_default();
+        let wildcards = listed.wildcards().map(str::to_owned);
+        let name = listed.plain_names(options).into_iter().chain(wildcards).next();
         let fields = [
             format!("{}/{prefix}", listed.address),
             "active".to_owned(),
             role.to_owned(),
-            name,
+            name.unwrap_or_default(),
             listed.note(),
         ];
         push_line(&mut table, &fields);

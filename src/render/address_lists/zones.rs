@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use crate::model::address::{Addr, Subnet};
 
-use super::{ListOptions, ListProblem, ListedAddress};
+use super::{AddressList, ListOptions, ListProblem, ListedAddress};
 
 /// How long resolvers keep a record, in seconds. Leases come and go.
 const TTL: u32 = 60;
@@ -14,19 +14,23 @@ const TTL: u32 = 60;
 const DEFAULT_PREFIX_V4: u8 = 24;
 const DEFAULT_PREFIX_V6: u8 = 64;
 
-/// The zone of the domain. Names in other domains are comments.
+/// The zone of the domain. Names in other domains are comments. It is also said if named would
+/// refuse the zone, because the name server is in it without an address.
 pub fn forward_zone(
     addresses: &[ListedAddress],
     options: &ListOptions<'_>,
-) -> Result<String, ListProblem> {
+) -> Result<AddressList, ListProblem> {
     let domain = options.domain.ok_or(ListProblem::NoDomain)?;
     let mut zone = zone_head(domain, options);
+    let server = options.server_name();
+    let mut has_server_address = false;
     for listed in addresses {
         let record_type = if listed.address.is_v4() { "A" } else { "AAAA" };
         let address = listed.address;
         let note = listed.note();
         let wildcards = listed.wildcards().map(str::to_owned);
         for name in listed.plain_names(options).into_iter().chain(wildcards) {
+            has_server_address |= name == server;
             match relative_name(&name, domain) {
                 Some(owner) => {
                     let _ = writeln!(zone, "{owner} IN {record_type} {address} ; {note}");
@@ -37,7 +41,14 @@ pub fn forward_zone(
             }
         }
     }
-    Ok(zone)
+    let mut omissions = Vec::new();
+    if !has_server_address && relative_name(&server, domain).is_some() {
+        omissions.push(format!(
+            "name server {server} has no address in the zone, and named refuses such a zone; \
+             lease one: poolctl ip claim IPPOOL NAME --dns-name {server}"
+        ));
+    }
+    Ok(AddressList { text: zone, omissions })
 }
 
 /// The reverse zone of the network. An address without a name in a domain is a comment.
@@ -65,7 +76,7 @@ pub fn reverse_zone(
 
 /// The records that every zone begins with.
 fn zone_head(origin: &str, options: &ListOptions<'_>) -> String {
-    let server = options.name_server.trim_end_matches('.');
+    let server = options.server_name();
     // A serial number has 32 bits, and goes around when they are used up (RFC 1982).
     let serial = options.serial.rem_euclid(1 << 32);
     format!(

@@ -158,7 +158,9 @@ impl NetworkData<'_> {
         routes
     }
 
-    /// None if the netmask of the route cannot be read. A route without a network leads everywhere.
+    /// None if the netmask of the route cannot be read, or if it leads everywhere without a gateway:
+    /// then the interface would ask its link for every address of the world. A route without a
+    /// network leads everywhere.
     fn render_route(&self, network: &Value, route: &Value) -> Option<Value> {
         let is_v6 = text_field(network, "type").starts_with("ipv6");
         let prefix_length = parse_prefix_length(text_field(route, "netmask"))?;
@@ -171,6 +173,9 @@ impl NetworkData<'_> {
         let mut rendered = Map::new();
         rendered.insert("destination".into(), format!("{address}/{prefix_length}").into());
         let gateway = text_field(route, "gateway");
+        if gateway.is_empty() && prefix_length == 0 {
+            return None;
+        }
         if !gateway.is_empty() {
             rendered.insert("next-hop-address".into(), gateway.into());
         }

@@ -38,6 +38,8 @@ const LEVELS: [&[(&str, Operator)]; 5] = [
     &[("*", Operator::Multiply), ("/", Operator::Divide)],
 ];
 
+/// Reads a query of an AgentClassification. The error says what stands where in the query, for
+/// people.
 pub fn parse(query: &str) -> Result<Expression, String> {
     let mut parser = Parser { tokens: tokenize(query)?, position: 0, depth: 0 };
     let expression = parser.parse_pipe()?;

@@ -90,6 +90,8 @@ fn refuse_proof(why: &str) -> Refusal {
     Refusal::new(Exit::Denied, why)
 }
 
+/// Arguments of `agent ssh`. The message of the machine comes from standard input, and its key says
+/// for which InfraEnv it speaks.
 #[derive(Args)]
 pub struct Ssh {
     /// Serve hosts of this InfraEnv only

@@ -1,0 +1,145 @@
+//! Imports a state that is too large for memory. Its leases and events are written in portions, all
+//! in one transaction: if one of them is refused, nothing has happened. It imports only into a state
+//! that has nothing yet.
+
+use std::collections::BTreeSet;
+
+use serde::de::DeserializeOwned;
+
+use crate::commands::Context;
+use crate::edits;
+use crate::manifest::{Manifests, Spool, SpoolReader, SpoolReaders};
+use crate::model::event::{Event, EventDocument};
+use crate::model::ip_lease::{IpAddress, IpClaim};
+use crate::model::kinds::Kind;
+use crate::model::object::Resource;
+use crate::model::refusal::Refusal;
+use crate::model::state::{Scope, State};
+use crate::model::tick::Tick;
+use crate::reconcile::{Door, Steps};
+use crate::store::{NeededObject, Store};
+
+use super::fill_state;
+
+/// How many leases or events are in memory at once.
+const PORTION: usize = 1000;
+
+/// Whether a state has no object, no job and no event.
+pub fn is_empty_state(store: &Store) -> Result<bool, Refusal> {
+    for kind in Kind::OBJECTS {
+        if !store.list_names(*kind)?.is_empty() {
+            return Ok(false);
+        }
+    }
+    Ok(store.all_jobs()?.is_empty() && store.last_event_number()? == 0)
+}
+
+/// Imports all of it, and says which links were completed.
+pub fn import_in_portions(
+    context: &Context,
+    manifests: Manifests,
+    spool: Spool,
+) -> Result<Vec<String>, Refusal> {
+    let SpoolReaders { mut addresses, mut claims, mut events } = spool.into_readers()?;
+    let store = context.open_or_create_state()?;
+    let door = Door { store: &store, world: &context.world, plans_changes: false };
+    let (repairs, warnings) = door.change_in_steps(|steps| {
+        if !is_empty_state(&store)? {
+            let problem = "the state has got objects while the file was read";
+            return Err(Refusal::conflict(problem).advise("run the command again"));
+        }
+        // What is recorded about the objects below comes after what the file has recorded.
+        import_events(steps, &mut events)?;
+        let repairs =
+            steps.change(&Scope::Whole, &[], |state, tick| fill_state(state, manifests, tick))?;
+        // Addresses first: a claim that has one must not wait for another.
+        import_addresses(steps, &mut addresses)?;
+        import_claims(steps, &mut claims)?;
+        Ok(repairs)
+    })?;
+    for warning in warnings {
+        context.warn(&warning);
+    }
+    Ok(repairs)
+}
+
+/// Reads the records of a spool in portions, and imports each portion before the next is read.
+fn import_each_portion<T: DeserializeOwned>(
+    records: &mut SpoolReader<T>,
+    import_portion: impl Fn(Vec<T>) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    loop {
+        let portion = records.read_portion(PORTION)?;
+        if portion.is_empty() {
+            return Ok(());
+        }
+        import_portion(portion)?;
+    }
+}
+
+fn import_events(
+    steps: &Steps<'_>,
+    events: &mut SpoolReader<EventDocument>,
+) -> Result<(), Refusal> {
+    import_each_portion(events, |portion| {
+        steps.change(&no_pool(), &[], |state, _| {
+            for event in portion.into_iter().filter_map(Event::from_wire) {
+                state.record_event(event);
+            }
+            Ok(())
+        })
+    })
+}
+
+fn import_addresses(
+    steps: &Steps<'_>,
+    addresses: &mut SpoolReader<IpAddress>,
+) -> Result<(), Refusal> {
+    import_each_portion(addresses, |portion| {
+        // The name of an address follows from its pool.
+        let mut pools = BTreeSet::new();
+        for address in &portion {
+            pools.insert(address.spec.pool.key_from(&address.metadata.namespace));
+        }
+        let needs: Vec<NeededObject> =
+            pools.into_iter().map(|key| NeededObject { kind: Kind::IpPool, key }).collect();
+        steps.change(&no_pool(), &needs, |state, tick| {
+            for address in portion {
+                edits::import_object(state, address.into_object(), tick)?;
+            }
+            Ok(())
+        })
+    })
+}
+
+fn import_claims(steps: &Steps<'_>, claims: &mut SpoolReader<IpClaim>) -> Result<(), Refusal> {
+    import_each_portion(claims, |portion| {
+        let mut needs = Vec::new();
+        for claim in &portion {
+            needs.push(NeededObject { kind: Kind::IpClaim, key: claim.metadata.key() });
+        }
+        steps.change(&no_pool(), &needs, |state, tick| {
+            for claim in portion {
+                import_claim(state, claim, tick)?;
+            }
+            Ok(())
+        })
+    })
+}
+
+/// Imports a claim after its address. A claim whose address is not in the file must not get another.
+fn import_claim(state: &mut State, claim: IpClaim, tick: &Tick) -> Result<(), Refusal> {
+    let key = claim.metadata.key();
+    let names_address =
+        claim.status.address.as_ref().is_some_and(|address| !address.name.is_empty());
+    if names_address && state.ip_leases.find(&key).is_none() {
+        let problem = format!("the file has IPClaim `{key}`, and not its address");
+        return Err(Refusal::conflict(problem));
+    }
+    edits::import_object(state, claim.into_object(), tick)
+}
+
+/// A step looks at its leases and their pools only.
+fn no_pool() -> Scope {
+    Scope::Pools(Vec::new())
+}

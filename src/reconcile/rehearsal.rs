@@ -1,0 +1,39 @@
+//! Makes changes that are only shown: a copy of the state is edited and checked as a change would
+//! be, and nothing is kept of it.
+
+use crate::model::clock::PassExtent;
+use crate::model::refusal::Refusal;
+use crate::model::state::{Scope, State};
+use crate::model::tick::Tick;
+use crate::store::NeededObject;
+
+use super::Door;
+
+impl Door<'_> {
+    /// The state and the tick that a change would start from, for an edit that is only shown.
+    pub fn load_for_dry_run(
+        &self,
+        scope: &Scope,
+        needs: &[NeededObject],
+    ) -> Result<(State, Tick), Refusal> {
+        self.store.read_snapshot(|| {
+            let start = self.begin_pass(self.judge_clock(PassExtent::Part)?)?;
+            Ok((self.store.load(scope, needs)?, start.tick))
+        })
+    }
+
+    /// Makes and checks an edit as `change` does, and keeps nothing of it. No pass follows.
+    pub fn rehearse<T>(
+        &self,
+        scope: &Scope,
+        needs: &[NeededObject],
+        edit: impl FnOnce(&mut State, &Tick) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        self.store.read_snapshot(|| {
+            let (mut state, tick) = self.load_for_dry_run(scope, needs)?;
+            let value = edit(&mut state, &tick)?;
+            self.check_edit(scope, &mut state)?;
+            Ok(value)
+        })
+    }
+}
