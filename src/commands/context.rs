@@ -288,12 +288,34 @@ impl Context {
         })
     }
 
+    /// As `find`, without what is kept beside the row of the resource: as a whole, a pool of
+    /// addresses has the name of each lease.
+    pub fn find_row<R: Resource>(&self, store: &Store, name: &str) -> Result<R, Refusal> {
+        let object = self.find_object_by(store, R::KIND, name, Filter::named)?;
+        R::from_object(object).ok_or_else(|| {
+            let kind = R::KIND.word();
+            Refusal::not_found(format!("there is no {kind} `{name}`"))
+        })
+    }
+
     /// An object of the kind that was typed; refused if it does not exist or may not be seen.
     pub fn find_object(&self, store: &Store, kind: Kind, name: &str) -> Result<Object, Refusal> {
+        self.find_object_by(store, kind, name, Filter::named_whole)
+    }
+
+    /// The object that a filter made of its key finds; refused if it does not exist or may not be
+    /// seen.
+    fn find_object_by(
+        &self,
+        store: &Store,
+        kind: Kind,
+        name: &str,
+        filter: fn(&Key) -> Filter,
+    ) -> Result<Object, Refusal> {
         if !matches!(kind, Kind::ClusterClaim | Kind::ClusterDeployment) {
             self.refuse_guest(&format!("{} `{}`", kind.word(), target::without_kind(kind, name)))?;
         }
-        let object = self.load_object(store, kind, name)?;
+        let object = self.load_object_by(store, kind, name, filter)?;
         self.check_permission(store, AccessAction::See, &object)?;
         Ok(object)
     }
@@ -301,10 +323,19 @@ impl Context {
     /// An object by its name, whoever asks. If there is none, the refusal says in which other
     /// namespace it is, or which object is called nearly so.
     pub fn load_object(&self, store: &Store, kind: Kind, name: &str) -> Result<Object, Refusal> {
+        self.load_object_by(store, kind, name, Filter::named_whole)
+    }
+
+    fn load_object_by(
+        &self,
+        store: &Store,
+        kind: Kind,
+        name: &str,
+        filter: fn(&Key) -> Filter,
+    ) -> Result<Object, Refusal> {
         let name = &target::without_kind(kind, name);
         let key = self.find_key(store, kind, name)?;
-        let filter = Filter { whole: true, ..Filter::named(&key) };
-        let object = store.list_objects(kind, &filter)?.into_iter().next();
+        let object = store.list_objects(kind, &filter(&key))?.into_iter().next();
         object.ok_or_else(|| {
             // Guests are told no names of objects that are not theirs.
             if kind != Kind::ClusterPool && self.guest().is_some() {
@@ -319,8 +350,7 @@ impl Context {
 
     /// The object with this key, whoever asks and whatever namespace the command works in.
     pub fn load_object_by_key(store: &Store, kind: Kind, key: &Key) -> Result<Object, Refusal> {
-        let filter = Filter { whole: true, ..Filter::named(key) };
-        let object = store.list_objects(kind, &filter)?.into_iter().next();
+        let object = store.list_objects(kind, &Filter::named_whole(key))?.into_iter().next();
         object.ok_or_else(|| {
             let namespace = kind.is_namespaced().then_some(key.namespace.as_str());
             absent_object(store, kind, &key.name, namespace)

@@ -309,7 +309,7 @@ impl Wait {
         kind: Kind,
         key: &Key,
     ) -> Result<bool, Refusal> {
-        let filter = Filter { whole: true, ..Filter::named(key) };
+        let filter = Filter::named_whole(key);
         let object = store.list_objects(kind, &filter)?.into_iter().next();
         let may_be_absent =
             self.goals.iter().any(|goal| matches!(goal, Goal::Deleted | Goal::Created));

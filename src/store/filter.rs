@@ -21,6 +21,11 @@ impl Filter {
         Self { namespace: Some(key.namespace.clone()), name: Some(key.name.clone()), whole: false }
     }
 
+    /// The object of a name with everything that is kept beside its row.
+    pub fn named_whole(key: &Key) -> Self {
+        Self { whole: true, ..Self::named(key) }
+    }
+
     /// The WHERE clause of the filter and the values of its parameters; both are empty if all
     /// objects are asked for. `namespace` and `name` are the conditions of the two, such as `name =
     /// #`, where `#` stands for the parameter.

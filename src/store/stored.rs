@@ -202,6 +202,6 @@ impl Store {
 
     /// Reads the resource of a name with everything that is kept beside its row.
     pub fn find_whole<R: Stored>(&self, key: &Key) -> Result<Option<R>, Refusal> {
-        Ok(R::list(self, &Filter { whole: true, ..Filter::named(key) })?.pop())
+        Ok(R::list(self, &Filter::named_whole(key))?.pop())
     }
 }

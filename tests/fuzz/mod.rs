@@ -46,14 +46,19 @@ fn try_input(target: &Target, input: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Tries so many inputs of a target, the corpus first.
+/// Tries so many inputs of a target, the corpus first. What ends the whole process, as a stack that
+/// overflows does, leaves its input in `target/fuzz/TARGET`.
 fn fuzz(target: &Target, count: usize) {
     let corpus = corpus(target.name);
     assert!(corpus.len() > 1, "{} has no corpus", target.name);
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/fuzz");
+    std::fs::create_dir_all(&folder).unwrap();
+    let kept_input = folder.join(target.name);
     let mut mutator = Mutator::new(target.name, &corpus);
     let mut failures = Vec::new();
     for number in 0..corpus.len() + count {
         let input = corpus.get(number).cloned().unwrap_or_else(|| mutator.next_input());
+        std::fs::write(&kept_input, &input).unwrap();
         if let Err(problem) = try_input(target, &input) {
             let text: String = String::from_utf8_lossy(&input).chars().take(2000).collect();
             failures.push(format!("{} {number}: {problem}: {text:?}", target.name));
@@ -61,6 +66,7 @@ fn fuzz(target: &Target, count: usize) {
     }
     let points = corpus.len() + count;
     Tally { points, fired: points, held: points - failures.len() }.note("fuzzed input");
+    std::fs::remove_file(&kept_input).unwrap();
     let told: Vec<&String> = failures.iter().take(5).collect();
     assert!(told.is_empty(), "{} of {points}: {told:#?}", failures.len());
 }

@@ -4,11 +4,12 @@
 use crate::edits::{self, FreedObject};
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta};
+use crate::model::object::Object;
 use crate::model::quarantine::Quarantine;
 use crate::model::refusal::Refusal;
 use crate::model::state::Scope;
 use crate::output::Name;
-use crate::store::{NeededObject, Store};
+use crate::store::{Filter, NeededObject, Store};
 
 use crate::commands::{Context, count_of};
 
@@ -76,7 +77,7 @@ fn find_quarantined_objects(store: &Store) -> Result<Vec<(Kind, Key)>, Refusal> 
     store.read_snapshot(|| {
         let mut objects = Vec::new();
         for kind in Kind::OBJECTS {
-            store.visit_objects(*kind, None, &mut |object| {
+            visit_metadata(store, *kind, &mut |object| {
                 if object.meta().is_some_and(is_held_by_restore) && object.deletion_time().is_none()
                 {
                     objects.push((*kind, object.key()));
@@ -86,4 +87,17 @@ fn find_quarantined_objects(store: &Store) -> Result<Vec<(Kind, Key)>, Refusal> 
         }
         Ok(objects)
     })
+}
+
+/// Hands on the objects of a kind for their metadata. IPPools are few and are read without what is
+/// kept beside their rows: as a whole they have the name of each lease.
+fn visit_metadata(
+    store: &Store,
+    kind: Kind,
+    visit: &mut dyn FnMut(Object) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    if kind != Kind::IpPool {
+        return store.visit_objects(kind, None, visit);
+    }
+    store.list_objects(kind, &Filter::default())?.into_iter().try_for_each(visit)
 }

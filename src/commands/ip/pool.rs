@@ -156,7 +156,7 @@ impl RunCommand for Map {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
-        let pool = context.find::<IpPool>(&store, &self.name)?;
+        let pool = context.find_row::<IpPool>(&store, &self.name)?;
         let now = context.world.now();
         if ListPrinter::fits(&context.globals.output) {
             let mut printer = ListPrinter::new(context);
