@@ -10,6 +10,7 @@ use std::io::Read;
 use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Value};
 use serde_saphyr::Spanned;
+use serde_saphyr::budget::BudgetBreach;
 
 use crate::model::text::{escape_json, has_hostile_letters};
 
@@ -168,20 +169,24 @@ fn parse_yaml_documents(content: &str, limit: usize) -> Result<Vec<Node>, YamlEr
         Err(error) => {
             let (line, column) =
                 error.location().map_or((0, 0), |place| (place.line(), place.column()));
-            let message = error.to_string();
-            let end = message.find(" at line ").unwrap_or(message.len());
-            Err(YamlError { message: reword_message(&message[..end]), line, column })
+            Err(YamlError { message: reword_error(&error), line, column })
         }
     }
 }
 
-/// A message of the parser in the words of users, who know neither its budgets nor its settings.
-fn reword_message(message: &str) -> String {
+/// What the parser says, in the words of users, who know neither its budgets nor its settings.
+fn reword_error(error: &serde_saphyr::Error) -> String {
+    if let serde_saphyr::Error::Budget { breach, .. } = error {
+        return match breach {
+            BudgetBreach::Depth { .. } => "nested too deeply",
+            _ => "it has too many values, or its aliases expand to too much data",
+        }
+        .into();
+    }
+    let message = error.to_string();
+    let message = message.split(" at line ").next().unwrap_or_default();
     if message.starts_with("duplicate mapping key") {
         return message.split(", set ").next().unwrap_or(message).into();
-    }
-    if message.starts_with("budget breached") {
-        return "the aliases expand to too much data".into();
     }
     if message.starts_with("recursion limit") {
         return "nested too deeply".into();
@@ -569,6 +574,7 @@ mod tests {
         }
         for (content, cause) in [
             ("[".repeat(100_000), "nested too deeply"),
+            (format!("a: {}1{}", "[".repeat(70), "]".repeat(70)), "nested too deeply"),
             ("x".repeat(2 << 20), "the limit is 1048576"),
             (bomb, "aliases expand"),
             ("a: 1\na: 2\n".into(), "duplicate mapping key: a"),

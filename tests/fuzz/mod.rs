@@ -8,8 +8,9 @@ mod mutate;
 mod redfish;
 mod targets;
 
-use std::panic::catch_unwind;
+use std::panic::{catch_unwind, resume_unwind};
 use std::path::PathBuf;
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use crate::torture::{Tally, points_of_each};
@@ -22,6 +23,10 @@ const SLICE: usize = 300;
 const MOST: usize = 20_000;
 /// No input may take longer than this. It is much, because many tests run at the same time.
 const LONGEST: Duration = Duration::from_secs(10);
+
+/// What nests is read with the stack that a program has. Threads of tests have a quarter of it, which
+/// code that is not optimized uses up.
+const STACK_OF_PROGRAM: usize = 8 << 20;
 
 /// The files of a corpus, by their names.
 fn corpus(name: &str) -> Vec<Vec<u8>> {
@@ -74,8 +79,13 @@ fn fuzz(target: &Target, count: usize) {
 #[test]
 fn what_others_wrote_is_read_or_refused() {
     let count = points_of_each(1).saturating_mul(SLICE).min(MOST);
-    for target in &TARGETS {
-        fuzz(target, count);
+    let reader = Builder::new().stack_size(STACK_OF_PROGRAM).spawn(move || {
+        for target in &TARGETS {
+            fuzz(target, count);
+        }
+    });
+    if let Err(panic) = reader.unwrap().join() {
+        resume_unwind(panic);
     }
 }
 
