@@ -248,6 +248,29 @@ fn an_address_claimed_by_what_is_killed_anywhere_is_leased_or_free() {
     assert!(fired > 5, "{fired}");
 }
 
+/// SQLite does not call it an error if the disk refuses to make the copy one file: it was kept under
+/// the name of a backup, and nobody could open it.
+#[test]
+fn a_backup_that_the_disk_refuses_anywhere_is_none() {
+    if !has_program("strace") {
+        return;
+    }
+    let start = Sandbox::new();
+    start.ok("pool create lab --fake --size 1");
+    let mut refused = 0;
+    for at in 1..20 {
+        let sandbox = start.copy();
+        let options = format!("-e trace=fsync -e inject=fsync:error=EIO:when={at}");
+        let (code, _) = trace(&sandbox, &options, "backup $HOME/b.db");
+        refused += usize::from(code != 0);
+        if sandbox.shell("test -e $HOME/b.db").code == 0 {
+            let ran = sandbox.shell("poolctl restore $HOME/b.db -y");
+            assert_eq!(ran.code, 0, "fsync {at}: {}", ran.err);
+        }
+    }
+    assert!(refused > 2, "{refused}");
+}
+
 /// A state that has two names is refused. A command that was killed between making a link and
 /// removing the other name left a new state with two names for ever.
 #[test]

@@ -18,8 +18,13 @@ pub fn write_snapshot(from: &Connection, to: &Path) -> Result<(), Refusal> {
     let file = create_temporary_file(to).map_err(|error| Refusal::unwritable(to, &error))?;
     let mut copy = Connection::open(file.path())?;
     transfer(from, &mut copy)?;
-    // Without a write-ahead log the copy is one file, which can be read anywhere.
-    copy.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()))?;
+    // Without a write-ahead log the copy is one file, which can be read anywhere. If the disk refuses
+    // this, SQLite goes on with the log and only says so: nobody could open the copy.
+    let mode: String = copy.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get(0))?;
+    if mode != "delete" {
+        let error = io::Error::other("the disk refused the last page");
+        return Err(Refusal::unwritable(to, &error));
+    }
     copy.close().map_err(|(_, error)| Refusal::from(error))?;
     put_in_place(file, to).map_err(|error| Refusal::unwritable(to, &error))
 }
