@@ -176,7 +176,7 @@ fn parse_yaml_documents(content: &str, limit: usize) -> Result<Vec<Node>, YamlEr
 
 /// What the parser says, in the words of users, who know neither its budgets nor its settings.
 fn reword_error(error: &serde_saphyr::Error) -> String {
-    if let serde_saphyr::Error::Budget { breach, .. } = error {
+    if let serde_saphyr::Error::Budget { breach, .. } = error_itself(error) {
         return match breach {
             BudgetBreach::Depth { .. } => "nested too deeply",
             _ => "it has too many values, or its aliases expand to too much data",
@@ -192,6 +192,14 @@ fn reword_error(error: &serde_saphyr::Error) -> String {
         return "nested too deeply".into();
     }
     message.into()
+}
+
+/// An error without those around it, which say by which alias the parser came there.
+fn error_itself(error: &serde_saphyr::Error) -> &serde_saphyr::Error {
+    match error {
+        serde_saphyr::Error::AliasError { error, .. } => error_itself(error),
+        _ => error,
+    }
 }
 
 /// The value of a text with one document; of a text with none it is null.
