@@ -2,6 +2,7 @@
 //! It knows no kinds. In what it writes, every string is quoted that another reader would take for
 //! a number or a boolean.
 
+mod error;
 mod list;
 
 use std::fmt;
@@ -10,10 +11,10 @@ use std::io::Read;
 use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Value};
 use serde_saphyr::Spanned;
-use serde_saphyr::budget::BudgetBreach;
 
 use crate::model::text::{escape_json, has_hostile_letters};
 
+pub use error::YamlError;
 pub use list::visit_list_within;
 
 /// The largest text that is read, in bytes.
@@ -39,32 +40,6 @@ pub enum Tree {
     List(Vec<Node>),
     /// Keys and values in the order of the text.
     Map(Vec<(Node, Node)>),
-}
-
-/// Why a text is not YAML, or not YAML that is accepted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct YamlError {
-    /// Without the lines around the place, for they may have a secret.
-    pub message: String,
-    /// 0 if the error has no place.
-    pub line: u64,
-    pub column: u64,
-}
-
-impl YamlError {
-    fn without_place(message: String) -> Self {
-        Self { message, line: 0, column: 0 }
-    }
-}
-
-impl fmt::Display for YamlError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}", self.message)?;
-        if self.line > 0 {
-            write!(out, " (line {}, column {})", self.line, self.column)?;
-        }
-        Ok(())
-    }
 }
 
 /// The documents of a text that has at most `MAX_BYTES` bytes. Empty documents are left out. JSON
@@ -166,39 +141,7 @@ fn parse_yaml_documents(content: &str, limit: usize) -> Result<Vec<Node>, YamlEr
         Ok(documents) => {
             Ok(documents.into_iter().map(place_node).filter(|node| !node.is_null()).collect())
         }
-        Err(error) => {
-            let (line, column) =
-                error.location().map_or((0, 0), |place| (place.line(), place.column()));
-            Err(YamlError { message: reword_error(&error), line, column })
-        }
-    }
-}
-
-/// What the parser says, in the words of users, who know neither its budgets nor its settings.
-fn reword_error(error: &serde_saphyr::Error) -> String {
-    if let serde_saphyr::Error::Budget { breach, .. } = error_itself(error) {
-        return match breach {
-            BudgetBreach::Depth { .. } => "nested too deeply",
-            _ => "it has too many values, or its aliases expand to too much data",
-        }
-        .into();
-    }
-    let message = error.to_string();
-    let message = message.split(" at line ").next().unwrap_or_default();
-    if message.starts_with("duplicate mapping key") {
-        return message.split(", set ").next().unwrap_or(message).into();
-    }
-    if message.starts_with("recursion limit") {
-        return "nested too deeply".into();
-    }
-    message.into()
-}
-
-/// An error without those around it, which say by which alias the parser came there.
-fn error_itself(error: &serde_saphyr::Error) -> &serde_saphyr::Error {
-    match error {
-        serde_saphyr::Error::AliasError { error, .. } => error_itself(error),
-        _ => error,
+        Err(error) => Err(YamlError::of_parser(&error)),
     }
 }
 

@@ -237,12 +237,12 @@ pub fn forward_request(to: SocketAddr, request: &Request) -> Answer {
     let authorization = request.header("authorization").unwrap_or_default();
     let Request { method, path, body, .. } = request;
     let length = body.len();
-    write!(
-        stream,
+    let text = format!(
         "{method} {path} HTTP/1.0\r\nHost: {to}\r\nAuthorization: {authorization}\r\n\
          Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
-    )
-    .unwrap();
+    );
+    // At once: a server may answer, and close, before it has read everything.
+    stream.write_all(text.as_bytes()).unwrap();
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).unwrap();
     let response = String::from_utf8_lossy(&bytes);

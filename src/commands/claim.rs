@@ -208,7 +208,7 @@ pub fn make_new_claim(
         Ok(changed) => changed,
         // If the pool is not there, this refusal tells where it is, or which name is similar.
         Err(refusal) => {
-            context.load_object(store, Kind::ClusterPool, pool)?;
+            context.load_object(store, Kind::ClusterPool, pool, Filter::named)?;
             return Err(refusal);
         }
     };

@@ -282,20 +282,15 @@ impl Context {
     /// A resource by its name; refused if it does not exist or may not be seen.
     pub fn find<R: Resource>(&self, store: &Store, name: &str) -> Result<R, Refusal> {
         let object = self.find_object(store, R::KIND, name)?;
-        R::from_object(object).ok_or_else(|| {
-            let kind = R::KIND.word();
-            Refusal::not_found(format!("there is no {kind} `{name}`"))
-        })
+        R::from_object(object)
+            .ok_or_else(|| Refusal::not_found(format!("there is no {} `{name}`", R::KIND.word())))
     }
 
-    /// As `find`, without what is kept beside the row of the resource: as a whole, a pool of
-    /// addresses has the name of each lease.
+    /// As `find`, without what is kept beside its row: a whole IPPool has the name of each lease.
     pub fn find_row<R: Resource>(&self, store: &Store, name: &str) -> Result<R, Refusal> {
         let object = self.find_object_by(store, R::KIND, name, Filter::named)?;
-        R::from_object(object).ok_or_else(|| {
-            let kind = R::KIND.word();
-            Refusal::not_found(format!("there is no {kind} `{name}`"))
-        })
+        R::from_object(object)
+            .ok_or_else(|| Refusal::not_found(format!("there is no {} `{name}`", R::KIND.word())))
     }
 
     /// An object of the kind that was typed; refused if it does not exist or may not be seen.
@@ -303,8 +298,7 @@ impl Context {
         self.find_object_by(store, kind, name, Filter::named_whole)
     }
 
-    /// The object that a filter made of its key finds; refused if it does not exist or may not be
-    /// seen.
+    /// As `find_object`, by a filter that is made of the key of the object.
     fn find_object_by(
         &self,
         store: &Store,
@@ -315,18 +309,14 @@ impl Context {
         if !matches!(kind, Kind::ClusterClaim | Kind::ClusterDeployment) {
             self.refuse_guest(&format!("{} `{}`", kind.word(), target::without_kind(kind, name)))?;
         }
-        let object = self.load_object_by(store, kind, name, filter)?;
+        let object = self.load_object(store, kind, name, filter)?;
         self.check_permission(store, AccessAction::See, &object)?;
         Ok(object)
     }
 
-    /// An object by its name, whoever asks. If there is none, the refusal says in which other
-    /// namespace it is, or which object is called nearly so.
-    pub fn load_object(&self, store: &Store, kind: Kind, name: &str) -> Result<Object, Refusal> {
-        self.load_object_by(store, kind, name, Filter::named_whole)
-    }
-
-    fn load_object_by(
+    /// An object by its name, whoever asks, which a filter made of its key finds. If there is none,
+    /// the refusal says in which other namespace it is, or which object is called nearly so.
+    pub fn load_object(
         &self,
         store: &Store,
         kind: Kind,
@@ -343,18 +333,14 @@ impl Context {
                 return Refusal::not_found(format!("there is no {word} `{name}`"))
                     .next(format!("poolctl get {word}"));
             }
-            let namespace = kind.is_namespaced().then_some(key.namespace.as_str());
-            absent_object(store, kind, name, namespace)
+            absent_object(store, kind, &key)
         })
     }
 
     /// The object with this key, whoever asks and whatever namespace the command works in.
     pub fn load_object_by_key(store: &Store, kind: Kind, key: &Key) -> Result<Object, Refusal> {
         let object = store.list_objects(kind, &Filter::named_whole(key))?.into_iter().next();
-        object.ok_or_else(|| {
-            let namespace = kind.is_namespaced().then_some(key.namespace.as_str());
-            absent_object(store, kind, &key.name, namespace)
-        })
+        object.ok_or_else(|| absent_object(store, kind, key))
     }
 
     /// Writes to stdout. A reader that went away, such as `head`, is no error.
@@ -584,7 +570,9 @@ fn cannot_ask(cause: impl Into<String>, instead: &str) -> Refusal {
 }
 
 /// Why an object is not found: it is in another namespace, or another name was meant.
-fn absent_object(store: &Store, kind: Kind, name: &str, namespace: Option<&str>) -> Refusal {
+fn absent_object(store: &Store, kind: Kind, key: &Key) -> Refusal {
+    let Key { namespace, name } = key;
+    let namespace = kind.is_namespaced().then_some(namespace);
     let word = kind.word();
     let place =
         namespace.map(|namespace| format!(" in namespace `{namespace}`")).unwrap_or_default();
@@ -594,14 +582,14 @@ fn absent_object(store: &Store, kind: Kind, name: &str, namespace: Option<&str>)
         // An object is not absent because the state cannot be read.
         Err(unreadable) => return unreadable,
     };
-    if let Some(key_elsewhere) = keys.iter().find(|key| key.name == name) {
+    if let Some(key_elsewhere) = keys.iter().find(|key| key.name == *name) {
         let elsewhere = &key_elsewhere.namespace;
         return refusal
             .because(format!("it is in namespace `{elsewhere}`"))
             .advise(format!("poolctl get {word} {name} -n {elsewhere}"));
     }
     let keys_in_place =
-        keys.iter().filter(|key| namespace.is_none_or(|namespace| key.namespace == namespace));
+        keys.iter().filter(|key| namespace.is_none_or(|namespace| key.namespace == *namespace));
     match nearest_name(name, keys_in_place.map(|key| key.name.as_str())) {
         Some(near) => refusal.because(format!("did you mean `{near}`?")),
         None => refusal

@@ -541,7 +541,7 @@ fn list_objects(
 /// An object by its name. Guests may name every pool, but of other kinds only what is theirs.
 fn find_named(context: &Context, store: &Store, kind: Kind, name: &str) -> Result<Object, Refusal> {
     if kind == Kind::ClusterPool {
-        context.load_object(store, kind, name)
+        context.load_object(store, kind, name, Filter::named_whole)
     } else {
         context.find_object(store, kind, name)
     }

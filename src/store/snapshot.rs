@@ -2,7 +2,7 @@
 //! what is in it.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 
 use rusqlite::Connection;
@@ -10,6 +10,7 @@ use rusqlite::backup::{Backup, StepResult};
 
 use crate::model::refusal::{Exit, Refusal};
 
+use super::pages::FILE_HEADER_SIZE;
 use super::temporary::{create_temporary_file, parent_folder, remove_abandoned_files};
 
 /// Writes a copy of a database to a file, whole or not at all, in place of a file that is there.
@@ -18,15 +19,24 @@ pub fn write_snapshot(from: &Connection, to: &Path) -> Result<(), Refusal> {
     let file = create_temporary_file(to).map_err(|error| Refusal::unwritable(to, &error))?;
     let mut copy = Connection::open(file.path())?;
     transfer(from, &mut copy)?;
-    // Without a write-ahead log the copy is one file, which can be read anywhere. If the disk refuses
-    // this, SQLite goes on with the log and only says so: nobody could open the copy.
-    let mode: String = copy.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get(0))?;
-    if mode != "delete" {
-        let error = io::Error::other("the disk refused the last page");
-        return Err(Refusal::unwritable(to, &error));
-    }
+    // Without a write-ahead log the copy is one file, which can be read anywhere.
+    copy.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()))?;
     copy.close().map_err(|(_, error)| Refusal::from(error))?;
-    put_in_place(file, to).map_err(|error| Refusal::unwritable(to, &error))
+    refuse_need_of_log(file.path())
+        .and_then(|()| put_in_place(file, to))
+        .map_err(|error| Refusal::unwritable(to, &error))
+}
+
+/// Refuses a copy that cannot be read without its log: nobody could open it. SQLite calls it no error
+/// if the disk does not take the page that says that there is none.
+fn refuse_need_of_log(copy: &Path) -> io::Result<()> {
+    let mut header = [0; FILE_HEADER_SIZE];
+    File::open(copy)?.read_exact(&mut header)?;
+    // The versions for writing and for reading: 1 without a log, 2 with one.
+    if header[18..20] == [1, 1] {
+        return Ok(());
+    }
+    Err(io::Error::other("the disk did not take the first page of the copy"))
 }
 
 /// Gives a temporary file its name. Both are on the disk when this returns.

@@ -1,0 +1,65 @@
+//! Why a text is not read, in the words of users. Nothing here reads texts.
+
+use std::fmt;
+
+use serde_saphyr::budget::BudgetBreach;
+
+/// Why a text is not YAML, or not YAML that is accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct YamlError {
+    /// Without the lines around the place, for they may have a secret.
+    pub message: String,
+    /// 0 if the error has no place.
+    pub line: u64,
+    pub column: u64,
+}
+
+impl YamlError {
+    /// What the parser says, in the words of users, who know neither its budgets nor its settings.
+    pub(super) fn of_parser(error: &serde_saphyr::Error) -> Self {
+        let (line, column) =
+            error.location().map_or((0, 0), |place| (place.line(), place.column()));
+        Self { message: reword_error(error), line, column }
+    }
+
+    pub(super) fn without_place(message: String) -> Self {
+        Self { message, line: 0, column: 0 }
+    }
+}
+
+impl fmt::Display for YamlError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}", self.message)?;
+        if self.line > 0 {
+            write!(out, " (line {}, column {})", self.line, self.column)?;
+        }
+        Ok(())
+    }
+}
+
+fn reword_error(error: &serde_saphyr::Error) -> String {
+    if let serde_saphyr::Error::Budget { breach, .. } = error_itself(error) {
+        return match breach {
+            BudgetBreach::Depth { .. } => "nested too deeply",
+            _ => "it has too many values, or its aliases expand to too much data",
+        }
+        .into();
+    }
+    let message = error.to_string();
+    let message = message.split(" at line ").next().unwrap_or_default();
+    if message.starts_with("duplicate mapping key") {
+        return message.split(", set ").next().unwrap_or(message).into();
+    }
+    if message.starts_with("recursion limit") {
+        return "nested too deeply".into();
+    }
+    message.into()
+}
+
+/// An error without those around it, which say by which alias the parser came there.
+fn error_itself(error: &serde_saphyr::Error) -> &serde_saphyr::Error {
+    match error {
+        serde_saphyr::Error::AliasError { error, .. } => error_itself(error),
+        _ => error,
+    }
+}
