@@ -256,7 +256,7 @@ fn a_backup_that_the_disk_refuses_anywhere_is_none() {
         return;
     }
     let start = Sandbox::new();
-    start.ok("pool create lab --fake --size 1");
+    start.ok("pool create lab --fake --size 0");
     let mut refused = 0;
     for at in 1..20 {
         let sandbox = start.copy();
