@@ -261,11 +261,11 @@ fn what_a_failed_attempt_left_is_destroyed_before_the_wait_for_the_next_one() {
     lab.delete_clusters();
 }
 
-/// Claims a cluster and gives it back, over and over, while `doctor` waits 5 ms at each lock that it
+/// Claims a cluster and gives it back, over and over, while `doctor` waits 20 ms at each lock that it
 /// takes to read: so there is work between any two of its reads.
 const BUSY_DOCTOR: &str = "
     strace -f -qq -o /dev/null -P $POOLCTL_STATE-shm -e trace=fcntl \
-        -e inject=fcntl:delay_enter=5000 poolctl doctor >$HOME/findings 2>&1 &
+        -e inject=fcntl:delay_enter=20000 poolctl doctor >$HOME/findings 2>&1 &
     doctor=$!
     round=0
     while kill -0 $doctor 2>/dev/null && [ $round -lt 500 ]; do
