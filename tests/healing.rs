@@ -301,6 +301,6 @@ fn doctor_raises_no_alarm_beside_ordinary_work() {
         let ran = player.sandbox.shell(BUSY_DOCTOR);
         assert_eq!(ran.code, 0, "{}", ran.out);
         // Without work beside it, the test would show nothing.
-        assert!(player.sandbox.ok("events").contains("ci-1"), "no claim was served");
+        assert!(player.sandbox.ok("events").contains("claim/ci-"), "no claim was served");
     }
 }
