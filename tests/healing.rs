@@ -261,30 +261,29 @@ fn what_a_failed_attempt_left_is_destroyed_before_the_wait_for_the_next_one() {
     lab.delete_clusters();
 }
 
-/// Claims a cluster and gives it back, over and over, while `doctor` waits 20 ms at each lock that it
-/// takes to read: so there is work between any two of its reads.
-const BUSY_DOCTOR: &str = "
-    strace -f -qq -o /dev/null -P $POOLCTL_STATE-shm -e trace=fcntl \
-        -e inject=fcntl:delay_enter=20000 poolctl doctor >$HOME/findings 2>&1 &
-    doctor=$!
-    round=0
-    while kill -0 $doctor 2>/dev/null && [ $round -lt 500 ]; do
-        round=$((round + 1))
-        poolctl claim lab ci-$round -q
-        poolctl release ci-$round -y -q
-        poolctl reconcile -q
-    done >/dev/null 2>&1
-    wait $doctor
-    code=$?
-    cat $HOME/findings
-    exit $code
-";
+/// Claims a cluster and gives it back, over and over, while a command waits so many microseconds at
+/// each lock that it takes to read: so there is work between any two of its reads.
+fn beside_work(command: &str, delay: u32) -> String {
+    format!(
+        "strace -f -qq -o /dev/null -P $POOLCTL_STATE-shm -e trace=fcntl \
+            -e inject=fcntl:delay_enter={delay} poolctl {command} >$HOME/answer 2>&1 &
+        reader=$!
+        round=0
+        while kill -0 $reader 2>/dev/null && [ $round -lt 600 ]; do
+            round=$((round + 1))
+            poolctl claim lab ci-$round -q
+            poolctl release ci-$round -y -q
+            poolctl reconcile -q
+        done >/dev/null 2>&1
+        wait $reader
+        code=$?
+        cat $HOME/answer
+        exit $code"
+    )
+}
 
-#[test]
-fn doctor_raises_no_alarm_beside_ordinary_work() {
-    if !has_program("strace") {
-        return;
-    }
+/// A pool of four clusters, each of which changes in a millisecond, in real time.
+fn pool_without_delays() -> Player {
     let mut sandbox = Sandbox::new();
     sandbox.set_variable("POOLCTL_NOW", "");
     sandbox.set_variable("POOLCTL_SEED", "");
@@ -297,10 +296,30 @@ fn doctor_raises_no_alarm_beside_ordinary_work() {
     }});
     player.apply_pool(&format!("lab {fields}")).unwrap();
     player.sandbox.ok("reconcile --wait=1m -q");
-    for _ in 0..5 {
-        let ran = player.sandbox.shell(BUSY_DOCTOR);
+    player
+}
+
+#[test]
+fn doctor_raises_no_alarm_beside_ordinary_work() {
+    if !has_program("strace") {
+        return;
+    }
+    let player = pool_without_delays();
+    for _ in 0..3 {
+        let ran = player.sandbox.shell(&beside_work("doctor", 20_000));
         assert_eq!(ran.code, 0, "{}", ran.out);
         // Without work beside it, the test would show nothing.
         assert!(player.sandbox.ok("events").contains("claim/ci-"), "no claim was served");
     }
+}
+
+/// SQLite begins to read a hundred times, and then gives up.
+#[test]
+fn commits_without_a_pause_keep_nobody_from_reading() {
+    if !has_program("strace") {
+        return;
+    }
+    let player = pool_without_delays();
+    let ran = player.sandbox.shell(&beside_work("status", 40_000));
+    assert_eq!(ran.code, 0, "{}", ran.out);
 }

@@ -24,7 +24,7 @@ use crate::model::time::Span;
 use crate::output::{Answer, Name};
 use crate::plan;
 use crate::reconcile::Door;
-use crate::store::{Store, find_frozen_writer};
+use crate::store::{Store, find_frozen_writer, read_beside_writers};
 
 use crate::commands::infraenv::images;
 use crate::commands::tell::find_untold_addresses;
@@ -114,11 +114,15 @@ impl<'a> Check<'a> {
 
     /// What the check finds now and a moment later. Files are made and removed soon after the
     /// commit that has them, so beside other commands a single look may come in between.
-    fn find_lasting_problems(&self, context: &Context) -> Vec<String> {
-        let mut problems = self.find_problems();
+    fn find_lasting_problems(&self, context: &Context, store: &Store) -> Vec<String> {
+        let look = || {
+            read_beside_writers(store.path(), &self.look)
+                .unwrap_or_else(|refusal| vec![in_a_line(&refusal)])
+        };
+        let mut problems = look();
         if !problems.is_empty() {
             context.world.sleep(SECOND_LOOK);
-            let problems_later = self.find_problems();
+            let problems_later = look();
             problems.retain(|problem| problems_later.contains(problem));
         }
         problems
@@ -155,7 +159,7 @@ impl RunCommand for Doctor {
             findings.extend(self.conclude(context, check, problems));
         }
         for check in checks_of_files(&door) {
-            let problems = check.find_lasting_problems(context);
+            let problems = check.find_lasting_problems(context, &store);
             findings.extend(self.conclude(context, &check, problems));
         }
         quarantine::mention_quarantine(context, &store)?;

@@ -19,7 +19,7 @@ use super::second_names::refuse_second_name;
 
 /// A command that waits longer than this for the write lock says who holds it.
 const SILENT_WAIT: Duration = Duration::from_secs(2);
-/// How long each of the two looks of `doctor` waits for a writer. A commit takes milliseconds, and
+/// How long a command that only reads waits for a writer, as each of the two looks of `doctor` does. A commit takes milliseconds, and
 /// the import of a large state a few seconds.
 const LONGEST_COMMIT: Duration = Duration::from_secs(3);
 
@@ -83,6 +83,25 @@ impl Lock {
         lock_within_limit(&lock.file, wait)?;
         LockHolder::write(&lock.file);
         Ok(lock)
+    }
+}
+
+/// Reads, and reads once more with the write lock if others changed the state so often meanwhile that
+/// SQLite gave up. Nothing is made or written.
+pub fn read_beside_writers<T>(
+    state: &Path,
+    read: impl Fn() -> Result<T, Refusal>,
+) -> Result<T, Refusal> {
+    let outcome = read();
+    if !outcome.as_ref().is_err_and(|refusal| refusal.exit == Exit::Busy) {
+        return outcome;
+    }
+    let Ok(file) = File::open(path_beside(state, ".lock")) else { return outcome };
+    let lock = Lock { file, signals_before: block_stop_signals() };
+    // Who holds it for longer has not committed again and again.
+    match wait_for_lock(&lock.file, LONGEST_COMMIT) {
+        Ok(LockOutcome::Taken) => read(),
+        _ => outcome,
     }
 }
 

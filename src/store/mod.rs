@@ -71,7 +71,7 @@ pub use doctor::list_job_folders;
 pub use due::DueFilter;
 pub use filter::Filter;
 pub use load::NeededObject;
-pub use lock::{Lock, LockWait, find_frozen_writer, try_pass_lock};
+pub use lock::{Lock, LockWait, find_frozen_writer, read_beside_writers, try_pass_lock};
 pub use mark::CommitMark;
 pub use prune::SweepProgress;
 pub use salvage::{SalvagedTable, salvage_state};
@@ -127,6 +127,13 @@ impl From<rusqlite::Error> for Refusal {
                          one go on that is stopped",
                     )
             }
+            // SQLite begins to read a hundred times before it gives up.
+            ErrorCode::FileLockingProtocolFailed => Self::new(
+                Exit::Busy,
+                "other commands changed the state without a pause, so that it could not be read",
+            )
+            .because(error.to_string())
+            .advise("run the command again"),
             _ => unusable_state("the state file cannot be used", &error),
         }
     }

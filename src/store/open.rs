@@ -17,7 +17,7 @@ use crate::model::refusal::{Exit, Refusal};
 use super::connection::{BUSY_TIMEOUT, Store, keep_plans, log_size};
 use super::copies::path_beside;
 use super::last_commit::{is_where_a_state_was, refuse_lost_commits};
-use super::lock::create_lock_file;
+use super::lock::{create_lock_file, read_beside_writers};
 use super::log_damage::{refuse_damaged_log, refuse_missing_log};
 use super::log_match::refuse_foreign_log;
 use super::migrate::{create_schema, migrate_copy_in_memory};
@@ -65,15 +65,22 @@ impl Store {
         // Locks and copies lie beside the file itself, whatever symbolic link it was reached by.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let file = open_file(&path)?;
-        refuse_lost_commits(&file, &path)?;
-        let is_earlier = read_schema(&file)? < SCHEMA;
+        let is_earlier = read_beside_writers(&path, || {
+            refuse_lost_commits(&file, &path)?;
+            Ok(read_schema(&file)? < SCHEMA)
+        })?;
         let copy = if is_earlier { Some(migrate_copy_in_memory(&file, &path)?) } else { None };
         Ok(Self::new(file, copy, path))
     }
 }
 
-/// Opens a connection to a state file and sets its pragmas. Each of them is read back.
+/// Opens a connection to a state file and sets its pragmas.
 pub(super) fn open_file(path: &Path) -> Result<Connection, Refusal> {
+    read_beside_writers(path, || open_file_once(path))
+}
+
+/// Opens a connection to a state file and sets its pragmas. Each of them is read back.
+fn open_file_once(path: &Path) -> Result<Connection, Refusal> {
     let conn = connect_to_file(path)?;
     // The log is folded in only when it is large, which saves a command three of five fsyncs.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;

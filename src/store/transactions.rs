@@ -4,6 +4,7 @@ use crate::model::refusal::Refusal;
 
 use super::connection::Store;
 use super::last_commit::note_last_commit;
+use super::lock::read_beside_writers;
 use super::schema::check_not_newer;
 
 impl Store {
@@ -11,7 +12,9 @@ impl Store {
     /// meanwhile.
     pub fn begin_read(&self) -> Result<(), Refusal> {
         self.conn().execute_batch("BEGIN")?;
-        self.check_schema_of_transaction()
+        self.end_unless_known(read_beside_writers(self.path(), || {
+            check_not_newer(self.conn(), self.path())
+        }))
     }
 
     /// Reads in one snapshot: that of the transaction which is open, or else of one that ends with
@@ -35,13 +38,12 @@ impl Store {
         self.migrate()?;
         self.keep_log()?;
         self.conn().execute_batch("BEGIN IMMEDIATE")?;
-        self.check_schema_of_transaction()
+        self.end_unless_known(check_not_newer(self.conn(), self.path()))
     }
 
-    /// Ends the transaction and refuses if a newer poolctl has migrated the state since it was
-    /// opened.
-    fn check_schema_of_transaction(&self) -> Result<(), Refusal> {
-        let checked = check_not_newer(self.conn(), self.path());
+    /// Ends the transaction if the schema cannot be read, or if a newer poolctl has migrated the
+    /// state since it was opened.
+    fn end_unless_known(&self, checked: Result<(), Refusal>) -> Result<(), Refusal> {
         if checked.is_err() {
             self.rollback();
         }
