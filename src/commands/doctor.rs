@@ -108,21 +108,18 @@ impl<'a> Check<'a> {
     }
 
     /// What the check finds. One that fails is itself a problem, and the other checks go on.
-    fn find_problems(&self) -> Vec<String> {
-        (self.look)().unwrap_or_else(|refusal| vec![in_a_line(&refusal)])
+    fn find_problems(&self, store: &Store) -> Vec<String> {
+        read_beside_writers(store.path(), &self.look)
+            .unwrap_or_else(|refusal| vec![in_a_line(&refusal)])
     }
 
     /// What the check finds now and a moment later. Files are made and removed soon after the
     /// commit that has them, so beside other commands a single look may come in between.
     fn find_lasting_problems(&self, context: &Context, store: &Store) -> Vec<String> {
-        let look = || {
-            read_beside_writers(store.path(), &self.look)
-                .unwrap_or_else(|refusal| vec![in_a_line(&refusal)])
-        };
-        let mut problems = look();
+        let mut problems = self.find_problems(store);
         if !problems.is_empty() {
             context.world.sleep(SECOND_LOOK);
-            let problems_later = look();
+            let problems_later = self.find_problems(store);
             problems.retain(|problem| problems_later.contains(problem));
         }
         problems
@@ -153,14 +150,16 @@ impl RunCommand for Doctor {
         let checks_of_state = checks_of_state(context, &door);
         // In one snapshot, so that what others commit meanwhile looks like no fault.
         let problems_of_checks: Vec<Vec<String>> = store.read_snapshot(|| {
-            Ok::<_, Refusal>(checks_of_state.iter().map(Check::find_problems).collect())
+            Ok::<_, Refusal>(
+                checks_of_state.iter().map(|check| check.find_problems(&store)).collect(),
+            )
         })?;
         for (check, problems) in checks_of_state.iter().zip(problems_of_checks) {
-            findings.extend(self.conclude(context, check, problems));
+            findings.extend(self.conclude(context, &store, check, problems));
         }
         for check in checks_of_files(&door) {
             let problems = check.find_lasting_problems(context, &store);
-            findings.extend(self.conclude(context, &check, problems));
+            findings.extend(self.conclude(context, &store, &check, problems));
         }
         quarantine::mention_quarantine(context, &store)?;
         report_findings(context, &findings)
@@ -212,12 +211,13 @@ impl Doctor {
     fn conclude(
         &self,
         context: &Context,
+        store: &Store,
         check: &Check<'_>,
         mut problems: Vec<String>,
     ) -> Vec<Finding> {
         if self.fix && !problems.is_empty() {
             // What was repaired before may have mended this, too.
-            problems = check.find_problems();
+            problems = check.find_problems(store);
         }
         if problems.is_empty() {
             let detail = String::new();
@@ -228,7 +228,7 @@ impl Doctor {
             && let Some(fix) = &check.fix
         {
             match fix() {
-                Ok(()) if check.find_problems().is_empty() => state = CheckState::Fixed,
+                Ok(()) if check.find_problems(store).is_empty() => state = CheckState::Fixed,
                 Ok(()) => {}
                 Err(refusal) => {
                     let why = in_a_line(&refusal);

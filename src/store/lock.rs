@@ -19,8 +19,8 @@ use super::second_names::refuse_second_name;
 
 /// A command that waits longer than this for the write lock says who holds it.
 const SILENT_WAIT: Duration = Duration::from_secs(2);
-/// How long a command that only reads waits for a writer, as each of the two looks of `doctor` does. A commit takes milliseconds, and
-/// the import of a large state a few seconds.
+/// How long a command that only reads waits for a writer. A commit takes milliseconds, and the import
+/// of a large state a few seconds.
 const LONGEST_COMMIT: Duration = Duration::from_secs(3);
 
 /// Network file systems, by their numbers in statfs(2): NFS, SMB, CIFS, SMB 2, AFS and 9P.
@@ -86,8 +86,8 @@ impl Lock {
     }
 }
 
-/// Reads, and reads once more with the write lock if others changed the state so often meanwhile that
-/// SQLite gave up. Nothing is made or written.
+/// Reads what `read` reads. If others changed the state so often meanwhile that SQLite gave up, reads
+/// once more with the write lock, for which writers wait. Nothing is made or written.
 pub fn read_beside_writers<T>(
     state: &Path,
     read: impl Fn() -> Result<T, Refusal>,
@@ -98,7 +98,7 @@ pub fn read_beside_writers<T>(
     }
     let Ok(file) = File::open(path_beside(state, ".lock")) else { return outcome };
     let lock = Lock { file, signals_before: block_stop_signals() };
-    // Who holds it for longer has not committed again and again.
+    // A writer that holds the lock for longer commits nothing meanwhile, and was not in the way.
     match wait_for_lock(&lock.file, LONGEST_COMMIT) {
         Ok(LockOutcome::Taken) => read(),
         _ => outcome,

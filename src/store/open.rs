@@ -79,7 +79,8 @@ pub(super) fn open_file(path: &Path) -> Result<Connection, Refusal> {
     read_beside_writers(path, || open_file_once(path))
 }
 
-/// Opens a connection to a state file and sets its pragmas. Each of them is read back.
+/// Opens a connection to a state file as `open_file` does, and gives up if others commit without a
+/// pause. Each pragma is read back.
 fn open_file_once(path: &Path) -> Result<Connection, Refusal> {
     let conn = connect_to_file(path)?;
     // The log is folded in only when it is large, which saves a command three of five fsyncs.

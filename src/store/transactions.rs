@@ -12,9 +12,10 @@ impl Store {
     /// meanwhile.
     pub fn begin_read(&self) -> Result<(), Refusal> {
         self.conn().execute_batch("BEGIN")?;
-        self.end_unless_known(read_beside_writers(self.path(), || {
-            check_not_newer(self.conn(), self.path())
-        }))
+        // The first read shows the transaction its snapshot, and may be crowded out by writers.
+        let checked =
+            read_beside_writers(self.path(), || check_not_newer(self.conn(), self.path()));
+        self.rollback_if_refused(checked)
     }
 
     /// Reads in one snapshot: that of the transaction which is open, or else of one that ends with
@@ -38,12 +39,12 @@ impl Store {
         self.migrate()?;
         self.keep_log()?;
         self.conn().execute_batch("BEGIN IMMEDIATE")?;
-        self.end_unless_known(check_not_newer(self.conn(), self.path()))
+        self.rollback_if_refused(check_not_newer(self.conn(), self.path()))
     }
 
-    /// Ends the transaction if the schema cannot be read, or if a newer poolctl has migrated the
+    /// Ends the transaction if the schema could not be read, or if a newer poolctl has migrated the
     /// state since it was opened.
-    fn end_unless_known(&self, checked: Result<(), Refusal>) -> Result<(), Refusal> {
+    fn rollback_if_refused(&self, checked: Result<(), Refusal>) -> Result<(), Refusal> {
         if checked.is_err() {
             self.rollback();
         }
