@@ -75,8 +75,10 @@ class Lab:
         return ended.stdout
 
     def apply(self, *objects):
-        """Stores objects without a pass."""
-        self.run("apply", "-qf", "-", "--no-reconcile", text=list_of(objects))
+        """Stores objects without a pass, in portions, because a manifest has its limit."""
+        for first in range(0, len(objects), 1000):
+            portion = objects[first : first + 1000]
+            self.run("apply", "-qf", "-", "--no-reconcile", text=list_of(portion))
 
     def import_objects(self, objects):
         """Imports objects into a new state."""
@@ -248,7 +250,8 @@ def customization(number):
 def build_inventory_wish(lab, size):
     """One pool with an inventory of so many customizations, and no cluster yet."""
     names = [{"name": f"c{number}"} for number in range(size)]
-    lab.apply(image_set(), pool("many", size, inventory=names), *map(customization, range(size)))
+    lab.apply(*map(customization, range(size)))
+    lab.apply(image_set(), pool("many", size, inventory=names))
 
 
 def build_inventory(lab, size):
