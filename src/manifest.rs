@@ -7,6 +7,7 @@ pub mod editor_schema;
 mod generated_name;
 mod hive_config;
 mod kustomization;
+mod large_text;
 mod moved_state;
 mod parts;
 mod places;
@@ -34,6 +35,8 @@ use crate::model::tick::Tick;
 use crate::model::time::Time;
 use crate::rules;
 use crate::yaml::{self, Node, Tree};
+
+use crate::manifest::large_text::{LARGE, LargeText, read_large_text};
 
 pub use crate::manifest::cluster_install::ClusterInstall;
 pub use crate::manifest::hive_config::HiveConfig;
@@ -183,9 +186,15 @@ fn add_texts(
 ) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     for (file, content) in texts {
-        match parts::read_in_parts(file, content, reading) {
-            Some(file_manifests) => manifests.append(file_manifests),
-            None => refusals.extend(add_documents(manifests, file, content, reading)),
+        if content.len() > LARGE {
+            let text = LargeText::Memory(content);
+            let (file_manifests, file_refusals) = read_large_text(text, file, reading);
+            manifests.append(file_manifests);
+            refusals.extend(file_refusals);
+        } else if let Some(file_manifests) = parts::read_json(file, content, reading) {
+            manifests.append(file_manifests);
+        } else {
+            refusals.extend(add_documents(manifests, file, content, reading));
         }
     }
     refusals

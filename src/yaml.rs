@@ -3,10 +3,11 @@
 //! a number or a boolean.
 
 mod error;
-mod list;
+mod json;
+mod parts;
 
 use std::fmt;
-use std::io::Read;
+use std::ops::Range;
 
 use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Value};
@@ -15,10 +16,20 @@ use serde_saphyr::Spanned;
 use crate::model::text::{escape_json, has_hostile_letters};
 
 pub use error::YamlError;
-pub use list::visit_list_within;
+pub use json::{visit_json_of, visit_json_within};
+pub use parts::visit_yaml_of;
 
 /// The largest text that is read, in bytes.
 pub const MAX_BYTES: usize = 1 << 20;
+
+/// The largest part of a text that is held in memory at once, in bytes: an object of a state, or a
+/// text that cannot be read in parts.
+pub const LARGEST_PART: usize = 16 << 20;
+
+/// How many values such a part may have. Values take far more memory than their text: a list of
+/// millions of numbers would fill all of it. A server of Kubernetes stores objects of 1.5 MB at most:
+/// an IPPool of that size, which lists its leases, has an estimated 150,000.
+const MOST_VALUES: usize = 400_000;
 
 /// How many bytes the values of a text may have in all once its aliases are expanded, unless the
 /// text itself may have more.
@@ -40,6 +51,25 @@ pub enum Tree {
     List(Vec<Node>),
     /// Keys and values in the order of the text.
     Map(Vec<(Node, Node)>),
+}
+
+/// A part of a text that is read part by part.
+pub struct Part {
+    pub role: PartRole,
+    pub node: Node,
+    /// The bytes of the text that it is, if only its own place is known, and not those of its values.
+    pub unplaced: Option<Range<u64>>,
+}
+
+/// What a part of a text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartRole {
+    /// An item of the list `items` of a document.
+    Item,
+    /// A document whose items were handed on before, without them.
+    RestOfList,
+    /// A document without such a list.
+    Document,
 }
 
 /// The documents of a text that has at most `MAX_BYTES` bytes. Empty documents are left out. JSON
@@ -73,48 +103,6 @@ fn split_json_documents(content: &str, limit: usize) -> Option<Vec<&str>> {
     if parts.len() > 1 { Some(parts) } else { None }
 }
 
-/// A part of a JSON text, as it is handed on. Its places are not known.
-pub enum JsonPart {
-    /// An item of the list `items` of a document.
-    Item(Node),
-    /// A document whose items were handed on before, without them.
-    RestOfList(Node),
-    /// A document without such a list.
-    Document(Node),
-}
-
-/// Hands on the documents of a text that consists of JSON objects and nothing else, and the items of
-/// a list one by one: a whole one as nodes would take many times the memory of its text. None if it
-/// is no such text, if it has more than `limit` bytes, or if a part is not taken, which `take` says
-/// by false: `parse_documents_within` says what is wrong with it, and where. Reading JSON as JSON
-/// takes a hundredth of the time.
-pub fn visit_json_within(
-    content: &str,
-    limit: usize,
-    take: &mut dyn FnMut(JsonPart) -> bool,
-) -> Option<()> {
-    if !content.trim_start().starts_with('{') || content.len() > limit {
-        return None;
-    }
-    visit_json_documents(&mut serde_json::Deserializer::from_str(content), take)
-}
-
-/// As `visit_json_within`, of a text of any size. No more of it than a part is held in memory.
-pub fn visit_json_of(source: impl Read, take: &mut dyn FnMut(JsonPart) -> bool) -> Option<()> {
-    visit_json_documents(&mut serde_json::Deserializer::from_reader(source), take)
-}
-
-fn visit_json_documents<'de, R: serde_json::de::Read<'de>>(
-    deserializer: &mut serde_json::Deserializer<R>,
-    take: &mut dyn FnMut(JsonPart) -> bool,
-) -> Option<()> {
-    while deserializer.end().is_err() {
-        let visitor = DocumentVisitor { take: &mut *take };
-        Deserializer::deserialize_map(&mut *deserializer, visitor).ok()?;
-    }
-    Some(())
-}
-
 /// Parses all documents of a text of at most `limit` bytes; empty documents are left out. The error
 /// has the place, but never the text around it.
 fn parse_yaml_documents(content: &str, limit: usize) -> Result<Vec<Node>, YamlError> {
@@ -129,8 +117,8 @@ fn parse_yaml_documents(content: &str, limit: usize) -> Result<Vec<Node>, YamlEr
         with_snippet: false,
         budget: serde_saphyr::budget! {
             max_documents: limit,
-            max_nodes: limit / 4,
-            max_events: limit,
+            max_nodes: (limit / 4).min(MOST_VALUES),
+            max_events: limit.min(4 * MOST_VALUES),
             // Without aliases there cannot be more bytes in values than in the text.
             max_total_scalar_bytes: limit.max(MAX_SCALAR_BYTES),
         },
@@ -145,6 +133,14 @@ fn parse_yaml_documents(content: &str, limit: usize) -> Result<Vec<Node>, YamlEr
     }
 }
 
+/// The value of a part of a text that begins at a place of it. None if it cannot be read alone.
+pub fn parse_part_at(content: &str, line: u64, column: u64) -> Option<Node> {
+    let mut documents = parse_yaml_documents(content, LARGEST_PART).ok()?;
+    let mut node = if documents.len() == 1 { documents.pop()? } else { return None };
+    node.move_by(line.saturating_sub(1), column.saturating_sub(1));
+    Some(node)
+}
+
 /// The value of a text with one document; of a text with none it is null.
 pub fn parse_value(content: &str) -> Result<Value, YamlError> {
     let documents = parse_documents(content)?;
@@ -153,7 +149,8 @@ pub fn parse_value(content: &str) -> Result<Value, YamlError> {
         [document] => Ok(document.to_value()),
         [.., last_document] => {
             let Node { line, column, .. } = *last_document;
-            Err(YamlError { message: "more than one document".into(), line, column })
+            let message = "more than one document".into();
+            Err(YamlError { message, line, column, is_too_much: false })
         }
     }
 }
@@ -201,6 +198,25 @@ impl Node {
             return None;
         };
         entries.iter().find(|(key, _)| key.key_name() == name).map(|(_, value)| value)
+    }
+
+    /// Moves the places of a text that is a part of another one: it has so many lines before it, and
+    /// so many columns before its first line.
+    fn move_by(&mut self, lines: u64, columns: u64) {
+        if self.line == 1 {
+            self.column += columns;
+        }
+        self.line += lines;
+        match &mut self.tree {
+            Tree::Scalar(_) => {}
+            Tree::List(items) => items.iter_mut().for_each(|item| item.move_by(lines, columns)),
+            Tree::Map(entries) => {
+                for (key, value) in entries {
+                    key.move_by(lines, columns);
+                    value.move_by(lines, columns);
+                }
+            }
+        }
     }
 
     /// The string, if this is one.
@@ -299,208 +315,9 @@ impl<'de> Deserialize<'de> for Raw {
     }
 }
 
-/// A node of JSON, whose place is not known.
-struct Placeless(Node);
-
-impl Placeless {
-    fn new(tree: Tree) -> Self {
-        Self(Node { tree, line: 0, column: 0 })
-    }
-}
-
-/// Builds nodes from what the parser of JSON meets.
-struct PlacelessVisitor;
-
-impl<'de> de::Visitor<'de> for PlacelessVisitor {
-    type Value = Placeless;
-
-    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("JSON")
-    }
-
-    fn visit_unit<E>(self) -> Result<Placeless, E> {
-        Ok(Placeless::new(Tree::Scalar(Value::Null)))
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Placeless, E> {
-        Ok(Placeless::new(Tree::Scalar(value.into())))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Placeless, E> {
-        Ok(Placeless::new(Tree::Scalar(value.into())))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Placeless, E> {
-        Ok(Placeless::new(Tree::Scalar(value.into())))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Placeless, E> {
-        Ok(Placeless::new(Tree::Scalar(value.into())))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Placeless, E> {
-        Ok(Placeless::new(Tree::Scalar(value.into())))
-    }
-
-    fn visit_seq<A: de::SeqAccess<'de>>(self, mut sequence: A) -> Result<Placeless, A::Error> {
-        let mut items = Vec::new();
-        while let Some(Placeless(item)) = sequence.next_element()? {
-            items.push(item);
-        }
-        Ok(Placeless::new(Tree::List(items)))
-    }
-
-    fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Placeless, A::Error> {
-        let mut entries = Vec::new();
-        while let Some((Placeless(key), Placeless(value))) = map.next_entry()? {
-            entries.push((key, value));
-        }
-        if has_duplicate_key(&entries) {
-            return Err(de::Error::custom("duplicate mapping key"));
-        }
-        Ok(Placeless::new(Tree::Map(entries)))
-    }
-}
-
-/// Hands on a document of JSON.
-struct DocumentVisitor<'a> {
-    take: &'a mut dyn FnMut(JsonPart) -> bool,
-}
-
-impl<'de> de::Visitor<'de> for DocumentVisitor<'_> {
-    type Value = ();
-
-    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("a JSON object")
-    }
-
-    fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let mut entries = Vec::new();
-        let mut is_list = false;
-        while let Some(Placeless(key)) = map.next_key()? {
-            if key.as_str() != Some("items") {
-                let Placeless(value) = map.next_value()?;
-                entries.push((key, value));
-            } else if is_list {
-                return Err(de::Error::custom("duplicate mapping key"));
-            } else {
-                map.next_value_seed(ItemsVisitor { take: &mut *self.take })?;
-                is_list = true;
-            }
-        }
-        if has_duplicate_key(&entries) {
-            return Err(de::Error::custom("duplicate mapping key"));
-        }
-        let Placeless(node) = Placeless::new(Tree::Map(entries));
-        let part = if is_list { JsonPart::RestOfList(node) } else { JsonPart::Document(node) };
-        hand_on(self.take, part)
-    }
-}
-
-/// Hands on the items of a list.
-struct ItemsVisitor<'a> {
-    take: &'a mut dyn FnMut(JsonPart) -> bool,
-}
-
-impl<'de> de::DeserializeSeed<'de> for ItemsVisitor<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_seq(self)
-    }
-}
-
-impl<'de> de::Visitor<'de> for ItemsVisitor<'_> {
-    type Value = ();
-
-    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("a list")
-    }
-
-    fn visit_seq<A: de::SeqAccess<'de>>(self, mut sequence: A) -> Result<(), A::Error> {
-        while let Some(Placeless(item)) = sequence.next_element()? {
-            hand_on(&mut *self.take, JsonPart::Item(item))?;
-        }
-        Ok(())
-    }
-}
-
-fn hand_on<E: de::Error>(take: &mut dyn FnMut(JsonPart) -> bool, part: JsonPart) -> Result<(), E> {
-    if take(part) { Ok(()) } else { Err(E::custom("a part is not taken")) }
-}
-
-/// Whether a mapping has a key twice. Keys of JSON are strings.
-fn has_duplicate_key(entries: &[(Node, Node)]) -> bool {
-    let mut names: Vec<Option<&str>> = entries.iter().map(|(key, _)| key.as_str()).collect();
-    names.sort_unstable();
-    names.windows(2).any(|pair| pair[0] == pair[1])
-}
-
-impl<'de> Deserialize<'de> for Placeless {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(PlacelessVisitor)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The values of the parts of a JSON text, each with what it is.
-    fn parts_of(content: &str, limit: usize) -> Option<Vec<(&'static str, Value)>> {
-        let mut parts = Vec::new();
-        visit_json_within(content, limit, &mut |part| {
-            parts.push(match part {
-                JsonPart::Item(node) => ("item", node.to_value()),
-                JsonPart::RestOfList(node) => ("rest", node.to_value()),
-                JsonPart::Document(node) => ("document", node.to_value()),
-            });
-            true
-        })?;
-        Some(parts)
-    }
-
-    #[test]
-    fn json_is_read_alike_with_and_without_places() {
-        let content =
-            "{\"a\": [1, -2, 2.5, true, null, \"x\\n\"], \"b\": {\"c\": \"no\"}}\n{\"d\": 1}";
-        let documents = parse_documents(content).unwrap();
-        let expected: Vec<_> =
-            documents.iter().map(|document| ("document", document.to_value())).collect();
-        assert_eq!(parts_of(content, MAX_BYTES), Some(expected));
-        assert_eq!(documents.len(), 2);
-    }
-
-    #[test]
-    fn the_items_of_a_list_are_handed_on_one_by_one() {
-        let content = "{\"a\": 1, \"items\": [{\"b\": 2}, 3], \"kind\": \"List\"} {\"d\": 4}";
-        let expected = vec![
-            ("item", serde_json::json!({"b": 2})),
-            ("item", serde_json::json!(3)),
-            ("rest", serde_json::json!({"a": 1, "kind": "List"})),
-            ("document", serde_json::json!({"d": 4})),
-        ];
-        assert_eq!(parts_of(content, MAX_BYTES), Some(expected));
-        assert_eq!(visit_json_within(content, MAX_BYTES, &mut |_| false), None);
-    }
-
-    #[test]
-    fn what_is_not_quite_json_is_left_to_the_reader_of_yaml() {
-        for content in [
-            "{a: 1}",
-            "{\"a\": 1, \"a\": 2}",
-            "{\"items\": [], \"items\": []}",
-            "{\"items\": 1}",
-            "[1]",
-            "a: 1",
-            "",
-            "{\"a\": 1} # a",
-            "{",
-        ] {
-            assert_eq!(parts_of(content, MAX_BYTES), None, "{content}");
-        }
-        assert_eq!(parts_of("{\"a\": 1}", 5), None);
-    }
 
     #[test]
     fn what_stands_where_is_known() {

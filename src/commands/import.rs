@@ -128,7 +128,7 @@ or a slot of a pool for each line of a table.";
         let folder = self.folder_for_spool(context)?;
         let source = StateText::open(&self.file, &folder)?;
         if self.may_import_in_portions(&source, context)?
-            && let Some((manifests, spool)) = source.read_to_spool(&reading, &folder)
+            && let Some((manifests, spool)) = source.read_to_spool(&reading, &folder)?
         {
             let manifests = self.prepare(context, manifests, Some(&spool))?;
             rehearse_import(context, manifests.clone())?;

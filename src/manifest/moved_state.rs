@@ -1,26 +1,23 @@
 //! The text of a state that is moved here. A small one is read at once. A large one is read object by
-//! object, and its leases and events, of which there may be many, are put into a spool. If there is
-//! anything to tell about a large text, it is read at once, too: that tells everything, with places.
+//! object, and its leases and events, of which there may be many, are put into a spool. If objects of
+//! a large text do not go together, all of them are held in memory: then it can be told why.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 
-use crate::manifest::parts::needs_places;
+use crate::manifest::large_text::{
+    LARGE, LargeText, Problems, forget_objects, read_large_text, refuse_text,
+};
+use crate::manifest::parts::has_troubles;
 use crate::manifest::spool::Spool;
 use crate::manifest::spooled_leases::SpooledLeases;
-use crate::manifest::texts::{read_text, read_texts, refuse_unreadable};
-use crate::manifest::{
-    LARGEST_STATE, Manifests, ReadOptions, add_document, add_texts, finish_reading, string_field,
-};
+use crate::manifest::texts::{read_text, read_texts, refuse_large, refuse_unreadable};
+use crate::manifest::{LARGEST_STATE, Manifests, ReadOptions, add_texts, finish_reading};
 use crate::model::ip_lease::IpClaim;
 use crate::model::kinds::Kind;
 use crate::model::object::Object;
 use crate::model::refusal::Refusal;
-use crate::yaml::{self, JsonPart, Node};
-
-/// A text with more bytes is large.
-const LARGE: usize = yaml::MAX_BYTES;
 
 /// The text of a state.
 pub enum StateText {
@@ -65,52 +62,56 @@ impl StateText {
         Ok(Self::Large(file, name))
     }
 
-    /// Reads everything at once. The refusal tells all that is wrong with it.
+    /// Reads everything into memory. The refusal tells all that is wrong with it.
     pub fn read(&self, reading: &ReadOptions<'_>) -> Result<Manifests, Refusal> {
-        let mut manifests = Manifests::default();
-        let refusals = match self {
-            Self::Small(texts) => add_texts(&mut manifests, texts, reading),
-            Self::Large(file, name) => {
-                let source = rewind(file).map_err(|error| refuse_unreadable(name, &error))?;
-                let content = read_text(name, source, reading.limit())?;
-                add_texts(&mut manifests, &[(name.clone(), content)], reading)
+        match self {
+            Self::Small(texts) => {
+                let mut manifests = Manifests::default();
+                let refusals = add_texts(&mut manifests, texts, reading);
+                finish_reading(manifests, refusals)
             }
-        };
-        finish_reading(manifests, refusals)
+            Self::Large(file, name) => {
+                let text = LargeText::File(file);
+                let size = text.size().map_err(|error| refuse_unreadable(name, &error))?;
+                if size > LARGEST_STATE as u64 {
+                    return Err(refuse_large(name, LARGEST_STATE));
+                }
+                let (manifests, refusals) = read_large_text(text, name, reading);
+                finish_reading(manifests, refusals)
+            }
+        }
     }
 
     /// Reads a large text object by object. None if the text is small, if it is no text whose objects
-    /// can be read one by one, or if there is anything to tell about it: `read` tells it.
+    /// can be read one by one, or if some of them may not go together: `read` reads it then.
     pub fn read_to_spool(
         &self,
         reading: &ReadOptions<'_>,
         folder: &Path,
-    ) -> Option<(Manifests, Spool)> {
-        let Self::Large(file, name) = self else { return None };
-        if file.metadata().ok()?.len() > LARGEST_STATE as u64 {
-            return None;
+    ) -> Result<Option<(Manifests, Spool)>, Refusal> {
+        let Self::Large(file, name) = self else { return Ok(None) };
+        let text = LargeText::File(file);
+        let Some(cut) = text.cuts().into_iter().next() else { return Ok(None) };
+        if !text.size().is_ok_and(|size| size <= LARGEST_STATE as u64) {
+            return Ok(None);
         }
-        let mut source = BufReader::new(rewind(file).ok()?);
+        let Ok(spool) = Spool::create_in(folder) else { return Ok(None) };
         let mut reader = SpoolingReader {
             manifests: Manifests::default(),
             kept_objects: 0,
-            spool: Spool::create_in(folder).ok()?,
+            spool,
             leases: SpooledLeases::default(),
+            problems: Problems::default(),
         };
-        if begins_as_json(&mut source) {
-            yaml::visit_json_of(source, &mut |part| match part {
-                JsonPart::Item(document) | JsonPart::Document(document) => {
-                    reader.take(name, document, reading).is_some()
-                }
-                // Of another document its items are no documents.
-                JsonPart::RestOfList(list) => string_field(&list, "kind") == "List",
-            })?;
-        } else {
-            yaml::visit_list_within(source, reading.limit(), &mut |item| {
-                reader.take(name, item, reading).is_some()
-            })?;
+        let end = text.visit_objects(cut, name, reading, &mut |object, refusals| {
+            reader.take(object, refusals).is_some()
+        });
+        match end {
+            Ok(()) => reader.finish(),
+            Err(_) if reader.knows_enough_problems() => reader.refuse(name),
+            Err(error) if error.is_too_much => Err(refuse_text(name, &error)),
+            Err(_) => Ok(None),
         }
-        reader.finish()
     }
 }
 
@@ -123,16 +124,6 @@ fn copy_to_unnamed_file(start: &[u8], rest: impl Read, folder: &Path) -> io::Res
     Ok(file)
 }
 
-/// The file, to be read from its beginning.
-fn rewind(mut file: &File) -> io::Result<&File> {
-    file.rewind()?;
-    Ok(file)
-}
-
-fn begins_as_json(source: &mut impl BufRead) -> bool {
-    source.fill_buf().is_ok_and(|bytes| bytes.trim_ascii_start().starts_with(b"{"))
-}
-
 /// Reads the objects of a state one by one.
 struct SpoolingReader {
     /// Everything but leases and events.
@@ -141,13 +132,22 @@ struct SpoolingReader {
     kept_objects: usize,
     spool: Spool,
     leases: SpooledLeases,
+    /// What is wrong with the objects. Once there is something, no object is kept any more.
+    problems: Problems,
 }
 
 impl SpoolingReader {
-    /// Reads an object. None if there is something to tell about it.
-    fn take(&mut self, file: &str, document: Node, reading: &ReadOptions<'_>) -> Option<()> {
-        let refusals = add_document(&mut self.manifests, file, document, reading);
-        if !refusals.is_empty() || needs_places(&self.manifests) {
+    /// Takes what an object has been read to, and what is wrong with it. None if enough is known: the
+    /// objects may not go together, or there are too many problems.
+    fn take(&mut self, object: Manifests, refusals: Vec<Refusal>) -> Option<()> {
+        self.manifests.append(object);
+        self.problems.add(refusals);
+        if self.is_refused() {
+            forget_objects(&mut self.manifests);
+            self.leases = SpooledLeases::default();
+            return if self.knows_enough_problems() { None } else { Some(()) };
+        }
+        if has_troubles(&self.manifests) {
             return None;
         }
         for event in std::mem::take(&mut self.manifests.events) {
@@ -185,8 +185,36 @@ impl SpoolingReader {
         Some(())
     }
 
-    /// What was read, if nothing is wrong with it as a whole.
-    fn finish(self) -> Option<(Manifests, Spool)> {
+    /// Whether the text is refused. A pool that cannot be taken refuses it, too, unless it is skipped,
+    /// and then no text is read in this way.
+    fn is_refused(&self) -> bool {
+        !self.problems.is_empty() || !self.manifests.refused_pools.is_empty()
+    }
+
+    fn knows_enough_problems(&self) -> bool {
+        self.problems.are_enough(self.manifests.refused_pools.len())
+    }
+
+    /// Refuses the text for the first of its problems.
+    fn refuse(self, file: &str) -> Result<Option<(Manifests, Spool)>, Refusal> {
+        finish_reading(self.manifests, self.problems.into_first_refusals(file)).map(|_| None)
+    }
+
+    /// What was read, if nothing is wrong with it as a whole. The refusal tells what is wrong with its
+    /// objects. If that are pools only, they are all that is left of the text: whoever takes it knows
+    /// the command that leaves them out.
+    fn finish(self) -> Result<Option<(Manifests, Spool)>, Refusal> {
+        if !self.problems.is_empty() {
+            return finish_reading(self.manifests, self.problems.into_refusals()).map(|_| None);
+        }
+        if self.is_refused() {
+            return Ok(Some((self.manifests, self.spool)));
+        }
+        Ok(self.finish_spool())
+    }
+
+    /// What was read, if its leases go together.
+    fn finish_spool(self) -> Option<(Manifests, Spool)> {
         let mut pools = Vec::new();
         for object in &self.manifests.objects {
             match object {

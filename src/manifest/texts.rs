@@ -91,10 +91,15 @@ pub fn read_text(name: &str, source: impl Read, limit: usize) -> Result<String, 
         .read_to_end(&mut bytes)
         .map_err(|error| refuse_unreadable(name, &error))?;
     if bytes.len() > limit {
-        return Err(Refusal::invalid(format!("{name}: more than {limit} bytes"))
-            .advise("split it into several files"));
+        return Err(refuse_large(name, limit));
     }
     String::from_utf8(bytes).map_err(|_| Refusal::invalid(format!("{name}: is not UTF-8 text")))
+}
+
+/// Refuses a text that has more than `limit` bytes.
+pub fn refuse_large(name: &str, limit: usize) -> Refusal {
+    Refusal::invalid(format!("{name}: more than {limit} bytes"))
+        .advise("split it into several files")
 }
 
 /// Why a file cannot be read, with the exit code that fits.

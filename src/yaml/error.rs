@@ -1,8 +1,14 @@
 //! Why a text is not read, in the words of users. Nothing here reads texts.
 
 use std::fmt;
+use std::io::{self, ErrorKind};
 
 use serde_saphyr::budget::BudgetBreach;
+
+pub(super) const TOO_MANY_VALUES: &str =
+    "it has too many values, or its aliases expand to too much data";
+pub(super) const TOO_LARGE_AT_ONCE: &str =
+    "it cannot be read object by object, and it is too large to be read at once";
 
 /// Why a text is not YAML, or not YAML that is accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +18,8 @@ pub struct YamlError {
     /// 0 if the error has no place.
     pub line: u64,
     pub column: u64,
+    /// Whether a part of the text has more than is accepted, so that it may well be YAML.
+    pub is_too_much: bool,
 }
 
 impl YamlError {
@@ -19,11 +27,21 @@ impl YamlError {
     pub(super) fn of_parser(error: &serde_saphyr::Error) -> Self {
         let (line, column) =
             error.location().map_or((0, 0), |place| (place.line(), place.column()));
-        Self { message: reword_error(error), line, column }
+        let is_too_much = matches!(error_itself(error), serde_saphyr::Error::Budget { .. });
+        Self { message: reword_error(error), line, column, is_too_much }
     }
 
-    pub(super) fn without_place(message: String) -> Self {
-        Self { message, line: 0, column: 0 }
+    /// Why a text cannot be read at all.
+    pub fn of_reading(error: &io::Error) -> Self {
+        Self::without_place(match error.kind() {
+            ErrorKind::InvalidData => "is not UTF-8 text".into(),
+            _ => error.to_string(),
+        })
+    }
+
+    /// An error of a text as a whole.
+    pub fn without_place(message: String) -> Self {
+        Self { message, line: 0, column: 0, is_too_much: false }
     }
 }
 
@@ -41,7 +59,7 @@ fn reword_error(error: &serde_saphyr::Error) -> String {
     if let serde_saphyr::Error::Budget { breach, .. } = error_itself(error) {
         return match breach {
             BudgetBreach::Depth { .. } => "nested too deeply",
-            _ => "it has too many values, or its aliases expand to too much data",
+            _ => TOO_MANY_VALUES,
         }
         .into();
     }

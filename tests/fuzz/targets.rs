@@ -14,7 +14,7 @@ use poolctl::model::time::{Span, Time};
 use poolctl::output::{Format, document_text, select_values};
 use poolctl::render::patch::{PatchRules, apply_patches};
 use poolctl::rules::validations::{disk_problems, eligible_disks};
-use poolctl::yaml::{parse_documents, parse_value, to_text};
+use poolctl::yaml::{Node, Part, PartRole, parse_documents, parse_value, to_text, visit_yaml_of};
 use serde_json::{Value, json};
 
 /// Something that reads what others wrote.
@@ -40,13 +40,43 @@ fn expect(holds: bool, promise: &str) -> Result<(), String> {
     if holds { Ok(()) } else { Err(promise.to_owned()) }
 }
 
-/// What was read can be written, and what was written can be read.
+/// What was read can be written, and what was written can be read. What is read part by part is what
+/// is read at once.
 fn read_yaml(input: &[u8]) -> Result<(), String> {
     let text = String::from_utf8_lossy(input);
+    if let Ok(documents) = parse_documents(&text)
+        && let Some(documents_of_parts) = read_in_parts(&text)
+    {
+        let documents: Vec<Value> = documents.iter().map(Node::to_value).collect();
+        expect(documents == documents_of_parts, "it is another document if it is read in parts")?;
+    }
     let Ok(value) = parse_value(&text) else { return Ok(()) };
     let written = to_text(&value).map_err(|error| format!("cannot be written: {error}"))?;
     let read = parse_value(&written);
     read.map(drop).map_err(|error| format!("cannot be read again: {error}: {written}"))
+}
+
+/// The documents of a text that is read part by part. None if it cannot be read in this way.
+fn read_in_parts(text: &str) -> Option<Vec<Value>> {
+    let mut documents = Vec::new();
+    let mut items = Vec::new();
+    let mut take = |part: Part| {
+        let mut value = part.node.to_value();
+        match part.role {
+            PartRole::Item => items.push(value),
+            PartRole::RestOfList => {
+                if value["kind"] != "List" {
+                    return false;
+                }
+                value["items"] = Value::Array(std::mem::take(&mut items));
+                documents.push(value);
+            }
+            PartRole::Document => documents.push(value),
+        }
+        true
+    };
+    visit_yaml_of(text.as_bytes(), &mut take).ok()?;
+    Some(documents)
 }
 
 /// What is accepted is accepted again.
