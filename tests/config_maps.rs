@@ -35,14 +35,20 @@ fn a_cluster_takes_manifests_and_variables_from_config_maps() {
     });
     let why = lab.sandbox.ok("why cluster/hand -n hand");
     assert!(why.contains("`files`"), "{why}");
+    let more = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: more, namespace: hand}\n";
     apply(
         &lab.sandbox,
-        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: files, namespace: hand}\n\
-         data: {98-text.yaml: 'kind: Text', variable: from-a-config-map}\n\
-         binaryData: {97-binary.yaml: a2luZDogQmluYXJ5}\n---\n\
-         apiVersion: v1\nkind: ConfigMap\nmetadata: {name: more, namespace: hand}\n\
-         data: {99-more.yaml: 'kind: More'}\n",
+        &format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: files, namespace: hand}}\n\
+             data: {{98-text.yaml: 'kind: Text', variable: from-a-config-map}}\n\
+             binaryData: {{97-binary.yaml: a2luZDogQmluYXJ5}}\n---\n{more}"
+        ),
     );
+    lab.sandbox.ok("cluster retry hand -n hand -q");
+    lab.wait_until("failed for a ConfigMap without files", |lab| {
+        lab.sandbox.ok("why cluster/hand -n hand").contains("`more`")
+    });
+    apply(&lab.sandbox, &format!("{more}data: {{99-more.yaml: 'kind: More'}}\n"));
     lab.sandbox.ok("cluster retry hand -n hand -q");
     lab.wait_until("installed", |lab| {
         lab.sandbox.ok("get cluster -A --no-headers").contains("Installed")

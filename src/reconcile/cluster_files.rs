@@ -112,6 +112,12 @@ impl Door<'_> {
                 manifests.push((format!("{FOLDER}/{key}"), manifest));
             }
         }
+        if manifests.is_empty() {
+            let what = format!("ConfigMap `{name}` with manifests of the cluster has no files");
+            let namespace = lasting_namespace(cluster);
+            return Err(Refusal::invalid(what)
+                .next(format!("poolctl edit configmap {name} -n {namespace}")));
+        }
         Ok(manifests)
     }
 
