@@ -58,7 +58,7 @@ pub struct Part {
     pub role: PartRole,
     pub node: Node,
     /// The bytes of the text that it is, if only its own place is known, and not those of its values.
-    pub unplaced: Option<Range<u64>>,
+    pub byte_range: Option<Range<u64>>,
 }
 
 /// What a part of a text is.

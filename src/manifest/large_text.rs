@@ -7,8 +7,8 @@ use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-use crate::manifest::parts::needs_places;
-use crate::manifest::{Manifests, ReadOptions, add_document, refuse_at, string_field};
+use crate::manifest::parts::{is_list_of_objects, needs_places};
+use crate::manifest::{Manifests, ReadOptions, add_document, refuse_at};
 use crate::model::refusal::Refusal;
 use crate::yaml::{self, Part, PartRole, YamlError};
 
@@ -37,7 +37,7 @@ pub enum Cut {
 }
 
 impl<'a> LargeText<'a> {
-    /// The ways in which it may be read. A later one tells what is wrong if an earlier one cannot.
+    /// The ways to read it. If one of them fails, the next one is tried.
     pub fn cuts(self) -> Vec<Cut> {
         let mut cuts = Vec::new();
         if self.source().is_ok_and(|mut source| begins_as_json(&mut source)) {
@@ -69,8 +69,7 @@ impl<'a> LargeText<'a> {
     ) -> Result<(), YamlError> {
         let mut take_part = |part: Part| {
             if part.role == PartRole::RestOfList {
-                // Of another document its items are no documents.
-                return string_field(&part.node, "kind") == "List";
+                return is_list_of_objects(&part.node);
             }
             let (manifests, refusals) = self.read_part(part, file, reading);
             take(manifests, refusals)
@@ -85,7 +84,7 @@ impl<'a> LargeText<'a> {
                     .read_to_string(&mut content)
                     .map_err(|error| YamlError::of_reading(&error))?;
                 for node in yaml::parse_documents_within(&content, yaml::LARGEST_PART)? {
-                    if !take_part(Part { role: PartRole::Document, node, unplaced: None }) {
+                    if !take_part(Part { role: PartRole::Document, node, byte_range: None }) {
                         return Err(YamlError::without_place("it is not read to its end".into()));
                     }
                 }
@@ -106,7 +105,7 @@ impl<'a> LargeText<'a> {
         let mut manifests = Manifests::default();
         let mut refusals = add_document(&mut manifests, file, part.node, reading);
         if (!refusals.is_empty() || needs_places(&manifests))
-            && let Some(range) = part.unplaced
+            && let Some(range) = part.byte_range
             && let Ok(content) = self.read_range(&range)
             && let Some(node) = yaml::parse_part_at(&content, line, column)
         {

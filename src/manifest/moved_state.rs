@@ -201,7 +201,7 @@ impl SpoolingReader {
     }
 
     /// What was read, if nothing is wrong with it as a whole. The refusal tells what is wrong with its
-    /// objects. If that are pools only, they are all that is left of the text: whoever takes it knows
+    /// objects. If only pools are refused, they are all that is left of the text: whoever takes it knows
     /// the command that leaves them out.
     fn finish(self) -> Result<Option<(Manifests, Spool)>, Refusal> {
         if !self.problems.is_empty() {

@@ -1,7 +1,7 @@
 //! Reads JSON texts part by part: as one tree of nodes a List would take many times the memory of its
 //! text.
 
-use crate::yaml::{self, PartRole};
+use crate::yaml::{self, Node, PartRole};
 
 use super::{Manifests, ReadOptions, add_document, string_field};
 
@@ -13,10 +13,15 @@ pub fn read_json(file: &str, content: &str, reading: &ReadOptions<'_>) -> Option
         PartRole::Item | PartRole::Document => {
             add_document(&mut manifests, file, part.node, reading).is_empty()
         }
-        // Of another document its items are no documents.
-        PartRole::RestOfList => string_field(&part.node, "kind") == "List",
+        PartRole::RestOfList => is_list_of_objects(&part.node),
     })?;
     if needs_places(&manifests) { None } else { Some(manifests) }
+}
+
+/// Whether a document is a List, each item of which is an object. Items of another document are parts
+/// of it.
+pub fn is_list_of_objects(document: &Node) -> bool {
+    string_field(document, "kind") == "List"
 }
 
 /// Whether something is to be told about a place in the text.

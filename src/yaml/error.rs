@@ -5,10 +5,17 @@ use std::io::{self, ErrorKind};
 
 use serde_saphyr::budget::BudgetBreach;
 
+use super::LARGEST_PART;
+
 pub(super) const TOO_MANY_VALUES: &str =
     "it has too many values, or its aliases expand to too much data";
 pub(super) const TOO_LARGE_AT_ONCE: &str =
     "it cannot be read object by object, and it is too large to be read at once";
+
+/// What is wrong with a part of a text that is larger than any may be.
+pub(super) fn too_large_part() -> String {
+    format!("a document, or an item of a list, has more than {LARGEST_PART} bytes")
+}
 
 /// Why a text is not YAML, or not YAML that is accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]

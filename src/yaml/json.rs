@@ -8,8 +8,8 @@ use std::io::{self, Read};
 use serde::{Deserializer, de};
 use serde_json::Value;
 
-use super::error::{TOO_LARGE_AT_ONCE, TOO_MANY_VALUES, YamlError};
-use super::{MOST_VALUES, Node, Part, PartRole, Tree};
+use super::error::{TOO_LARGE_AT_ONCE, TOO_MANY_VALUES, YamlError, too_large_part};
+use super::{LARGEST_PART, MOST_VALUES, Node, Part, PartRole, Tree};
 
 /// Hands on the documents of a text that consists of JSON objects and nothing else, and the items of
 /// a list one by one: a whole one as nodes would take many times the memory of its text. No place is
@@ -36,14 +36,10 @@ pub fn visit_json_of(
     let source = PlacedSource { source, cursor: &cursor };
     let mut deserializer = serde_json::Deserializer::from_reader(source);
     visit_documents(&mut deserializer, Some(&cursor), take).map_err(|error| {
+        let is_too_much = cursor.get().is_at_limit();
         let message = error.to_string();
         let message = message.split(" at line ").next().unwrap_or_default().to_owned();
-        YamlError {
-            message,
-            line: error.line() as u64,
-            column: error.column() as u64,
-            is_too_much: false,
-        }
+        YamlError { message, line: error.line() as u64, column: error.column() as u64, is_too_much }
     })
 }
 
@@ -55,7 +51,7 @@ fn visit_documents<'de, R: serde_json::de::Read<'de>>(
     // The parser looks at what is not the end: the cursor is on the first byte of a document then.
     while deserializer.end().is_err() {
         let visitor = DocumentVisitor { take: &mut *take, cursor };
-        Deserializer::deserialize_map(&mut *deserializer, visitor)?;
+        Deserializer::deserialize_any(&mut *deserializer, visitor)?;
     }
     Ok(())
 }
@@ -65,6 +61,8 @@ fn visit_documents<'de, R: serde_json::de::Read<'de>>(
 struct Cursor {
     /// How many bytes were read.
     count: u64,
+    /// After how many bytes the part began that is being read.
+    start_of_part: u64,
     line: u64,
     column: u64,
     ends_line: bool,
@@ -83,11 +81,25 @@ impl Cursor {
         self.count += 1;
         self.ends_line = byte == b'\n';
     }
+
+    /// Whether the part that is being read has as many bytes as a part may have.
+    fn is_at_limit(self) -> bool {
+        self.count - self.start_of_part >= LARGEST_PART as u64
+    }
 }
 
 /// The byte that was read last, if that is known.
 fn last_byte(cursor: Option<&Cell<Cursor>>) -> Option<Cursor> {
     cursor.map(Cell::get)
+}
+
+/// Begins a part with the byte that was read last, which is returned if it is known.
+fn begin_part(cursor: Option<&Cell<Cursor>>) -> Option<Cursor> {
+    let cursor = cursor?;
+    let mut begin = cursor.get();
+    begin.start_of_part = begin.count;
+    cursor.set(begin);
+    Some(begin)
 }
 
 /// A text whose reader is told where it is.
@@ -98,11 +110,14 @@ struct PlacedSource<'a, R> {
 
 impl<R: Read> Read for PlacedSource<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut cursor = self.cursor.get();
+        if cursor.is_at_limit() {
+            return Err(io::Error::other(too_large_part()));
+        }
         // One byte at a time, so that the cursor is never beyond the byte that is looked at.
         let length = buffer.len().min(1);
         let count = self.source.read(&mut buffer[..length])?;
         if count > 0 {
-            let mut cursor = self.cursor.get();
             cursor.advance(buffer[0]);
             self.cursor.set(cursor);
         }
@@ -211,8 +226,13 @@ impl<'de> de::Visitor<'de> for DocumentVisitor<'_> {
         out.write_str("a JSON object")
     }
 
+    /// What the parser says of a string shows it, and it may be a secret.
+    fn visit_str<E: de::Error>(self, _: &str) -> Result<(), E> {
+        Err(E::custom("a JSON object is expected"))
+    }
+
     fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let begin = last_byte(self.cursor);
+        let begin = begin_part(self.cursor);
         let values_left = Cell::new(MOST_VALUES);
         let seed = NodeSeed { values_left: &values_left };
         let mut entries = Vec::new();
@@ -227,6 +247,7 @@ impl<'de> de::Visitor<'de> for DocumentVisitor<'_> {
                 let visitor = ItemsVisitor { take: &mut *self.take, cursor: self.cursor };
                 map.next_value_seed(visitor)?;
                 is_list = true;
+                begin_part(self.cursor);
             }
         }
         if has_duplicate_key(&entries) {
@@ -255,7 +276,7 @@ impl<'de> de::DeserializeSeed<'de> for ItemsVisitor<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_seq(self)
+        deserializer.deserialize_any(self)
     }
 }
 
@@ -264,6 +285,11 @@ impl<'de> de::Visitor<'de> for ItemsVisitor<'_> {
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("a list")
+    }
+
+    /// What the parser says of a string shows it, and it may be a secret.
+    fn visit_str<E: de::Error>(self, _: &str) -> Result<(), E> {
+        Err(E::custom("a list is expected"))
     }
 
     fn visit_seq<A: de::SeqAccess<'de>>(self, mut sequence: A) -> Result<(), A::Error> {
@@ -286,7 +312,7 @@ impl<'de> de::DeserializeSeed<'de> for ItemSeed<'_> {
     type Value = (Node, Option<Cursor>);
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        let begin = last_byte(self.cursor);
+        let begin = begin_part(self.cursor);
         let values_left = Cell::new(MOST_VALUES);
         let seed = NodeSeed { values_left: &values_left };
         let node = de::DeserializeSeed::deserialize(seed, deserializer)?;
@@ -302,15 +328,15 @@ fn hand_on<E: de::Error>(
     begin: Option<Cursor>,
     end: Option<Cursor>,
 ) -> Result<(), E> {
-    let mut unplaced = None;
+    let mut byte_range = None;
     if let Some(begin) = begin
         && let Some(end) = end
     {
         node.line = begin.line;
         node.column = begin.column;
-        unplaced = Some(begin.count.saturating_sub(1)..end.count);
+        byte_range = Some(begin.count.saturating_sub(1)..end.count);
     }
-    if take(Part { role, node, unplaced }) { Ok(()) } else { Err(E::custom(TOO_LARGE_AT_ONCE)) }
+    if take(Part { role, node, byte_range }) { Ok(()) } else { Err(E::custom(TOO_LARGE_AT_ONCE)) }
 }
 
 #[cfg(test)]
@@ -391,7 +417,7 @@ mod tests {
     fn check_places(content: &str, expected: &[Node]) {
         let mut parts = Vec::new();
         visit_json_of(content.as_bytes(), &mut |part| {
-            let range = part.unplaced.unwrap();
+            let range = part.byte_range.unwrap();
             let begin = usize::try_from(range.start).unwrap();
             let end = usize::try_from(range.end).unwrap();
             let Node { line, column, .. } = part.node;
@@ -402,6 +428,25 @@ mod tests {
         })
         .unwrap();
         assert_eq!(parts, expected);
+    }
+
+    #[test]
+    fn an_item_of_too_many_bytes_is_refused_and_many_items_are_not() {
+        let item = format!("\"{}\"", "a".repeat(LARGEST_PART / 3));
+        for (items, is_too_much) in [(vec![&*item; 4].join(","), false), (item.repeat(4), true)] {
+            let items = items.replace("\"\"", if is_too_much { "" } else { "\"\"" });
+            let content = format!("{{\"items\": [{items}], \"kind\": \"List\"}}");
+            let visited = visit_json_of(content.as_bytes(), &mut |_| true);
+            assert_eq!(visited.is_err_and(|error| error.is_too_much), is_too_much);
+        }
+    }
+
+    #[test]
+    fn a_string_in_the_place_of_a_list_is_not_told() {
+        for content in ["{\"items\": \"a secret\"}", "{} \"a secret\""] {
+            let error = visit_json_of(content.as_bytes(), &mut |_| true).unwrap_err();
+            assert!(!error.message.contains("secret"), "{error}");
+        }
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Reads YAML part by part: document by document, and a List item by item. As one document a List
 //! would take many times the memory of its text, and the state of a year is one such document.
 
-use std::io::{BufRead, Read};
+use std::io::ErrorKind::InvalidData;
+use std::io::{self, BufRead, Read};
 
-use super::error::{TOO_LARGE_AT_ONCE, YamlError};
+use super::error::{TOO_LARGE_AT_ONCE, YamlError, too_large_part};
 use super::{LARGEST_PART, Node, Part, PartRole, Tree, parse_yaml_documents};
 
 /// The line before the items of a List in block style, as `export`, kubectl and oc write it.
@@ -29,7 +30,7 @@ pub fn visit_yaml_of(
     let mut follows_items = false;
     while lines.read_next()? {
         if is_document_mark(&lines.line) {
-            end_document(&mut waiting_documents, &mut document, take)?;
+            end_part(&mut waiting_documents, &mut document, hand_on_documents, take)?;
             may_have_list = true;
             follows_items = false;
         }
@@ -50,7 +51,7 @@ pub fn visit_yaml_of(
         follows_items = lines.line.trim_end() == ITEMS;
         document.push(&lines.line, lines.number)?;
     }
-    end_document(&mut waiting_documents, &mut document, take)?;
+    end_part(&mut waiting_documents, &mut document, hand_on_documents, take)?;
     hand_on_documents(&mut waiting_documents, take)
 }
 
@@ -75,12 +76,18 @@ impl<R: BufRead> Lines<R> {
         if std::mem::take(&mut self.is_put_back) {
             return Ok(true);
         }
-        self.line.clear();
+        let mut bytes = std::mem::take(&mut self.line).into_bytes();
+        bytes.clear();
         let mut source = self.source.by_ref().take(LARGEST_PART as u64 + 1);
-        let count =
-            source.read_line(&mut self.line).map_err(|error| YamlError::of_reading(&error))?;
+        source.read_until(b'\n', &mut bytes).map_err(|error| YamlError::of_reading(&error))?;
         self.number += 1;
-        Ok(count > 0)
+        // The limit may cut a letter in two.
+        if bytes.len() > LARGEST_PART {
+            return Err(refuse_part(self.number));
+        }
+        self.line = String::from_utf8(bytes)
+            .map_err(|error| YamlError::of_reading(&io::Error::new(InvalidData, error)))?;
+        Ok(!self.line.is_empty())
     }
 }
 
@@ -104,10 +111,7 @@ impl Passage {
         }
         self.content.push_str(lines);
         if self.content.len() > LARGEST_PART {
-            let what = "a document, or an item of a list,";
-            let message = format!("{what} has more than {LARGEST_PART} bytes");
-            let line = self.first_line;
-            return Err(YamlError { message, line, column: 1, is_too_much: true });
+            return Err(refuse_part(self.first_line));
         }
         Ok(())
     }
@@ -132,6 +136,11 @@ impl Passage {
     }
 }
 
+/// Refuses a part that begins on a line.
+fn refuse_part(line: u64) -> YamlError {
+    YamlError { line, column: 1, is_too_much: true, ..YamlError::without_place(too_large_part()) }
+}
+
 /// Whether a line begins a document.
 fn is_document_mark(line: &str) -> bool {
     is_mark("---", line)
@@ -147,27 +156,32 @@ fn is_mark(mark: &str, line: &str) -> bool {
 fn indent_of_item(line: &str) -> Option<usize> {
     let indent = count_spaces(line);
     let rest = line[indent..].strip_prefix('-')?;
-    if rest.trim_end().is_empty() || rest.starts_with(' ') { Some(indent) } else { None }
+    if rest.trim_end().is_empty() || rest.starts_with([' ', '\t']) { Some(indent) } else { None }
 }
 
 fn count_spaces(line: &str) -> usize {
     line.len() - line.trim_start_matches(' ').len()
 }
 
-/// Puts a document that has been read beside those that are parsed together with it.
-fn end_document(
-    waiting_documents: &mut Passage,
-    document: &mut Passage,
+/// Hands on what a passage has, which is empty then.
+type HandOn = fn(&mut Passage, &mut dyn FnMut(Part) -> bool) -> Result<(), YamlError>;
+
+/// Puts a part that has been read beside those that are parsed together with it. A large one is parsed
+/// alone.
+fn end_part(
+    waiting_parts: &mut Passage,
+    part: &mut Passage,
+    hand_on: HandOn,
     take: &mut dyn FnMut(Part) -> bool,
 ) -> Result<(), YamlError> {
-    if document.content.len() >= BATCH {
-        hand_on_documents(waiting_documents, take)?;
-        return hand_on_documents(document, take);
+    if part.content.len() >= BATCH {
+        hand_on(waiting_parts, take)?;
+        return hand_on(part, take);
     }
-    waiting_documents.push(&document.content, document.first_line)?;
-    document.clear();
-    if waiting_documents.content.len() >= BATCH {
-        hand_on_documents(waiting_documents, take)?;
+    waiting_parts.push(&part.content, part.first_line)?;
+    part.clear();
+    if waiting_parts.content.len() >= BATCH {
+        hand_on(waiting_parts, take)?;
     }
     Ok(())
 }
@@ -192,7 +206,7 @@ fn hand_on(
     node: Node,
     take: &mut dyn FnMut(Part) -> bool,
 ) -> Result<(), YamlError> {
-    let is_taken = take(Part { role, node, unplaced: None });
+    let is_taken = take(Part { role, node, byte_range: None });
     if is_taken { Ok(()) } else { Err(YamlError::without_place(TOO_LARGE_AT_ONCE.into())) }
 }
 
@@ -216,7 +230,8 @@ fn visit_list(
     take: &mut dyn FnMut(Part) -> bool,
 ) -> Result<(), YamlError> {
     lines.is_put_back = true;
-    let mut items = Passage::default();
+    let mut waiting_items = Passage::default();
+    let mut item = Passage::default();
     while lines.read_next()? {
         let line = &lines.line;
         let is_item = indent_of_item(line) == Some(indent);
@@ -225,12 +240,13 @@ fn visit_list(
             lines.is_put_back = true;
             break;
         }
-        if is_item && items.content.len() >= BATCH {
-            hand_on_items(&mut items, take)?;
+        if is_item {
+            end_part(&mut waiting_items, &mut item, hand_on_items, take)?;
         }
-        items.push(&lines.line, lines.number)?;
+        item.push(&lines.line, lines.number)?;
     }
-    hand_on_items(&mut items, take)?;
+    end_part(&mut waiting_items, &mut item, hand_on_items, take)?;
+    hand_on_items(&mut waiting_items, take)?;
     let mut tail = Passage::default();
     while lines.read_next()? {
         if is_document_mark(&lines.line) {
@@ -264,23 +280,29 @@ fn hand_on_items(items: &mut Passage, take: &mut dyn FnMut(Part) -> bool) -> Res
     Ok(())
 }
 
-/// Hands on a list without its items.
+/// Hands on a list without its items. What is around them is read with an empty list in their place:
+/// that refuses what was neither of an item nor a field of the list.
 fn hand_on_rest(
     mut head: Passage,
     tail: &Passage,
     take: &mut dyn FnMut(Part) -> bool,
 ) -> Result<(), YamlError> {
-    if tail.content.starts_with(' ') {
-        // It is neither of an item nor a field of the list, but together with the head it might be one.
-        return Err(YamlError::without_place(TOO_LARGE_AT_ONCE.into()));
-    }
     // Alone first: then the places of its mistakes are those of the whole text.
     tail.parse()?;
+    head.push(&format!("{ITEMS} []\n"), head.first_line)?;
+    let tail_start = head.first_line + head.content.lines().count() as u64;
     head.push(&tail.content, tail.first_line)?;
-    let mut documents = head.parse()?;
-    let rest = documents.pop();
-    match rest {
-        Some(rest) if documents.is_empty() && rest.get("items").is_none() => {
+    let mut documents = head.parse().map_err(|mut error| {
+        if error.line >= tail_start {
+            error.line = tail.first_line + (error.line - tail_start);
+        }
+        error
+    })?;
+    match documents.pop() {
+        Some(mut rest) if documents.is_empty() => {
+            if let Tree::Map(entries) = &mut rest.tree {
+                entries.retain(|(key, _)| key.as_str() != Some("items"));
+            }
             hand_on(PartRole::RestOfList, rest, take)
         }
         _ => Err(YamlError::without_place(TOO_LARGE_AT_ONCE.into())),
@@ -321,6 +343,7 @@ mod tests {
             "kind: List\nitems:\n- a\n# why\n- b\n",
             "kind: List\r\nitems:\r\n- a: 1\r\n- b: 2\r\n",
             "kind: List\nitems:\n- &one a\n- *one\n",
+            "metadata:\nitems:\n- {a: 1}\n-\t{b: 2}\nkind: List\n",
         ] {
             let documents = parse_documents(content).unwrap();
             let document = documents[0].to_value();
@@ -386,11 +409,12 @@ mod tests {
         let far = "- b\n".repeat(BATCH);
         for content in [
             "kind: List\nitems:\n- a\nitems:\n- b\n",
-            "items:\n- a\n",
             "kind: List\nitems:\n- a: [1\n",
             "items:\n- a\n...\nkind: List\n",
             "kind: List\nmetadata:\nitems:\n  - a\n x: 1\n",
             "kind: List\nitems:\n- a\nkind: List\n",
+            "kind: List\nmetadata:\nitems:\n  - a\n- b\n",
+            " kind: List\nitems:\n- a\n",
             &format!("kind: List\nitems:\n- &one a\n{far}- *one\n"),
         ] {
             let visited = visited_parts(content);
@@ -400,10 +424,29 @@ mod tests {
     }
 
     #[test]
+    fn mistakes_after_the_items_have_their_places() {
+        let error = visited_parts("kind: List\nitems:\n- a\n- b\nkind: List\n").unwrap_err();
+        assert_eq!(error.line, 5, "{error}");
+    }
+
+    #[test]
+    fn a_large_item_after_small_ones_is_read() {
+        let large = "b".repeat(LARGEST_PART - 8);
+        let content = format!("kind: List\nitems:\n- a\n- {large}\n- c\n");
+        assert_eq!(visited_items(&content).unwrap().len(), 3);
+        let error = visited_parts(&format!(
+            "kind: List\nitems:\n- a\n- {}\n",
+            "ä".repeat(LARGEST_PART / 2)
+        ));
+        let error = error.unwrap_err();
+        assert!(error.is_too_much && error.line == 4, "{error}");
+    }
+
+    #[test]
     fn a_part_of_too_many_values_or_bytes_is_refused_with_its_line() {
         for (content, line) in [
             (format!("a: 1\n---\nb:\n{}", "- c\n".repeat(600_000)), 0),
-            (format!("a: 1\n---\nb: {}\n", "c".repeat(LARGEST_PART)), 2),
+            (format!("a: 1\n---\nb: {}\n", "c".repeat(LARGEST_PART)), 3),
         ] {
             let error = visited_parts(&content).unwrap_err();
             assert!(error.is_too_much && (line == 0 || error.line == line), "{error}");
