@@ -79,11 +79,6 @@ fn explain_wait(evidence: &Evidence, claim: &Claim) -> Chain {
         evidence.queue_position
     );
     match explained_pool(&evidence.state, claim) {
-        Some(pool) if pool.metadata.deletion_timestamp.is_some() => {
-            let option = &evidence.namespace_option;
-            Chain::new(first_cause, format!("poolctl release {}{option}", claim.name))
-                .because("the pool is being deleted and gives no more clusters")
-        }
         Some(pool) => explain_pool(evidence, pool).preceded_by(first_cause),
         None => Chain::new(first_cause, "poolctl get pool -A")
             .because(format!("there is no pool {pool_name} in namespace {}", claim.namespace)),
