@@ -11,6 +11,9 @@ use serde_json::Value;
 use super::error::{TOO_LARGE_AT_ONCE, TOO_MANY_VALUES, YamlError, too_large_part};
 use super::{LARGEST_PART, MOST_VALUES, Node, Part, PartRole, Tree};
 
+/// So many bytes of a text are read at once.
+const BUFFER: u64 = 16 << 10;
+
 /// Hands on the documents of a text that consists of JSON objects and nothing else, and the items of
 /// a list one by one: a whole one as nodes would take many times the memory of its text. No place is
 /// known. None if it is no such text, if it has more than `limit` bytes, or if a part is not taken,
@@ -33,7 +36,7 @@ pub fn visit_json_of(
     take: &mut dyn FnMut(Part) -> bool,
 ) -> Result<(), YamlError> {
     let cursor = Cell::new(Cursor::default());
-    let source = PlacedSource { source, cursor: &cursor };
+    let source = PlacedSource::new(source, &cursor);
     let mut deserializer = serde_json::Deserializer::from_reader(source);
     visit_documents(&mut deserializer, Some(&cursor), take).map_err(|error| {
         let is_too_much = cursor.get().is_at_limit();
@@ -102,26 +105,46 @@ fn begin_part(cursor: Option<&Cell<Cursor>>) -> Option<Cursor> {
     Some(begin)
 }
 
-/// A text whose reader is told where it is.
+/// A text whose reader is told where it is. It has a buffer of its own: who reads single bytes would
+/// ask the source for each of them.
 struct PlacedSource<'a, R> {
     source: R,
+    buffer: Vec<u8>,
+    /// How many bytes of the buffer were read.
+    position: usize,
     cursor: &'a Cell<Cursor>,
 }
 
+impl<'a, R: Read> PlacedSource<'a, R> {
+    fn new(source: R, cursor: &'a Cell<Cursor>) -> Self {
+        Self { source, buffer: Vec::new(), position: 0, cursor }
+    }
+
+    fn fill_buffer(&mut self) -> io::Result<()> {
+        self.buffer.clear();
+        self.position = 0;
+        self.source.by_ref().take(BUFFER).read_to_end(&mut self.buffer)?;
+        Ok(())
+    }
+}
+
 impl<R: Read> Read for PlacedSource<'_, R> {
+    /// Reads one byte at a time, so that the cursor is never beyond the byte that is looked at.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut cursor = self.cursor.get();
         if cursor.is_at_limit() {
             return Err(io::Error::other(too_large_part()));
         }
-        // One byte at a time, so that the cursor is never beyond the byte that is looked at.
-        let length = buffer.len().min(1);
-        let count = self.source.read(&mut buffer[..length])?;
-        if count > 0 {
-            cursor.advance(buffer[0]);
-            self.cursor.set(cursor);
+        if self.position == self.buffer.len() {
+            self.fill_buffer()?;
         }
-        Ok(count)
+        let Some(&byte) = self.buffer.get(self.position) else { return Ok(0) };
+        let Some(place) = buffer.first_mut() else { return Ok(0) };
+        *place = byte;
+        self.position += 1;
+        cursor.advance(byte);
+        self.cursor.set(cursor);
+        Ok(1)
     }
 }
 
