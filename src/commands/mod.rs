@@ -104,7 +104,11 @@ enum Audience {
 /// Runs a command line and returns the exit code.
 pub fn run(arguments: Vec<OsString>) -> u8 {
     let arguments = kubectl::translate(arguments);
-    let matches = match tree().color(help_colors(&arguments)).try_get_matches_from(&arguments) {
+    let parsed = tree::tree_for(&arguments).try_get_matches_from(&arguments).or_else(|_| {
+        // Only the whole tree knows all that help shows, and what a wrong word may have meant.
+        tree().color(help_colors(&arguments)).try_get_matches_from(&arguments)
+    });
+    let matches = match parsed {
         Ok(matches) => matches,
         Err(mut error) => {
             if let Some(mut refusal) = kubectl::refuse(&error, &arguments, &tree()) {

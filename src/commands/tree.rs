@@ -3,6 +3,8 @@
 pub mod complete;
 pub mod man;
 
+use std::ffi::OsString;
+
 use anyhow::bail;
 use clap::{ArgMatches, Args, Command};
 
@@ -62,12 +64,15 @@ enum Node {
     Group {
         name: &'static str,
         about: &'static str,
-        entries: Vec<Entry>,
+        entries: &'static [Entry],
     },
 }
 
+/// A heading of the help, and what stands under it.
+type Section = (&'static str, &'static [Node]);
+
 /// A command below a noun, such as `create` in `pool create`.
-fn entry<C: RunCommand>() -> Entry {
+const fn entry<C: RunCommand>() -> Entry {
     Entry {
         name: C::NAME,
         about: C::ABOUT,
@@ -90,29 +95,32 @@ fn help_below_arguments(description: &str, example: &str) -> String {
 }
 
 /// A command without a noun, such as `get`.
-fn command<C: RunCommand>() -> Node {
+const fn command<C: RunCommand>() -> Node {
     Node::Command(entry::<C>())
 }
 
 /// A noun with its commands.
-fn group(name: &'static str, about: &'static str, entries: Vec<Entry>) -> Node {
+const fn group(name: &'static str, about: &'static str, entries: &'static [Entry]) -> Node {
     Node::Group { name, about, entries }
 }
 
-fn cluster_group() -> Node {
-    let entries = vec![
+const CLUSTER: Node = group(
+    "cluster",
+    "Hibernate, resume and retry clusters, and show their installations",
+    &[
         entry::<cluster::Hibernate>(),
         entry::<cluster::Resume>(),
         entry::<cluster::Retry>(),
         entry::<cluster::Logs>(),
         entry::<forget::Forget>(),
         entry::<cluster_pxe::Pxe>(),
-    ];
-    group("cluster", "Hibernate, resume and retry clusters, and show their installations", entries)
-}
+    ],
+);
 
-fn pool_nodes() -> Vec<Node> {
-    let pool = vec![
+const POOL: Node = group(
+    "pool",
+    "Create, scale, render and pause pools",
+    &[
         entry::<pool_create::Create>(),
         entry::<pool::Scale>(),
         entry::<render::Render>(),
@@ -121,22 +129,59 @@ fn pool_nodes() -> Vec<Node> {
         entry::<pause::Resume>(),
         entry::<advise::Advise>(),
         entry::<dns::Dns>(),
-    ];
-    let customization = vec![
+    ],
+);
+
+const CUSTOMIZATION: Node = group(
+    "customization",
+    "Create, test and reset customizations",
+    &[
         entry::<customization::Create>(),
         entry::<customization::Test>(),
         entry::<customization::Reset>(),
-    ];
-    let host = vec![
-        entry::<host_add::Add>(),
-        entry::<host_import::Import>(),
-        entry::<host::Power>(),
-        entry::<host::Boot>(),
-        entry::<host::Eject>(),
-        entry::<host_hold::Hold>(),
-        entry::<host_hold::Unhold>(),
-    ];
-    let agent = vec![
+    ],
+);
+
+const IP_POOL: Node = group(
+    "ippool",
+    "Create pools of IP addresses, and draw them",
+    &[entry::<ippool::Create>(), entry::<ippool::Map>()],
+);
+
+const TEMPLATE: Node = group(
+    "template",
+    "Render Metal3DataTemplates for hosts, and release leases",
+    &[entry::<template::Render>(), entry::<template::Release>()],
+);
+
+const IP: Node = group(
+    "ip",
+    "Lease, release, reserve, look up, export and import IP addresses",
+    &[
+        entry::<ip_claim::Claim>(),
+        entry::<ip::Release>(),
+        entry::<ip::Reserve>(),
+        entry::<ip_who::Who>(),
+        entry::<ip_export::Export>(),
+        entry::<ip_import::Import>(),
+    ],
+);
+
+const INFRA_ENV: Node = group(
+    "infraenv",
+    "Create InfraEnvs, their discovery images and tokens",
+    &[
+        entry::<infraenv::Create>(),
+        entry::<infraenv_iso::Iso>(),
+        entry::<infraenv_pxe::Pxe>(),
+        entry::<infraenv::Token>(),
+    ],
+);
+
+const AGENT: Node = group(
+    "agent",
+    "Approve agents, and bind them to clusters",
+    &[
         entry::<agent_machine::Register>(),
         entry::<agent_machine::Report>(),
         entry::<agent_machine::CheckIn>(),
@@ -148,143 +193,134 @@ fn pool_nodes() -> Vec<Node> {
         entry::<agent::Unbind>(),
         entry::<agent_find::Match>(),
         entry::<agent_remove::Delete>(),
-    ];
-    let infraenv = vec![
-        entry::<infraenv::Create>(),
-        entry::<infraenv_iso::Iso>(),
-        entry::<infraenv_pxe::Pxe>(),
-        entry::<infraenv::Token>(),
-    ];
-    let ippool = vec![entry::<ippool::Create>(), entry::<ippool::Map>()];
-    let template = vec![entry::<template::Render>(), entry::<template::Release>()];
-    let ip = vec![
-        entry::<ip_claim::Claim>(),
-        entry::<ip::Release>(),
-        entry::<ip::Reserve>(),
-        entry::<ip_who::Who>(),
-        entry::<ip_export::Export>(),
-        entry::<ip_import::Import>(),
-    ];
-    vec![
-        cluster_group(),
-        group("pool", "Create, scale, render and pause pools", pool),
-        group("customization", "Create, test and reset customizations", customization),
-        group("ippool", "Create pools of IP addresses, and draw them", ippool),
-        group("template", "Render Metal3DataTemplates for hosts, and release leases", template),
-        group("ip", "Lease, release, reserve, look up, export and import IP addresses", ip),
-        group("infraenv", "Create InfraEnvs, their discovery images and tokens", infraenv),
-        group("agent", "Approve agents, and bind them to clusters", agent),
-        group("host", "Add, power, boot and hold BareMetalHosts", host),
-    ]
-}
+    ],
+);
+
+const HOST: Node = group(
+    "host",
+    "Add, power, boot and hold BareMetalHosts",
+    &[
+        entry::<host_add::Add>(),
+        entry::<host_import::Import>(),
+        entry::<host::Power>(),
+        entry::<host::Boot>(),
+        entry::<host::Eject>(),
+        entry::<host_hold::Hold>(),
+        entry::<host_hold::Unhold>(),
+    ],
+);
+
+const JOB: Node = group(
+    "job",
+    "List, show and kill the jobs that drivers run",
+    &[entry::<job::List>(), entry::<job::Show>(), entry::<job::Logs>(), entry::<job::Kill>()],
+);
+
+const DRIVER: Node = group(
+    "driver",
+    "List drivers, and check whether their programs are installed",
+    &[entry::<driver::List>(), entry::<driver::Check>()],
+);
 
 /// All commands, as `--help` lists them.
-fn sections() -> [(&'static str, Vec<Node>); 5] {
-    let everyday = vec![
-        command::<claim::Claim>(),
-        command::<release::Release>(),
-        command::<extend::Extend>(),
-        command::<run::Run>(),
-        command::<credentials::Kubeconfig>(),
-        command::<credentials::Credentials>(),
-        command::<status::Status>(),
-        command::<why::Why>(),
-    ];
-    let generic = vec![
-        command::<apply::Apply>(),
-        command::<get::Get>(),
-        command::<describe::Describe>(),
-        command::<delete::Delete>(),
-        command::<editor::Edit>(),
-        command::<patch::Patch>(),
-        command::<scale::Scale>(),
-        command::<label::Label>(),
-        command::<label::Annotate>(),
-        command::<diff::Diff>(),
-        command::<wait::Wait>(),
-        command::<extract::Extract>(),
-        command::<events::Events>(),
-        command::<explain::Explain>(),
-        command::<schema::Schema>(),
-        command::<export::Export>(),
-        command::<import::Import>(),
-    ];
-    let job = vec![
-        entry::<job::List>(),
-        entry::<job::Show>(),
-        entry::<job::Logs>(),
-        entry::<job::Kill>(),
-    ];
-    let driver = vec![entry::<driver::List>(), entry::<driver::Check>()];
-    let reconcile = vec![
-        command::<reconcile::Reconcile>(),
-        command::<plan::Plan>(),
-        group("job", "List, show and kill the jobs that drivers run", job),
-        group("driver", "List drivers, and check whether their programs are installed", driver),
-    ];
-    let upkeep = vec![
-        command::<init::Init>(),
-        command::<metrics::Metrics>(),
-        command::<doctor::Doctor>(),
-        command::<backup::Backup>(),
-        command::<backup::Restore>(),
-        group("secret", "Create Secrets", vec![entry::<secret::Create>()]),
-        group("state", "Print where the state is kept", vec![entry::<state::Path>()]),
-        command::<completion::Completion>(),
-        command::<version::Version>(),
-    ];
-    [
-        ("Everyday", everyday),
-        ("Pools", pool_nodes()),
-        ("Objects", generic),
-        ("Reconcile", reconcile),
-        ("Upkeep", upkeep),
-    ]
+static SECTIONS: [Section; 5] = [
+    (
+        "Everyday",
+        &[
+            command::<claim::Claim>(),
+            command::<release::Release>(),
+            command::<extend::Extend>(),
+            command::<run::Run>(),
+            command::<credentials::Kubeconfig>(),
+            command::<credentials::Credentials>(),
+            command::<status::Status>(),
+            command::<why::Why>(),
+        ],
+    ),
+    ("Pools", &[CLUSTER, POOL, CUSTOMIZATION, IP_POOL, TEMPLATE, IP, INFRA_ENV, AGENT, HOST]),
+    (
+        "Objects",
+        &[
+            command::<apply::Apply>(),
+            command::<get::Get>(),
+            command::<describe::Describe>(),
+            command::<delete::Delete>(),
+            command::<editor::Edit>(),
+            command::<patch::Patch>(),
+            command::<scale::Scale>(),
+            command::<label::Label>(),
+            command::<label::Annotate>(),
+            command::<diff::Diff>(),
+            command::<wait::Wait>(),
+            command::<extract::Extract>(),
+            command::<events::Events>(),
+            command::<explain::Explain>(),
+            command::<schema::Schema>(),
+            command::<export::Export>(),
+            command::<import::Import>(),
+        ],
+    ),
+    ("Reconcile", &[command::<reconcile::Reconcile>(), command::<plan::Plan>(), JOB, DRIVER]),
+    (
+        "Upkeep",
+        &[
+            command::<init::Init>(),
+            command::<metrics::Metrics>(),
+            command::<doctor::Doctor>(),
+            command::<backup::Backup>(),
+            command::<backup::Restore>(),
+            group("secret", "Create Secrets", &[entry::<secret::Create>()]),
+            group("state", "Print where the state is kept", &[entry::<state::Path>()]),
+            command::<completion::Completion>(),
+            command::<version::Version>(),
+        ],
+    ),
+];
+
+/// Commands that people type who know them from kubectl. The first page of help does not list them.
+static KUBECTL_ENTRIES: [Entry; 7] = [
+    entry::<create::Create>(),
+    entry::<replace::Replace>(),
+    entry::<logs::Logs>(),
+    entry::<api::Resources>(),
+    entry::<api::Versions>(),
+    entry::<auth::Auth>(),
+    entry::<config::Config>(),
+];
+
+/// Commands that shells, passes and packages run. The first page of help does not list them.
+static INTERNAL_ENTRIES: [Entry; 6] = [
+    entry::<complete::Complete>(),
+    entry::<supervise::Supervise>(),
+    entry::<tell::Tell>(),
+    entry::<drain::Drain>(),
+    entry::<guard::Guard>(),
+    entry::<man::Man>(),
+];
+
+/// What the first page of help lists, in its order.
+fn nodes() -> impl Iterator<Item = &'static Node> {
+    SECTIONS.iter().flat_map(|(_, nodes)| nodes.iter())
 }
 
 /// Commands that the first page of help does not list, in no order that matters.
-fn hidden_entries() -> impl Iterator<Item = Entry> {
-    kubectl_entries().into_iter().chain(internal_entries())
-}
-
-/// Commands that people type who know them from kubectl.
-fn kubectl_entries() -> [Entry; 7] {
-    [
-        entry::<create::Create>(),
-        entry::<replace::Replace>(),
-        entry::<logs::Logs>(),
-        entry::<api::Resources>(),
-        entry::<api::Versions>(),
-        entry::<auth::Auth>(),
-        entry::<config::Config>(),
-    ]
-}
-
-/// Commands that shells, passes and packages run.
-fn internal_entries() -> [Entry; 6] {
-    [
-        entry::<complete::Complete>(),
-        entry::<supervise::Supervise>(),
-        entry::<tell::Tell>(),
-        entry::<drain::Drain>(),
-        entry::<guard::Guard>(),
-        entry::<man::Man>(),
-    ]
+fn hidden_entries() -> impl Iterator<Item = &'static Entry> {
+    KUBECTL_ENTRIES.iter().chain(&INTERNAL_ENTRIES)
 }
 
 /// The names of the commands that people type who know them from kubectl.
-pub fn names_from_kubectl() -> [&'static str; 7] {
-    kubectl_entries().map(|entry| entry.name)
+pub fn names_from_kubectl() -> impl Iterator<Item = &'static str> {
+    KUBECTL_ENTRIES.iter().map(|entry| entry.name)
 }
 
 /// The template of `poolctl --help`, one screen: everyday commands each with a line of its own, the
 /// others by name.
-fn help_template(sections: &[(&'static str, Vec<Node>)]) -> String {
+fn help_template() -> String {
     let mut template = String::from("{about}\n\n{usage-heading} {usage}\n\n");
-    for (title, nodes) in sections {
+    for (title, nodes) in &SECTIONS {
         let is_everyday = *title == "Everyday";
         let mut words = Vec::new();
-        for node in nodes {
+        for node in *nodes {
             words.push(match node {
                 Node::Command(entry) if is_everyday => {
                     format!("\n  {:<12} {}", entry.name, entry.about)
@@ -339,26 +375,40 @@ fn wrap_words(title: &str, words: &[String]) -> String {
 
 /// The whole tree of commands, for clap.
 pub fn tree() -> Command {
-    let sections = sections();
+    tree_of(|_| true).help_template(help_template())
+}
+
+/// The commands that a command line may name: clap copies the options of every command into each
+/// command that it has, which for the whole tree costs more than everything else that it does. What
+/// is refused, or asks for help, is for the whole tree to answer.
+pub fn tree_for(arguments: &[OsString]) -> Command {
+    tree_of(|name| arguments.iter().any(|word| word == name))
+}
+
+/// The tree of the commands and nouns whose names are wanted.
+fn tree_of(is_wanted: impl Fn(&str) -> bool) -> Command {
     let mut root = Globals::augment_args(Command::new("poolctl"))
         .about("Pools of ready OpenShift clusters: claim one, use it, release it")
         .version(version::VERSION.as_str())
         .override_usage("poolctl [OPTIONS] COMMAND")
-        .help_template(help_template(&sections))
         .max_term_width(WIDTH)
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_help_subcommand(true);
-    for (_, nodes) in sections {
-        for node in nodes {
-            root = root.subcommand(match node {
-                Node::Command(entry) => clap_command(&entry),
-                Node::Group { name, about, entries } => clap_group(name, about, &entries),
-            });
+    for node in nodes() {
+        match node {
+            Node::Command(entry) if is_wanted(entry.name) => {
+                root = root.subcommand(clap_command(entry));
+            }
+            Node::Group { name, about, entries } if is_wanted(name) => {
+                let entries = entries.iter().filter(|entry| is_wanted(entry.name));
+                root = root.subcommand(clap_group(name, about, entries));
+            }
+            _ => {}
         }
     }
-    for entry in hidden_entries() {
-        root = root.subcommand(clap_command(&entry).hide(true));
+    for entry in hidden_entries().filter(|entry| is_wanted(entry.name)) {
+        root = root.subcommand(clap_command(entry).hide(true));
     }
     root
 }
@@ -369,7 +419,11 @@ fn clap_command(entry: &Entry) -> Command {
 }
 
 /// A noun for clap. Without a command after it, its help is shown.
-fn clap_group(name: &'static str, about: &'static str, entries: &[Entry]) -> Command {
+fn clap_group<'a>(
+    name: &'static str,
+    about: &'static str,
+    entries: impl Iterator<Item = &'a Entry>,
+) -> Command {
     Command::new(name)
         .about(about)
         .subcommand_required(true)
@@ -377,18 +431,17 @@ fn clap_group(name: &'static str, about: &'static str, entries: &[Entry]) -> Com
         .disable_help_subcommand(true)
         .after_help(GLOBAL_OPTIONS_HINT)
         .defer(hide_global_options)
-        .subcommands(entries.iter().map(clap_command))
+        .subcommands(entries.map(clap_command))
 }
 
 /// The command that the words after `poolctl` name: the first one, or a noun and its verb.
-pub fn find_entry<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Entry> {
+pub fn find_entry<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<&'static Entry> {
     let first = words.next().unwrap_or_default();
     let second = words.next().unwrap_or_default();
-    let nodes = sections().into_iter().flat_map(|(_, nodes)| nodes);
-    let mut named_entries = nodes.filter_map(|node| match node {
+    let mut named_entries = nodes().filter_map(|node| match node {
         Node::Command(entry) if entry.name == first => Some(entry),
-        Node::Group { name, entries, .. } if name == first => {
-            entries.into_iter().find(|entry| entry.name == second)
+        Node::Group { name, entries, .. } if *name == first => {
+            entries.iter().find(|entry| entry.name == second)
         }
         _ => None,
     });
