@@ -1,5 +1,6 @@
-//! Tells the program which commit it is built from, and which migrations there are. The commit never
-//! fails the build: without git or a repository it is what `POOLCTL_COMMIT` says, else `unknown`.
+//! Tells the program which commit it is built from, and which migrations there are, and links it with
+//! the unwinder inside. The commit never fails the build: without git or a repository it is what
+//! `POOLCTL_COMMIT` says, else `unknown`.
 
 #![expect(clippy::disallowed_methods, reason = "a build script is no part of the program")]
 
@@ -17,7 +18,36 @@ fn main() -> std::io::Result<()> {
     println!("cargo:rerun-if-env-changed=POOLCTL_COMMIT");
     let commit = commit_of_repository().or_else(given_commit);
     println!("cargo:rustc-env=POOLCTL_COMMIT={}", commit.as_deref().unwrap_or("unknown"));
+    link_unwinder_statically()?;
     write_migrations()
+}
+
+/// Has the unwinder linked into the program, as it is in the packages of a release. As a library
+/// beside the program, libgcc is loaded at each start, which takes a tenth of a command's time.
+/// Linkers of another family find no such archives; then nothing changes.
+fn link_unwinder_statically() -> std::io::Result<()> {
+    let Some(archives) = find_archive("libgcc_eh.a").zip(find_archive("libgcc.a")) else {
+        return Ok(());
+    };
+    // To a linker, a text file with the name of a library is the list of what it is made of.
+    let script = format!("INPUT({} {})\n", archives.0, archives.1);
+    let folder = output_folder().join("link");
+    std::fs::create_dir_all(&folder)?;
+    std::fs::write(folder.join("libgcc_s.so"), script)?;
+    println!("cargo:rustc-link-search=native={}", folder.display());
+    Ok(())
+}
+
+/// The path of an archive of the compiler that links; none if it has no such archive.
+fn find_archive(name: &str) -> Option<String> {
+    let linker = std::env::var_os("RUSTC_LINKER").unwrap_or_else(|| "cc".into());
+    let path = output_of(Command::new(linker).arg(format!("-print-file-name={name}")))?;
+    // A compiler that does not know the archive prints the name alone.
+    Path::new(&path).is_absolute().then_some(path)
+}
+
+fn output_folder() -> PathBuf {
+    PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default())
 }
 
 /// Writes the list of migrations and its length, which is the schema of this program.
@@ -41,8 +71,7 @@ fn write_migrations() -> std::io::Result<()> {
     }
     code.push_str("];\n");
     write_newest_schema(&mut code, hash);
-    let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
-    std::fs::write(out.join("migrations.rs"), code)
+    std::fs::write(output_folder().join("migrations.rs"), code)
 }
 
 /// Writes the script of the newest schema, if it was made of these migrations. Otherwise new states
@@ -107,7 +136,12 @@ fn given_commit() -> Option<String> {
 
 /// What git prints, without its last newline; none if it fails or is not installed.
 fn git(arguments: &[&str]) -> Option<String> {
-    let output = Command::new("git").args(arguments).output().ok()?;
+    output_of(Command::new("git").args(arguments))
+}
+
+/// What a program prints, without its last newline; none if it fails or is not installed.
+fn output_of(command: &mut Command) -> Option<String> {
+    let output = command.output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     output.status.success().then(|| text.trim().to_owned())
 }

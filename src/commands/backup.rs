@@ -148,7 +148,7 @@ poolctl backup \"$HOME/b.db\" && \\
         let held_leases = self.hold_leases(context, &current_state, backup.store())?;
         let time = spell_for_file_name(context.world.now());
         let kept_copy = path_for_replaced_state(&state_path, &time);
-        let (mut store, clusters) = make_room(context, &state_path, &current_state, &kept_copy)?;
+        let (store, clusters) = make_room(context, &state_path, &current_state, &kept_copy)?;
         store.replace(&backup)?;
         let known_clusters = backup.list_cluster_names()?;
         let known_jobs = backup.list_job_ids()?;

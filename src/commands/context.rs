@@ -187,10 +187,11 @@ impl Context {
         }
     }
 
-    /// Tells the store how to wait for others. Moves a clock that stands to the last pass of the
+    /// Tells the store how to wait for others, and to stay open as long as the program. Moves a clock that stands to the last pass of the
     /// state, so that a rehearsal of several commands goes on where the last one left it.
     fn prepare_state(&self, store: Store) -> Result<Store, Refusal> {
         let store = store.with_lock_wait(self.lock_wait());
+        store.leave_open();
         if self.world.is_clock_standing() {
             self.world.wait_until(store.read_mark()?.now, Span::default());
         }

@@ -225,6 +225,9 @@ macro_rules! tabled {
             fn key(&self) -> Key {
                 self.metadata.key()
             }
+            fn stored_id(&self) -> i64 {
+                self.metadata.id
+            }
         }
         tabled!($Type, $table, found_by_key);
     };
@@ -232,6 +235,9 @@ macro_rules! tabled {
         impl Row for $Type {
             fn key(&self) -> Key {
                 self.metadata.key()
+            }
+            fn stored_id(&self) -> i64 {
+                self.metadata.id
             }
             fn links(&self) -> Vec<Cow<'_, str>> {
                 Linked::links(self)

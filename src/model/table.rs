@@ -15,6 +15,11 @@ use super::meta::Key;
 pub trait Row: Clone + PartialEq {
     fn key(&self) -> Key;
 
+    /// The number of the row in the store; 0 if it has none, or not yet.
+    fn stored_id(&self) -> i64 {
+        0
+    }
+
     /// Names by which rows are looked up beside their keys, such as the cluster that an Agent is
     /// bound to. They come from no part that is loaded later than the row.
     fn links(&self) -> Vec<Cow<'_, str>> {
@@ -97,6 +102,8 @@ pub struct Table<T> {
     changes: usize,
     /// The keys of rows that were loaded and removed. Another row may have taken the key since.
     removed: HashSet<Key>,
+    /// The numbers in the store of all rows that were loaded, removed ones included.
+    stored_ids: HashSet<i64>,
 }
 
 /// A row that was inserted, changed or removed.
@@ -125,6 +132,7 @@ impl<T> Default for Table<T> {
             owner: None,
             changes: 0,
             removed: HashSet::new(),
+            stored_ids: HashSet::new(),
         }
     }
 }
@@ -133,6 +141,10 @@ impl<T: Row> Table<T> {
     /// Takes a row as the store has it: no change.
     pub fn load(&mut self, row: T) -> Id<T> {
         let id = Id::new(self.rows.len());
+        let stored_id = row.stored_id();
+        if stored_id != 0 {
+            self.stored_ids.insert(stored_id);
+        }
         self.index.insert(row.key(), id);
         add_links(&mut self.linked, id, &row);
         self.rows.push(Some(row));
@@ -159,6 +171,12 @@ impl<T: Row> Table<T> {
     /// Whether a row of this key is or was in the table. If so, it must not be loaded again.
     pub fn has_or_had(&self, key: &Key) -> bool {
         self.find(key).is_some() || self.was_removed(key)
+    }
+
+    /// Whether the row with this number in the store is or was in the table. Whoever asks need not
+    /// decode the row to learn its key.
+    pub fn has_or_had_stored(&self, stored_id: i64) -> bool {
+        self.stored_ids.contains(&stored_id)
     }
 
     /// The row with this key.

@@ -29,34 +29,54 @@ fn read_agent(row: &Row<'_>) -> Result<Agent, Refusal> {
     Ok(agent)
 }
 
+/// Visits the rows of the Agents that a WHERE clause names, in the order of insertion.
+fn visit_rows(
+    conn: &Connection,
+    condition: &str,
+    values: impl Params,
+    mut visit: impl FnMut(&Row<'_>) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    let mut statement = conn.prepare_cached(&format!("SELECT {AGENT} {condition} ORDER BY id"))?;
+    let mut rows = statement.query(values)?;
+    while let Some(row) = rows.next()? {
+        visit(row)?;
+    }
+    Ok(())
+}
+
 /// Reads the Agents that a WHERE clause names, in the order of insertion.
 fn select_agents(
     conn: &Connection,
     condition: &str,
     values: impl Params,
 ) -> Result<Vec<Agent>, Refusal> {
-    let mut statement = conn.prepare_cached(&format!("SELECT {AGENT} {condition} ORDER BY id"))?;
-    let mut rows = statement.query(values)?;
     let mut agents = Vec::new();
-    while let Some(row) = rows.next()? {
+    visit_rows(conn, condition, values, |row| {
         agents.push(read_agent(row)?);
-    }
+        Ok(())
+    })?;
     Ok(agents)
 }
 
-/// Loads the Agents that a WHERE clause names, except those that are loaded or were removed.
+/// Loads the Agents that a WHERE clause names, except those that are loaded or were removed. Many
+/// ways lead to an Agent: by its cluster, its machine and each of its addresses. Its document, which
+/// is long, is decoded once.
 fn load_agents(
     conn: &Connection,
     state: &mut State,
     condition: &str,
     values: impl Params,
 ) -> Result<(), Refusal> {
-    for agent in select_agents(conn, condition, values)? {
+    visit_rows(conn, condition, values, |row| {
+        if state.agents.has_or_had_stored(row.get(0)?) {
+            return Ok(());
+        }
+        let agent = read_agent(row)?;
         if !state.agents.has_or_had(&agent.key()) {
             state.agents.load(agent);
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Adds all agents to the state. Fails if a row cannot be read.

@@ -96,7 +96,7 @@ impl Store {
 
     /// Puts a backup in place of everything in this state, in one transaction: other commands see
     /// the old state or the new one. The caller holds the write lock.
-    pub fn replace(&mut self, backup: &BackupCopy) -> Result<(), Refusal> {
+    pub fn replace(&self, backup: &BackupCopy) -> Result<(), Refusal> {
         self.migrate()?;
         self.keep_log()?;
         let revision = self.read_revision()?;
@@ -117,7 +117,7 @@ impl Store {
         // again.
         copy.execute("UPDATE job SET begun = 1 WHERE ended IS NULL", [])?;
         forget_last_commit(self.path());
-        transfer(copy, self.file_mut())?;
+        transfer(copy, &mut open_file(self.path())?)?;
         note_last_commit(self.file(), self.path());
         // A log that begins with another state could be taken for one from elsewhere.
         self.fold_log_at_once();

@@ -2,9 +2,10 @@
 //! opens a file or makes one.
 
 use std::cell::Cell;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::Duration;
+use std::{fs, mem};
 
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
@@ -28,7 +29,7 @@ pub const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An open state file.
 pub struct Store {
-    file: Connection,
+    file: Rc<Connection>,
     /// A migrated copy in memory, which is read as long as the file has an earlier schema.
     copy: Option<Connection>,
     /// Whether the file has been migrated since it was opened, by this command or by another one.
@@ -48,7 +49,7 @@ impl Store {
     /// A store over an open file. `copy` is the migrated copy of a file of an earlier schema.
     pub(super) fn new(file: Connection, copy: Option<Connection>, path: PathBuf) -> Self {
         Self {
-            file,
+            file: Rc::new(file),
             copy,
             is_migrated: Cell::new(false),
             opened_at: Cell::default(),
@@ -57,6 +58,12 @@ impl Store {
             is_swept: Cell::new(false),
             may_use_reserve: Cell::new(false),
         }
+    }
+
+    /// Leaves the file open until the process ends, for a command that ends with it. To close it,
+    /// SQLite frees one by one what it knows of the tables, which the kernel frees at once.
+    pub fn leave_open(&self) {
+        mem::forget(Rc::clone(&self.file));
     }
 
     /// Tells the store what time it is, for facts that are true only for a time.
@@ -118,10 +125,6 @@ impl Store {
     /// The file itself. It has the schema of this program only after `migrate`.
     pub(super) fn file(&self) -> &Connection {
         &self.file
-    }
-
-    pub(super) fn file_mut(&mut self) -> &mut Connection {
-        &mut self.file
     }
 
     /// The copy in memory, as long as the file still has an earlier schema.
