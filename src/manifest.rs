@@ -1,6 +1,7 @@
 //! Reads manifests: files, folders and standard input become objects, checked and in the spelling
 //! of today. It never changes a state, and knows nothing of the objects that a state has.
 
+mod chained_records;
 mod cluster_api;
 mod cluster_install;
 pub mod editor_schema;
@@ -15,6 +16,7 @@ mod records;
 pub mod schema;
 mod spelling;
 mod spool;
+mod spooled_clusters;
 mod spooled_leases;
 mod texts;
 mod unmodelled;
@@ -44,6 +46,7 @@ pub use crate::manifest::kustomization::{read_kustomization, read_kustomized};
 pub use crate::manifest::moved_state::StateText;
 pub use crate::manifest::places::{ObjectPlaces, RepeatedObject};
 pub use crate::manifest::spool::{Spool, SpoolReader, SpoolReaders};
+pub use crate::manifest::spooled_clusters::{ClusterPart, SpooledClusters};
 pub use crate::manifest::texts::{folders_below, read_texts, refuse_unreadable};
 pub use crate::manifest::unmodelled::ForeignLease;
 

@@ -1,13 +1,16 @@
 //! States that are too large to be read at once: their leases and events are imported in portions.
 //! What comes of it, and what is refused, is the same as with a small one.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
 use poolctl::manifest::{ReadOptions, StateText};
+use poolctl::model::kinds::Kind;
+use poolctl::model::object::Object;
 use serde_json::{Value, json};
 
-use crate::sandbox::{Sandbox, apply};
+use crate::sandbox::{Sandbox, apply, create_customization};
 
 const MANIFEST: &str = "apiVersion: ipam.metal3.io/v1alpha1
 kind: IPPool
@@ -288,5 +291,118 @@ fn documents_and_indented_items_of_a_large_state_are_imported_in_portions() {
         let moved = Sandbox::new();
         moved.ok(&format!("import {file}"));
         assert_eq!(moved.ok("export"), exported);
+    }
+}
+
+/// A state with clusters of every kind: ready, claimed, installed from another version of their pool,
+/// with a customization, being deleted, and in no pool.
+fn sandbox_with_clusters() -> Sandbox {
+    let sandbox = Sandbox::new();
+    for pool in ["a", "b"] {
+        sandbox.create_ready_pool(pool, 3);
+    }
+    create_customization(&sandbox, "slot", "slot");
+    let fake = "--fake --fake-install-duration 1s";
+    sandbox
+        .ok(&format!("pool create slots {fake} --size 1 --running-count 1 --customization slot"));
+    sandbox.ok("secret create notes --from-file Cargo.toml");
+    for claim in ["a first", "b second", "a third", "b going"] {
+        sandbox.ok(&format!("claim {claim}"));
+    }
+    sandbox.ok("reconcile --wait");
+    sandbox.ok("release going -y");
+    sandbox.ok(
+        "patch pool b --type merge -p '{\"spec\":{\"baseDomain\":\"new.example\"}}' --no-reconcile",
+    );
+    sandbox.ok("claim b waits --no-reconcile");
+    sandbox
+}
+
+/// What an import of a list says and makes, and what `doctor` says of it. Rows of Secrets and of jobs may come in another order.
+fn import_list(items: &[Value], is_large: bool) -> (i32, String, BTreeSet<String>) {
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+    // Spaces make it large.
+    let rest = if is_large { " ".repeat(1 << 20) } else { String::new() };
+    let sandbox = Sandbox::new();
+    let file = sandbox.write_file("all.json", &format!("{list:#}\n{rest}"));
+    let ran = sandbox.run(&format!("import {file}"));
+    let told = ran.err.replace(&file, "FILE");
+    if ran.code != 0 {
+        assert!(!sandbox.state().exists());
+        return (ran.code, told, BTreeSet::new());
+    }
+    let doctor = sandbox.run("doctor").out;
+    let made = export_items(&sandbox).iter().map(Value::to_string).collect();
+    (ran.code, told + &doctor, made)
+}
+
+/// What an export has, with the values of Secrets.
+fn export_items(sandbox: &Sandbox) -> Vec<Value> {
+    let file = sandbox.path().join("export.json");
+    sandbox.ok(&format!("export -o json --include-secrets {}", file.display()));
+    let list: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    list["items"].as_array().unwrap().clone()
+}
+
+/// Clusters of a large state are put aside and read again pool by pool; nobody must notice.
+#[test]
+fn clusters_of_a_large_state_are_imported_like_those_of_a_small_one() {
+    let sandbox = sandbox_with_clusters();
+    let items = export_items(&sandbox);
+    let text = format!("{:#}\n{}", json!({"kind": "List", "items": items}), " ".repeat(1 << 20));
+    let source = StateText::open(Path::new(&sandbox.write_file("all.json", &text)), sandbox.path());
+    let reading = ReadOptions { namespace: "default", moves_state: true, ..ReadOptions::default() };
+    let (kept, spool) = source.unwrap().read_to_spool(&reading, sandbox.path()).unwrap().unwrap();
+    // Those of pool `b`, whose clusters are of an earlier version, and that with a customization.
+    let is_cluster = |object: &&Object| object.kind() == Kind::ClusterDeployment;
+    let all_clusters = items.iter().filter(|item| item["kind"] == "ClusterDeployment").count();
+    let kept_clusters = kept.objects.iter().filter(is_cluster).count();
+    assert!(spool.clusters.has_any() && kept_clusters < all_clusters && kept_clusters > 1);
+    let position_of = |kind: &str, is_wanted: &dyn Fn(&Value) -> bool| {
+        items.iter().position(|item| item["kind"] == kind && is_wanted(item)).unwrap()
+    };
+    let cluster = position_of("ClusterDeployment", &|item| {
+        item["spec"]["clusterPoolRef"]["claimName"] == "first"
+    });
+    let claim = position_of("ClusterClaim", &|item| item["metadata"]["name"] == "first");
+    let secret = position_of("Secret", &|item| {
+        item["metadata"]["namespace"] == items[cluster]["metadata"]["namespace"]
+    });
+    let without = |position: usize| {
+        let mut left = items.clone();
+        left.remove(position);
+        left
+    };
+    let twice = |position: usize| [&items[..], &items[position..=position]].concat();
+    let reversed: Vec<Value> = items.iter().rev().cloned().collect();
+    let mut with_two_holders = items.clone();
+    for item in &mut with_two_holders {
+        if item["spec"]["clusterPoolRef"]["poolName"] == "a" {
+            item["spec"]["clusterPoolRef"]["claimName"] = json!("first");
+        }
+    }
+    let mut without_values = items.clone();
+    for item in &mut without_values {
+        if item["kind"] == "Secret" {
+            item.as_object_mut().unwrap().remove("data");
+        }
+    }
+    for (name, items) in [
+        ("as it is", items.clone()),
+        ("without a cluster", without(cluster)),
+        ("without a claim", without(claim)),
+        ("without a secret", without(secret)),
+        ("with a cluster twice", twice(cluster)),
+        ("with a claim twice", twice(claim)),
+        ("with a secret twice", twice(secret)),
+        ("with two clusters of a claim", with_two_holders),
+        ("without values", without_values),
+        ("from its end", reversed),
+    ] {
+        let (code, told, made) = import_list(&items, true);
+        let (code_of_small, told_of_small, made_of_small) = import_list(&items, false);
+        assert_eq!((code, &*told), (code_of_small, &*told_of_small), "{name}");
+        let differing: Vec<&String> = made.symmetric_difference(&made_of_small).collect();
+        assert!(differing.is_empty(), "{name}: {differing:#?}");
     }
 }

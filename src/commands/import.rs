@@ -128,12 +128,13 @@ or a slot of a pool for each line of a table.";
         let folder = self.folder_for_spool(context)?;
         let source = StateText::open(&self.file, &folder)?;
         if self.may_import_in_portions(&source, context)?
-            && let Some((manifests, spool)) = source.read_to_spool(&reading, &folder)?
+            && let Some((manifests, mut spool)) = source.read_to_spool(&reading, &folder)?
+            && large::rehearse_parts(context, &mut spool, &reading)
         {
             let manifests = self.prepare(context, manifests, Some(&spool))?;
             rehearse_import(context, manifests.clone())?;
             let object_count = manifests.objects.len() + spool.object_count();
-            let repairs = import_in_portions(context, manifests, spool)?;
+            let repairs = import_in_portions(context, manifests, spool, &reading)?;
             return report_import(context, object_count, &ImportOutcome::Imported { repairs });
         }
         let manifests = self.prepare(context, source.read(&reading)?, None)?;
@@ -222,6 +223,7 @@ impl Import {
             && manifests.jobs.is_empty()
             && manifests.events.is_empty()
             && manifests.last_spooled_event.is_none()
+            && spool.is_none_or(|spool| spool.object_count() == 0)
         {
             return Err(Refusal::invalid("there is nothing to import"));
         }

@@ -7,16 +7,27 @@ use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
+use serde_json::Value;
+
 use crate::manifest::parts::{is_list_of_objects, needs_places};
 use crate::manifest::{Manifests, ReadOptions, add_document, refuse_at};
 use crate::model::refusal::Refusal;
-use crate::yaml::{self, Part, PartRole, YamlError};
+use crate::yaml::{self, Node, Part, PartRole, YamlError};
 
 /// A text with more bytes is large.
 pub const LARGE: usize = yaml::MAX_BYTES;
 
 /// So many problems of a text are enough to refuse it. Nobody reads more.
 const MOST_PROBLEMS: usize = 1000;
+
+/// What an object of a large text, or a record, has been read to.
+pub struct ReadObject {
+    pub manifests: Manifests,
+    /// What is wrong with it.
+    pub refusals: Vec<Refusal>,
+    /// The document itself, if it is one of those that are wanted.
+    pub document: Option<Value>,
+}
 
 /// A large text, in a file or in memory.
 #[derive(Clone, Copy)]
@@ -58,21 +69,23 @@ impl<'a> LargeText<'a> {
         }
     }
 
-    /// Hands on what each object has been read to, and what is wrong with it. An error if the text
-    /// cannot be read in this way, or if `take` says by false that it takes no more.
+    /// Hands on what each object has been read to, and the documents that `wants_document` names. An
+    /// error if the text cannot be read in this way, or if `take` says by false that it takes no more.
     pub fn visit_objects(
         self,
         cut: Cut,
         file: &str,
         reading: &ReadOptions<'_>,
-        take: &mut dyn FnMut(Manifests, Vec<Refusal>) -> bool,
+        wants_document: fn(&Node) -> bool,
+        take: &mut dyn FnMut(ReadObject) -> bool,
     ) -> Result<(), YamlError> {
         let mut take_part = |part: Part| {
             if part.role == PartRole::RestOfList {
                 return is_list_of_objects(&part.node);
             }
+            let document = wants_document(&part.node).then(|| part.node.to_value());
             let (manifests, refusals) = self.read_part(part, file, reading);
-            take(manifests, refusals)
+            take(ReadObject { manifests, refusals, document })
         };
         let mut source = self.source().map_err(|error| YamlError::of_reading(&error))?;
         match cut {
@@ -196,9 +209,9 @@ pub fn read_large_text(
     for cut in text.cuts() {
         let mut manifests = Manifests::default();
         let mut problems = Problems::default();
-        let end = text.visit_objects(cut, file, reading, &mut |object, refusals| {
-            manifests.append(object);
-            problems.add(refusals);
+        let end = text.visit_objects(cut, file, reading, |_| false, &mut |object| {
+            manifests.append(object.manifests);
+            problems.add(object.refusals);
             if !problems.is_empty() {
                 forget_objects(&mut manifests);
             }

@@ -1,16 +1,19 @@
 //! The text of a state that is moved here. A small one is read at once. A large one is read object by
-//! object, and its leases and events, of which there may be many, are put into a spool. If objects of
-//! a large text do not go together, all of them are held in memory: then it can be told why.
+//! object, and its clusters, leases and events, of which there may be many, are put into a spool. If
+//! objects of a large text do not go together, all of them are held in memory: then it can be told why.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
+use serde_json::Value;
+
 use crate::manifest::large_text::{
-    LARGE, LargeText, Problems, forget_objects, read_large_text, refuse_text,
+    LARGE, LargeText, Problems, ReadObject, forget_objects, read_large_text, refuse_text,
 };
 use crate::manifest::parts::has_troubles;
 use crate::manifest::spool::Spool;
+use crate::manifest::spooled_clusters::{JobPlacement, Placement, may_be_put_aside};
 use crate::manifest::spooled_leases::SpooledLeases;
 use crate::manifest::texts::{read_text, read_texts, refuse_large, refuse_unreadable};
 use crate::manifest::{LARGEST_STATE, Manifests, ReadOptions, add_texts, finish_reading};
@@ -103,11 +106,11 @@ impl StateText {
             leases: SpooledLeases::default(),
             problems: Problems::default(),
         };
-        let end = text.visit_objects(cut, name, reading, &mut |object, refusals| {
-            reader.take(object, refusals).is_some()
+        let end = text.visit_objects(cut, name, reading, may_be_put_aside, &mut |object| {
+            reader.take(object).is_some()
         });
         match end {
-            Ok(()) => reader.finish(),
+            Ok(()) => reader.finish(reading),
             Err(_) if reader.knows_enough_problems() => reader.refuse(name),
             Err(error) if error.is_too_much => Err(refuse_text(name, &error)),
             Err(_) => Ok(None),
@@ -126,7 +129,7 @@ fn copy_to_unnamed_file(start: &[u8], rest: impl Read, folder: &Path) -> io::Res
 
 /// Reads the objects of a state one by one.
 struct SpoolingReader {
-    /// Everything but leases and events.
+    /// Everything that is not put into the spool.
     manifests: Manifests,
     /// How many objects of the manifests stay there.
     kept_objects: usize,
@@ -139,8 +142,10 @@ struct SpoolingReader {
 impl SpoolingReader {
     /// Takes what an object has been read to, and what is wrong with it. None if enough is known: the
     /// objects may not go together, or there are too many problems.
-    fn take(&mut self, object: Manifests, refusals: Vec<Refusal>) -> Option<()> {
-        self.manifests.append(object);
+    fn take(&mut self, read_object: ReadObject) -> Option<()> {
+        let ReadObject { manifests, refusals, document } = read_object;
+        let kept_jobs = std::mem::take(&mut self.manifests.jobs);
+        self.manifests.append(manifests);
         self.problems.add(refusals);
         if self.is_refused() {
             forget_objects(&mut self.manifests);
@@ -155,15 +160,23 @@ impl SpoolingReader {
             *last_event = (*last_event).max(Some(event.time));
             self.spool.add_event(&event).ok()?;
         }
+        let document = document.unwrap_or_default();
+        for job in std::mem::replace(&mut self.manifests.jobs, kept_jobs) {
+            match self.spool.clusters.take_job(&job, &document)? {
+                JobPlacement::WithCluster => {}
+                JobPlacement::Kept => self.manifests.jobs.push(job),
+                JobPlacement::Past => self.spool.add_past_job(&job).ok()?,
+            }
+        }
         for object in self.manifests.objects.split_off(self.kept_objects) {
-            self.put_away(object)?;
+            self.put_away(object, &document)?;
         }
         self.kept_objects = self.manifests.objects.len();
         Some(())
     }
 
-    /// Puts a lease into the spool, and keeps any other object.
-    fn put_away(&mut self, object: Object) -> Option<()> {
+    /// Puts a lease, or what belongs to a cluster, into the spool, and keeps any other object.
+    fn put_away(&mut self, object: Object, document: &Value) -> Option<()> {
         let identity = (object.kind(), object.key());
         match object {
             Object::IpAddress(address) => {
@@ -175,9 +188,16 @@ impl SpoolingReader {
                 self.leases.add_claim(&claim)?;
                 self.spool.add_claim(&claim).ok()?;
             }
-            other_object => {
-                self.manifests.objects.push(other_object);
-                return Some(());
+            mut other_object => {
+                let placement = self.spool.clusters.place_object(&mut other_object, document)?;
+                if placement == Placement::Kept {
+                    self.manifests.objects.push(other_object);
+                    return Some(());
+                }
+                if self.manifests.server_objects.contains(&identity) {
+                    // Which objects of a server are needed follows from all of them.
+                    return None;
+                }
             }
         }
         self.manifests.places.forget(&identity);
@@ -203,18 +223,19 @@ impl SpoolingReader {
     /// What was read, if nothing is wrong with it as a whole. The refusal tells what is wrong with its
     /// objects. If only pools are refused, they are all that is left of the text: whoever takes it knows
     /// the command that leaves them out.
-    fn finish(self) -> Result<Option<(Manifests, Spool)>, Refusal> {
+    fn finish(self, reading: &ReadOptions<'_>) -> Result<Option<(Manifests, Spool)>, Refusal> {
         if !self.problems.is_empty() {
             return finish_reading(self.manifests, self.problems.into_refusals()).map(|_| None);
         }
         if self.is_refused() {
             return Ok(Some((self.manifests, self.spool)));
         }
-        Ok(self.finish_spool())
+        Ok(self.finish_spool(reading))
     }
 
-    /// What was read, if its leases go together.
-    fn finish_spool(self) -> Option<(Manifests, Spool)> {
+    /// What was read, if its clusters and its leases go together.
+    fn finish_spool(mut self, reading: &ReadOptions<'_>) -> Option<(Manifests, Spool)> {
+        self.spool.clusters.finish(&mut self.manifests, reading)?;
         let mut pools = Vec::new();
         for object in &self.manifests.objects {
             match object {

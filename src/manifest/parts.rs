@@ -1,7 +1,7 @@
 //! Reads JSON texts part by part: as one tree of nodes a List would take many times the memory of its
 //! text.
 
-use crate::yaml::{self, Node, PartRole};
+use crate::yaml::{self, LARGEST_PART, Node, PartRole};
 
 use super::{Manifests, ReadOptions, add_document, string_field};
 
@@ -16,6 +16,16 @@ pub fn read_json(file: &str, content: &str, reading: &ReadOptions<'_>) -> Option
         PartRole::RestOfList => is_list_of_objects(&part.node),
     })?;
     if needs_places(&manifests) { None } else { Some(manifests) }
+}
+
+/// Reads an object or a record again that was put aside as JSON. What there is to tell about it was
+/// told when it was read first. None if it cannot be read.
+pub fn read_record(json: &str, reading: &ReadOptions<'_>) -> Option<Manifests> {
+    let mut manifests = Manifests::default();
+    yaml::visit_json_within(json, LARGEST_PART, &mut |part| {
+        add_document(&mut manifests, "", part.node, reading).is_empty()
+    })?;
+    Some(manifests)
 }
 
 /// Whether a document is a List, each item of which is an object. Items of another document are parts

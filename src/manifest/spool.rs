@@ -1,5 +1,5 @@
-//! Leases and events of a state that is too large to be held in memory: files without names, which
-//! are gone with the command. They are written once and read once.
+//! What is put aside of a state that is too large to be held in memory: leases, events, jobs of the
+//! past and the clusters of pools. It is in files without names, which are gone with the command.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Lines, Seek, Write};
@@ -9,13 +9,17 @@ use std::path::Path;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::manifest::spooled_clusters::SpooledClusters;
 use crate::manifest::spooled_leases::LeasedAddresses;
 use crate::model::event::{Event, EventDocument};
 use crate::model::ip_lease::{IpAddress, IpClaim};
+use crate::model::job::{Job, JobDocument};
 use crate::model::refusal::{Exit, Refusal};
 
-/// Leases and events, in the order of the text that they come from.
+/// Leases, events, past jobs and clusters, in the order of the text that they come from.
 pub struct Spool {
+    pub clusters: SpooledClusters,
+    jobs: RecordFile,
     addresses: RecordFile,
     claims: RecordFile,
     events: RecordFile,
@@ -27,6 +31,8 @@ impl Spool {
     /// Makes the files in a folder.
     pub fn create_in(folder: &Path) -> io::Result<Self> {
         Ok(Self {
+            clusters: SpooledClusters::create_in(folder)?,
+            jobs: RecordFile::create_in(folder)?,
             addresses: RecordFile::create_in(folder)?,
             claims: RecordFile::create_in(folder)?,
             events: RecordFile::create_in(folder)?,
@@ -44,19 +50,26 @@ impl Spool {
         self.claims.add(claim)
     }
 
+    /// Puts a job aside that has ended.
+    pub fn add_past_job(&mut self, job: &Job) -> io::Result<()> {
+        self.jobs.add(&job.to_wire())
+    }
+
     /// Puts an event aside.
     pub fn add_event(&mut self, event: &Event) -> io::Result<()> {
         self.events.add(&event.to_wire())
     }
 
-    /// How many IPClaims and IPAddresses there are.
+    /// How many objects there are.
     pub fn object_count(&self) -> usize {
-        self.addresses.count + self.claims.count
+        self.addresses.count + self.claims.count + self.clusters.object_count
     }
 
-    /// The addresses, the claims and the events.
+    /// Everything that was put aside.
     pub fn into_readers(self) -> Result<SpoolReaders, Refusal> {
         Ok(SpoolReaders {
+            clusters: self.clusters,
+            jobs: self.jobs.into_reader().map_err(|error| refuse_spool(&error))?,
             addresses: self.addresses.into_reader().map_err(|error| refuse_spool(&error))?,
             claims: self.claims.into_reader().map_err(|error| refuse_spool(&error))?,
             events: self.events.into_reader().map_err(|error| refuse_spool(&error))?,
@@ -66,6 +79,8 @@ impl Spool {
 
 /// What a spool holds, to be read.
 pub struct SpoolReaders {
+    pub clusters: SpooledClusters,
+    pub jobs: SpoolReader<JobDocument>,
     pub addresses: SpoolReader<IpAddress>,
     pub claims: SpoolReader<IpClaim>,
     pub events: SpoolReader<EventDocument>,
@@ -116,7 +131,8 @@ impl<T: DeserializeOwned> SpoolReader<T> {
     }
 }
 
-fn refuse_spool(error: &io::Error) -> Refusal {
+/// Refuses an import whose temporary files cannot be read.
+pub fn refuse_spool(error: &io::Error) -> Refusal {
     Refusal::new(Exit::Failed, "a temporary file of the import cannot be read")
         .because(error.to_string())
 }

@@ -1,6 +1,6 @@
-//! Imports a state that is too large for memory. Its leases and events are written in portions, all
-//! in one transaction: if one of them is refused, nothing has happened. It imports only into a state
-//! that has nothing yet.
+//! Imports a state that is too large for memory. Its clusters, leases and events are written in
+//! portions, all in one transaction: if one of them is refused, nothing has happened. It imports only
+//! into a state that has nothing yet.
 
 use std::collections::BTreeSet;
 
@@ -8,9 +8,12 @@ use serde::de::DeserializeOwned;
 
 use crate::commands::Context;
 use crate::edits;
-use crate::manifest::{Manifests, Spool, SpoolReader, SpoolReaders};
+use crate::manifest::{
+    ClusterPart, Manifests, ReadOptions, Spool, SpoolReader, SpoolReaders, SpooledClusters,
+};
 use crate::model::event::{Event, EventDocument};
 use crate::model::ip_lease::{IpAddress, IpClaim};
+use crate::model::job::{Job, JobDocument};
 use crate::model::kinds::Kind;
 use crate::model::object::Resource;
 use crate::model::refusal::Refusal;
@@ -19,7 +22,8 @@ use crate::model::tick::Tick;
 use crate::reconcile::{Door, Steps};
 use crate::store::{NeededObject, Store};
 
-use super::fill_state;
+use super::warnings::is_empty_secret;
+use super::{fill_state, rehearse_import};
 
 /// How many leases or events are in memory at once.
 const PORTION: usize = 1000;
@@ -34,13 +38,28 @@ pub fn is_empty_state(store: &Store) -> Result<bool, Refusal> {
     Ok(store.all_jobs()?.is_empty() && store.last_event_number()? == 0)
 }
 
+/// Whether the clusters in a spool can be imported, each portion by itself. It counts what is to be
+/// told of them. If they cannot, the state is read whole, and then it can be told why.
+pub fn rehearse_parts(context: &Context, spool: &mut Spool, reading: &ReadOptions<'_>) -> bool {
+    let mut empty_secret_count = 0;
+    let rehearsed = spool.clusters.visit_parts(reading, &mut |part| {
+        let objects = part.manifests.objects.iter();
+        empty_secret_count += objects.filter(|object| is_empty_secret(object)).count();
+        rehearse_import(context, part.manifests)
+    });
+    spool.clusters.empty_secret_count = empty_secret_count;
+    rehearsed.is_ok()
+}
+
 /// Imports all of it, and says which links were completed.
 pub fn import_in_portions(
     context: &Context,
     manifests: Manifests,
     spool: Spool,
+    reading: &ReadOptions<'_>,
 ) -> Result<Vec<String>, Refusal> {
-    let SpoolReaders { mut addresses, mut claims, mut events } = spool.into_readers()?;
+    let SpoolReaders { mut clusters, mut jobs, mut addresses, mut claims, mut events } =
+        spool.into_readers()?;
     let store = context.open_or_create_state()?;
     let door = Door { store: &store, world: &context.world, plans_changes: false };
     let (repairs, warnings) = door.change_in_steps(|steps| {
@@ -50,8 +69,10 @@ pub fn import_in_portions(
         }
         // What is recorded about the objects below comes after what the file has recorded.
         import_events(steps, &mut events)?;
-        let repairs =
+        let mut repairs =
             steps.change(&Scope::Whole, &[], |state, tick| fill_state(state, manifests, tick))?;
+        repairs.extend(import_clusters(steps, &mut clusters, reading)?);
+        import_jobs(steps, &mut jobs)?;
         // Addresses first: a claim that has one must not wait for another.
         import_addresses(steps, &mut addresses)?;
         import_claims(steps, &mut claims)?;
@@ -75,6 +96,37 @@ fn import_each_portion<T: DeserializeOwned>(
         }
         import_portion(portion)?;
     }
+}
+
+/// Imports the clusters of pools, and says which of their links were completed.
+fn import_clusters(
+    steps: &Steps<'_>,
+    clusters: &mut SpooledClusters,
+    reading: &ReadOptions<'_>,
+) -> Result<Vec<String>, Refusal> {
+    let mut repairs = Vec::new();
+    clusters.visit_parts(reading, &mut |part| {
+        let ClusterPart { pool, is_last, manifests } = part;
+        let needs = [NeededObject { kind: Kind::ClusterPool, key: pool.clone() }];
+        // Only with the last portion all clusters of the pool are there, and its claims.
+        let scope = if is_last { Scope::pool(pool) } else { no_pool() };
+        repairs.extend(
+            steps.change(&scope, &needs, |state, tick| fill_state(state, manifests, tick))?,
+        );
+        Ok(())
+    })?;
+    Ok(repairs)
+}
+
+fn import_jobs(steps: &Steps<'_>, jobs: &mut SpoolReader<JobDocument>) -> Result<(), Refusal> {
+    import_each_portion(jobs, |portion| {
+        steps.change(&no_pool(), &[], |state, _| {
+            for job in portion.into_iter().filter_map(Job::from_wire) {
+                state.jobs.insert(job);
+            }
+            Ok(())
+        })
+    })
 }
 
 fn import_events(

@@ -17,7 +17,8 @@ use crate::commands::count_of;
 /// spool.
 pub fn describe_gaps(manifests: &Manifests, spool: Option<&Spool>) -> Vec<String> {
     let mut warnings = Vec::new();
-    let empty_secrets = count_matching(manifests, is_empty_secret);
+    let mut empty_secrets = count_matching(manifests, is_empty_secret);
+    empty_secrets.exported += spool.map_or(0, |spool| spool.clusters.empty_secret_count);
     if empty_secrets.exported > 0 {
         warnings.push(format!(
             "the file lacks the values of {}; an export with --include-secrets has them",
@@ -50,7 +51,9 @@ pub fn describe_gaps(manifests: &Manifests, spool: Option<&Spool>) -> Vec<String
             manifests.records_left_out
         ));
     }
-    warnings.extend(describe_broken_links(manifests));
+    if !spool.is_some_and(|spool| spool.clusters.has_any()) {
+        warnings.extend(describe_broken_links(manifests));
+    }
     warnings.extend(describe_unleased_addresses(manifests, spool));
     warnings
 }
@@ -78,7 +81,7 @@ fn count_matching(manifests: &Manifests, matches: fn(&Object) -> bool) -> MatchC
 
 /// Whether a document of a Secret has no values, as exports have them unless they are asked for
 /// them.
-fn is_empty_secret(object: &Object) -> bool {
+pub fn is_empty_secret(object: &Object) -> bool {
     match object {
         Object::Secret(secret) => secret.data.is_none() && secret.string_data.is_none(),
         _ => false,
