@@ -1,6 +1,6 @@
 //! Records that are put aside on the disk and read again in groups: a file without a name, which is
-//! gone with the command. Each record says where the one before it of its group begins, so that of a
-//! group only the place of its last record is held in memory.
+//! gone with the command. Each record says where the one before it of its group is, so that of a group
+//! only the place of its last record is held in memory.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -10,18 +10,23 @@ use std::path::Path;
 
 use serde_json::Value;
 
-/// A record begins with two numbers of eight bytes: where the one before it of its group begins, and
-/// how many bytes it has.
+/// A record begins with two numbers of eight bytes, the place of the one before it of its group.
 const HEADER_SIZE: usize = 16;
-/// Stands for the place of a record that does not exist.
-const NO_RECORD: u64 = u64::MAX;
+
+/// Where a record is in the file.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    start: u64,
+    /// How many bytes it has, with its header. A record that does not exist has none.
+    size: u64,
+}
 
 /// Groups of records, each of which has a number.
 pub struct ChainedRecords {
     out: BufWriter<File>,
     size: u64,
-    /// Where the last record of each group begins.
-    last_records: HashMap<u64, u64>,
+    /// The last record of each group.
+    last_records: HashMap<u64, Place>,
 }
 
 impl ChainedRecords {
@@ -34,21 +39,20 @@ impl ChainedRecords {
     /// Adds a record to a group.
     pub fn add(&mut self, group: u64, record: &Value) -> io::Result<()> {
         let json = serde_json::to_vec(record)?;
-        let previous = self.last_records.insert(group, self.size).unwrap_or(NO_RECORD);
-        let length = json.len() as u64;
-        self.out.write_all(&previous.to_le_bytes())?;
-        self.out.write_all(&length.to_le_bytes())?;
+        let place = Place { start: self.size, size: (HEADER_SIZE + json.len()) as u64 };
+        let previous = self.last_records.insert(group, place).unwrap_or_default();
+        self.out.write_all(&previous.start.to_le_bytes())?;
+        self.out.write_all(&previous.size.to_le_bytes())?;
         self.out.write_all(&json)?;
-        self.size += HEADER_SIZE as u64 + length;
+        self.size += place.size;
         Ok(())
     }
 
     /// The numbers of all groups, in the order in which their last records were added.
     pub fn groups(&self) -> Vec<u64> {
-        let mut places: Vec<(u64, u64)> =
-            self.last_records.iter().map(|(group, place)| (*place, *group)).collect();
-        places.sort_unstable();
-        places.into_iter().map(|(_, group)| group).collect()
+        let mut groups: Vec<u64> = self.last_records.keys().copied().collect();
+        groups.sort_unstable_by_key(|group| self.last_records.get(group).map(|last| last.start));
+        groups
     }
 
     /// The records of a group as JSON, in the order in which they were added.
@@ -56,21 +60,28 @@ impl ChainedRecords {
         self.out.flush()?;
         let file = self.out.get_ref();
         let mut records = Vec::new();
-        let mut place = self.last_records.get(&group).copied().unwrap_or(NO_RECORD);
-        while place != NO_RECORD {
-            let mut previous = [0; 8];
-            let mut length = [0; 8];
-            file.read_exact_at(&mut previous, place)?;
-            file.read_exact_at(&mut length, place + 8)?;
-            let length = usize::try_from(u64::from_le_bytes(length)).map_err(io::Error::other)?;
-            let mut json = vec![0; length];
-            file.read_exact_at(&mut json, place + HEADER_SIZE as u64)?;
+        let mut place = self.last_records.get(&group).copied().unwrap_or_default();
+        while place.size > 0 {
+            let mut record = vec![0; usize::try_from(place.size).map_err(io::Error::other)?];
+            file.read_exact_at(&mut record, place.start)?;
+            let json = record.split_off(HEADER_SIZE);
+            let mut numbers = record.chunks_exact(8).map(read_number);
+            place = Place {
+                start: numbers.next().unwrap_or_default(),
+                size: numbers.next().unwrap_or_default(),
+            };
             records.push(String::from_utf8(json).map_err(io::Error::other)?);
-            place = u64::from_le_bytes(previous);
         }
         records.reverse();
         Ok(records)
     }
+}
+
+/// The number of eight bytes.
+fn read_number(bytes: &[u8]) -> u64 {
+    let mut number = [0; 8];
+    number.copy_from_slice(bytes);
+    u64::from_le_bytes(number)
 }
 
 #[cfg(test)]
