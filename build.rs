@@ -1,5 +1,5 @@
-//! Tells the program which commit it is built from, and which migrations there are, and links it with
-//! the unwinder inside. The commit never fails the build: without git or a repository it is what
+//! Tells the program which commit it is built from, and which migrations there are, and links the
+//! unwinder statically. The commit never fails the build: without git or a repository it is what
 //! `POOLCTL_COMMIT` says, else `unknown`.
 
 #![expect(clippy::disallowed_methods, reason = "a build script is no part of the program")]
@@ -26,11 +26,17 @@ fn main() -> std::io::Result<()> {
 /// beside the program, libgcc is loaded at each start, which takes a tenth of a command's time.
 /// Linkers of another family find no such archives; then nothing changes.
 fn link_unwinder_statically() -> std::io::Result<()> {
-    let Some(archives) = find_archive("libgcc_eh.a").zip(find_archive("libgcc.a")) else {
+    println!("cargo:rerun-if-env-changed=RUSTC_LINKER");
+    // The compiler of this machine has archives for this machine alone.
+    if std::env::var_os("HOST") != std::env::var_os("TARGET") {
+        return Ok(());
+    }
+    let (Some(unwinder), Some(runtime)) = (find_archive("libgcc_eh.a"), find_archive("libgcc.a"))
+    else {
         return Ok(());
     };
     // To a linker, a text file with the name of a library is the list of what it is made of.
-    let script = format!("INPUT({} {})\n", archives.0, archives.1);
+    let script = format!("GROUP(\"{unwinder}\" \"{runtime}\")\n");
     let folder = output_folder().join("link");
     std::fs::create_dir_all(&folder)?;
     std::fs::write(folder.join("libgcc_s.so"), script)?;
@@ -38,7 +44,7 @@ fn link_unwinder_statically() -> std::io::Result<()> {
     Ok(())
 }
 
-/// The path of an archive of the compiler that links; none if it has no such archive.
+/// Asks the compiler that links where an archive of its own is; none if it has no such archive.
 fn find_archive(name: &str) -> Option<String> {
     let linker = std::env::var_os("RUSTC_LINKER").unwrap_or_else(|| "cc".into());
     let path = output_of(Command::new(linker).arg(format!("-print-file-name={name}")))?;

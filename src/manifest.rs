@@ -99,8 +99,8 @@ pub struct Manifests {
     pub objects: Vec<Object>,
     pub jobs: Vec<Job>,
     pub events: Vec<Event>,
-    /// When the last of the events happened that are in a spool, and not among these.
-    pub last_spooled_event: Option<Time>,
+    /// When the last of the events and jobs happened or began that are in a spool, and not among these.
+    pub last_spooled_record: Option<Time>,
     /// How many jobs and events are of kinds that are not kept here.
     pub records_left_out: usize,
     /// When a state is moved: objects of other programs that hold something.
@@ -140,7 +140,7 @@ impl Manifests {
             objects,
             jobs,
             events,
-            last_spooled_event,
+            last_spooled_record,
             records_left_out,
             foreign_leases,
             refused_pools,
@@ -154,7 +154,7 @@ impl Manifests {
         self.objects.extend(objects);
         self.jobs.extend(jobs);
         self.events.extend(events);
-        self.last_spooled_event = self.last_spooled_event.max(last_spooled_event);
+        self.last_spooled_record = self.last_spooled_record.max(last_spooled_record);
         self.records_left_out += records_left_out;
         self.foreign_leases.extend(foreign_leases);
         self.refused_pools.extend(refused_pools);

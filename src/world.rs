@@ -1,7 +1,7 @@
 //! Touches the world: clock, random numbers, environment, users and signals. A pass reads it once,
 //! into a Tick; nothing else in the program asks for any of these. It decides nothing.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::env::VarError;
 use std::ffi::{CString, OsStr};
@@ -68,6 +68,8 @@ pub struct World {
     standing_clock: Cell<Option<Time>>,
     /// What the clocks say in a rehearsal in one process, which may play jumps and boots.
     rehearsed_clocks: Option<Clocks>,
+    /// Who asks, once the name service was asked for the name.
+    actor_name: OnceCell<String>,
     /// The number in `POOLCTL_SEED`.
     seed: Option<u64>,
     /// Where signals are read, once they are caught.
@@ -111,6 +113,7 @@ impl World {
             sudo_user,
             standing_clock: Cell::new(now),
             rehearsed_clocks: None,
+            actor_name: OnceCell::new(),
             seed,
             signals: RefCell::default(),
             last_signal: Cell::default(),
@@ -127,6 +130,7 @@ impl World {
             sudo_user: None,
             standing_clock: Cell::new(Some(clocks.wall)),
             rehearsed_clocks: Some(clocks),
+            actor_name: OnceCell::new(),
             seed: Some(seed),
             signals: RefCell::default(),
             last_signal: Cell::default(),
@@ -265,12 +269,15 @@ impl World {
 
     /// The name of the user who asks: of the one behind sudo, if there is one.
     pub fn actor_name(&self) -> String {
-        let uid = match self.sudo_user {
-            Some(uid) => uid,
-            None if self.variable("SUDO_UID") == Some("0") => 0,
-            None => getuid().as_raw(),
-        };
-        user_name(uid)
+        let name = self.actor_name.get_or_init(|| {
+            let uid = match self.sudo_user {
+                Some(uid) => uid,
+                None if self.variable("SUDO_UID") == Some("0") => 0,
+                None => getuid().as_raw(),
+            };
+            user_name(uid)
+        });
+        name.clone()
     }
 
     /// The names of all groups of the user behind sudo; none if there is no such user.

@@ -47,7 +47,7 @@ use poolctl::model::time::{Span, Time};
 use serde_json::{Value, json};
 
 use crate::cases::{Scenario, assert_all_hold, first_word, scenarios};
-use crate::sandbox::{NOON, Ran, Sandbox};
+use crate::sandbox::{NOON, Ran, Sandbox, apply};
 
 /// The report of a host that is too small for any role.
 const TOO_SMALL: &str = r#"{"cpu": {"count": 2}, "memory": {"physical_bytes": 130}, "disks": []}"#;
@@ -477,4 +477,19 @@ chapters! {
     invalid_infra_envs_and_agents_are_refused: "validation" has at least 24;
     labels_of_hosts_and_of_people_stay_apart: "labels" has at least 4;
     pools_take_hosts_that_are_ready: "pools" has at least 2;
+}
+
+/// `get agent -o name` prints this spelling, and every command takes it.
+#[test]
+fn a_host_checks_in_under_the_name_with_its_kind() {
+    let sandbox = Sandbox::new();
+    let manifest = "apiVersion: agent-install.openshift.io/v1beta1\nkind: InfraEnv\n\
+                    metadata: {name: rack}\nspec: {pullSecretRef: {name: pull}}\n";
+    apply(&sandbox, manifest);
+    let id = "4c4c4544-0042-3510-8052-b4c04f4d4e32";
+    sandbox.ok(&format!("agent register --infraenv rack --id {id}"));
+    let answer = sandbox.ok(&format!("agent check-in agent/{id}"));
+    assert!(answer.contains("\"next\":\"none\""), "{answer}");
+    sandbox.ok(&format!("agent report agent/{id} --stage Rebooting"));
+    sandbox.refused(3, "agent check-in nobody", "there is no agent `nobody`");
 }

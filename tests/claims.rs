@@ -199,7 +199,7 @@ fn the_version_of_a_pool_changes_with_those_fields_that_hive_hashes() {
     let version = |edit: fn(&mut ClusterPool)| {
         let mut pool = pool.clone();
         edit(&mut pool);
-        plan::pool_version(&pool)
+        poolctl::model::pool_versions::pool_version(&pool)
     };
     let unchanged = version(|_| ());
     let changed = [

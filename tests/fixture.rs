@@ -21,7 +21,6 @@ use poolctl::model::pool::ClusterPool;
 use poolctl::model::state::{AddressBook, NameBook, State};
 use poolctl::model::tick::Tick;
 use poolctl::model::time::{Span, Time};
-use poolctl::plan;
 
 pub const NAMESPACE: &str = "default";
 const IMAGE_SET: &str = "test-image-set";
@@ -89,7 +88,7 @@ pub fn parse_state(line: &str, whole: bool) -> (State, Names) {
     let parts: Vec<&str> = line.split("; ").map(str::trim).collect();
     let absent = parts.iter().find_map(|part| part.strip_prefix("absent: ")).unwrap_or("");
     let pool = pool(parts[0]);
-    let version = plan::pool_version(&pool);
+    let version = poolctl::model::pool_versions::pool_version(&pool);
     add_dependencies(&mut state, absent);
     if let Some(reference) = &pool.spec.customization_ref
         && !absent.contains("wide")

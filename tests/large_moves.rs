@@ -1,4 +1,5 @@
-//! States that are too large to be read at once: their leases and events are imported in portions.
+//! States that are too large to be read at once: their clusters, leases and events are imported in
+//! portions.
 //! What comes of it, and what is refused, is the same as with a small one.
 
 use std::collections::BTreeSet;
@@ -10,7 +11,7 @@ use poolctl::model::kinds::Kind;
 use poolctl::model::object::Object;
 use serde_json::{Value, json};
 
-use crate::sandbox::{Sandbox, apply, create_customization};
+use crate::sandbox::{Sandbox, apply, create_customization, jsonpath};
 
 const MANIFEST: &str = "apiVersion: ipam.metal3.io/v1alpha1
 kind: IPPool
@@ -319,7 +320,11 @@ fn sandbox_with_clusters() -> Sandbox {
 }
 
 /// What an import of a list says and makes, and what `doctor` says of it. Rows of Secrets and of jobs may come in another order.
-fn import_list(items: &[Value], is_large: bool) -> (i32, String, BTreeSet<String>) {
+fn import_list(
+    items: &[Value],
+    is_large: bool,
+    is_in_portions: bool,
+) -> (i32, String, BTreeSet<String>) {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
     // Spaces make it large.
     let rest = if is_large { " ".repeat(1 << 20) } else { String::new() };
@@ -332,8 +337,23 @@ fn import_list(items: &[Value], is_large: bool) -> (i32, String, BTreeSet<String
         return (ran.code, told, BTreeSet::new());
     }
     let doctor = sandbox.run("doctor").out;
-    let made = export_items(&sandbox).iter().map(Value::to_string).collect();
-    (ran.code, told + &doctor, made)
+    let made = export_items(&sandbox);
+    assert_eq!(has_rows_by_pool(&made), is_in_portions, "{told}");
+    (ran.code, told + &doctor, made.iter().map(Value::to_string).collect())
+}
+
+/// Whether the Secrets of a pool's clusters stand together: only an import in portions writes the rows
+/// of one pool after those of another.
+fn has_rows_by_pool(items: &[Value]) -> bool {
+    let secrets = items.iter().filter(|item| item["kind"] == "Secret");
+    let mut pools: Vec<&str> = Vec::new();
+    for namespace in secrets.filter_map(|secret| secret["metadata"]["namespace"].as_str()) {
+        let pool = namespace.split_once('-').map_or(namespace, |(pool, _)| pool);
+        if pools.last() != Some(&pool) {
+            pools.push(pool);
+        }
+    }
+    pools.iter().filter(|pool| **pool == "a").count() < 2
 }
 
 /// What an export has, with the values of Secrets.
@@ -344,7 +364,7 @@ fn export_items(sandbox: &Sandbox) -> Vec<Value> {
     list["items"].as_array().unwrap().clone()
 }
 
-/// Clusters of a large state are put aside and read again pool by pool; nobody must notice.
+/// Clusters of a large state are put aside and read again pool by pool, and the result is the same.
 #[test]
 fn clusters_of_a_large_state_are_imported_like_those_of_a_small_one() {
     let sandbox = sandbox_with_clusters();
@@ -387,22 +407,81 @@ fn clusters_of_a_large_state_are_imported_like_those_of_a_small_one() {
             item.as_object_mut().unwrap().remove("data");
         }
     }
-    for (name, items) in [
-        ("as it is", items.clone()),
-        ("without a cluster", without(cluster)),
-        ("without a claim", without(claim)),
-        ("without a secret", without(secret)),
-        ("with a cluster twice", twice(cluster)),
-        ("with a claim twice", twice(claim)),
-        ("with a secret twice", twice(secret)),
-        ("with two clusters of a claim", with_two_holders),
-        ("without values", without_values),
-        ("from its end", reversed),
+    for (name, items, is_in_portions) in [
+        ("as it is", items.clone(), true),
+        ("without a cluster", without(cluster), false),
+        ("without a claim", without(claim), false),
+        ("without a secret", without(secret), true),
+        ("with a cluster twice", twice(cluster), false),
+        ("with a claim twice", twice(claim), false),
+        ("with a secret twice", twice(secret), false),
+        ("with two clusters of a claim", with_two_holders, false),
+        ("without values", without_values, true),
+        ("from its end", reversed, false),
     ] {
-        let (code, told, made) = import_list(&items, true);
-        let (code_of_small, told_of_small, made_of_small) = import_list(&items, false);
+        let (code, told, made) = import_list(&items, true, is_in_portions);
+        let (code_of_small, told_of_small, made_of_small) = import_list(&items, false, false);
         assert_eq!((code, &*told), (code_of_small, &*told_of_small), "{name}");
         let differing: Vec<&String> = made.symmetric_difference(&made_of_small).collect();
         assert!(differing.is_empty(), "{name}: {differing:#?}");
     }
+}
+
+/// More clusters of a pool than are in memory at once come in portions, and its claims with the last.
+#[test]
+fn a_pool_that_is_larger_than_a_portion_is_imported_in_several() {
+    let sandbox = Sandbox::new();
+    sandbox.create_ready_pool("big", 203);
+    sandbox.ok("claim big first");
+    sandbox.ok("claim big second");
+    let items = export_items(&sandbox);
+    let file = sandbox.path().join("export.json");
+    let source = StateText::open(&file, sandbox.path()).unwrap();
+    let reading = ReadOptions { namespace: "default", moves_state: true, ..ReadOptions::default() };
+    let (_, mut spool) = source.read_to_spool(&reading, sandbox.path()).unwrap().unwrap();
+    let mut parts: Vec<(bool, usize, usize)> = Vec::new();
+    let count_kind =
+        |objects: &[Object], kind| objects.iter().filter(|object| object.kind() == kind).count();
+    spool
+        .clusters
+        .visit_parts(&reading, &mut |part| {
+            let objects = &part.manifests.objects;
+            let clusters = count_kind(objects, Kind::ClusterDeployment);
+            parts.push((part.is_last, clusters, count_kind(objects, Kind::ClusterClaim)));
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(parts, [(false, 200, 0), (true, 5, 2)]);
+
+    let moved = Sandbox::new();
+    moved.ok(&format!("import {}", file.display()));
+    let texts = |items: &[Value]| items.iter().map(Value::to_string).collect::<BTreeSet<_>>();
+    let moved_items = texts(&export_items(&moved));
+    let differing: Vec<_> = moved_items.symmetric_difference(&texts(&items)).cloned().collect();
+    assert!(differing.is_empty(), "{differing:#?}");
+    moved.ok("doctor");
+}
+
+/// When a job that has no end is said to have broken off follows from all that the file has, also from
+/// events, which are put aside.
+#[test]
+fn a_job_in_flight_broke_off_after_the_last_event_of_a_large_state() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("pool create lab --fake --size 1");
+    let mut items = export_items(&sandbox);
+    for item in &mut items {
+        match item["kind"].as_str() {
+            Some("Event") => item["eventTime"] = json!("2027-01-01T00:00:00Z"),
+            Some("Job") => {
+                item["status"].as_object_mut().unwrap().retain(|field, _| field == "started");
+            }
+            _ => {}
+        }
+    }
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+    let file = sandbox.write_file("all.json", &format!("{list}{}", " ".repeat(1 << 20)));
+    let moved = Sandbox::new();
+    moved.ok(&format!("import {file}"));
+    let ended = jsonpath(&moved, "job", "{.items[0].status.ended}");
+    assert_eq!(ended, "2027-01-01T00:00:00Z");
 }

@@ -99,3 +99,18 @@ pub fn only_cluster(lab: &Sandbox) -> String {
     assert!(names.len() <= 1, "{names:?}");
     names.into_iter().next().unwrap_or_default()
 }
+
+/// Pools that are due are planned and committed in portions: none of them is left out.
+#[test]
+fn every_pool_is_served_when_more_are_due_than_are_planned_together() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("pool create p0 --fake --size 1 -q");
+    let manifest = sandbox.ok("get pool p0 -o yaml");
+    let manifests = (1..=205).map(|number| manifest.replace("p0", &format!("p{number}")));
+    let file = sandbox.write_file("pools.yaml", &manifests.collect::<Vec<_>>().join("---\n"));
+    sandbox.ok(&format!("apply -qf {file} --no-reconcile"));
+    sandbox.ok("reconcile -q");
+    assert_eq!(sandbox.ok("get cluster -qo name").lines().count(), 206);
+    let ran = sandbox.run("plan");
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+}

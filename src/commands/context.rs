@@ -187,8 +187,9 @@ impl Context {
         }
     }
 
-    /// Tells the store how to wait for others, and to stay open as long as the program. Moves a clock that stands to the last pass of the
-    /// state, so that a rehearsal of several commands goes on where the last one left it.
+    /// Tells the store how to wait for others, and to stay open as long as the program. Moves a clock
+    /// that stands to the last pass of the state, so that a rehearsal of several commands goes on where
+    /// the last one left it.
     fn prepare_state(&self, store: Store) -> Result<Store, Refusal> {
         let store = store.with_lock_wait(self.lock_wait());
         store.leave_open();
@@ -261,7 +262,7 @@ impl Context {
     /// hostname that several Agents have is refused.
     pub fn find_key(&self, store: &Store, kind: Kind, name: &str) -> Result<Key, Refusal> {
         let key = self.key(kind, name)?;
-        if kind != Kind::Agent || self.guest().is_some() || store.find::<Agent>(&key)?.is_some() {
+        if kind != Kind::Agent || self.guest().is_some() || store.has_agent(&key)? {
             return Ok(key);
         }
         let filter = Filter { namespace: Some(key.namespace.clone()), ..Filter::default() };

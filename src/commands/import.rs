@@ -222,7 +222,7 @@ impl Import {
         if manifests.objects.is_empty()
             && manifests.jobs.is_empty()
             && manifests.events.is_empty()
-            && manifests.last_spooled_event.is_none()
+            && manifests.last_spooled_record.is_none()
             && spool.is_none_or(|spool| spool.object_count() == 0)
         {
             return Err(Refusal::invalid("there is nothing to import"));
@@ -447,10 +447,10 @@ fn fill_state(
     manifests: Manifests,
     tick: &Tick,
 ) -> Result<Vec<String>, Refusal> {
-    let Manifests { objects, jobs, events, places, last_spooled_event, .. } = manifests;
+    let Manifests { objects, jobs, events, places, last_spooled_record, .. } = manifests;
     // Live jobs broke off when the state was moved: after everything that the file knows of.
     let starts = jobs.iter().map(|job| job.started);
-    let last_events = events.iter().map(|event| event.time).chain(last_spooled_event);
+    let last_events = events.iter().map(|event| event.time).chain(last_spooled_record);
     let last_known = starts.chain(last_events).max();
     let interrupted_at = last_known.unwrap_or_default().max(tick.now);
     let installing = clusters_being_installed(&jobs);

@@ -379,8 +379,8 @@ pub fn tree() -> Command {
 }
 
 /// The commands that a command line may name: clap copies the options of every command into each
-/// command that it has, which for the whole tree costs more than everything else that it does. What
-/// is refused, or asks for help, is for the whole tree to answer.
+/// command that it has, which for the whole tree costs more than everything else that it does. If
+/// the command line is refused or asks for help, the caller parses it again with the whole tree.
 pub fn tree_for(arguments: &[OsString]) -> Command {
     tree_of(|name| arguments.iter().any(|word| word == name))
 }

@@ -1,6 +1,8 @@
 //! Edits Agents. Edits keep what machines reported and what poolctl recorded. Binding and
 //! installing happen in a pass.
 
+use std::rc::Rc;
+
 use crate::model::agent::{Agent, HostState, INFRA_ENV_LABEL, report};
 use crate::model::event::{Event, EventType};
 use crate::model::event_reason::EventReason;
@@ -136,7 +138,7 @@ fn restore_status(agent: &mut Agent, tick: &Tick) {
         let report = metadata
             .annotation(INVENTORY_ANNOTATION)
             .and_then(|json| report::parse_report(json).ok());
-        status.inventory = report.and_then(|report| report.inventory);
+        status.inventory = report.and_then(|report| report.inventory).map(Rc::new);
     }
     let stage = metadata.annotation(STAGE_ANNOTATION).filter(|stage| STAGES.contains(stage));
     status.progress.current_stage = stage.unwrap_or_default().to_owned();

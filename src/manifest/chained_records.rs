@@ -1,6 +1,6 @@
 //! Records that are put aside on the disk and read again in groups: a file without a name, which is
 //! gone with the command. Each record says where the one before it of its group is, so that of a group
-//! only the place of its last record is held in memory.
+//! only the span of its last record is held in memory.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -10,14 +10,16 @@ use std::path::Path;
 
 use serde_json::Value;
 
-/// A record begins with two numbers of eight bytes, the place of the one before it of its group.
+use crate::model::refusal::{Exit, Refusal};
+
+/// A record begins with the start and the size of the one before it of its group, each a number of
+/// eight bytes, the lowest first. Both are 0 in the first record of a group.
 const HEADER_SIZE: usize = 16;
 
-/// Where a record is in the file.
-#[derive(Clone, Copy, Default)]
-struct Place {
+/// Where a record is in the file, with its header.
+#[derive(Clone, Copy)]
+struct RecordSpan {
     start: u64,
-    /// How many bytes it has, with its header. A record that does not exist has none.
     size: u64,
 }
 
@@ -26,7 +28,7 @@ pub struct ChainedRecords {
     out: BufWriter<File>,
     size: u64,
     /// The last record of each group.
-    last_records: HashMap<u64, Place>,
+    last_records: HashMap<u64, RecordSpan>,
 }
 
 impl ChainedRecords {
@@ -39,12 +41,15 @@ impl ChainedRecords {
     /// Adds a record to a group.
     pub fn add(&mut self, group: u64, record: &Value) -> io::Result<()> {
         let json = serde_json::to_vec(record)?;
-        let place = Place { start: self.size, size: (HEADER_SIZE + json.len()) as u64 };
-        let previous = self.last_records.insert(group, place).unwrap_or_default();
-        self.out.write_all(&previous.start.to_le_bytes())?;
-        self.out.write_all(&previous.size.to_le_bytes())?;
+        let span = RecordSpan { start: self.size, size: (HEADER_SIZE + json.len()) as u64 };
+        let previous = self.last_records.get(&group);
+        let previous_start = previous.map_or(0, |previous| previous.start);
+        let previous_size = previous.map_or(0, |previous| previous.size);
+        self.out.write_all(&previous_start.to_le_bytes())?;
+        self.out.write_all(&previous_size.to_le_bytes())?;
         self.out.write_all(&json)?;
-        self.size += place.size;
+        self.size += span.size;
+        self.last_records.insert(group, span);
         Ok(())
     }
 
@@ -60,21 +65,25 @@ impl ChainedRecords {
         self.out.flush()?;
         let file = self.out.get_ref();
         let mut records = Vec::new();
-        let mut place = self.last_records.get(&group).copied().unwrap_or_default();
-        while place.size > 0 {
-            let mut record = vec![0; usize::try_from(place.size).map_err(io::Error::other)?];
-            file.read_exact_at(&mut record, place.start)?;
+        let mut next_span = self.last_records.get(&group).copied();
+        while let Some(span) = next_span {
+            let mut record = vec![0; usize::try_from(span.size).map_err(io::Error::other)?];
+            file.read_exact_at(&mut record, span.start)?;
             let json = record.split_off(HEADER_SIZE);
-            let mut numbers = record.chunks_exact(8).map(read_number);
-            place = Place {
-                start: numbers.next().unwrap_or_default(),
-                size: numbers.next().unwrap_or_default(),
-            };
+            let previous =
+                RecordSpan { start: read_number(&record[..8]), size: read_number(&record[8..]) };
+            next_span = if previous.size > 0 { Some(previous) } else { None };
             records.push(String::from_utf8(json).map_err(io::Error::other)?);
         }
         records.reverse();
         Ok(records)
     }
+}
+
+/// Refuses an import whose temporary files cannot be read.
+pub fn refuse_temporary_file(error: &io::Error) -> Refusal {
+    Refusal::new(Exit::Failed, "a temporary file of the import cannot be read")
+        .because(error.to_string())
 }
 
 /// The number of eight bytes.

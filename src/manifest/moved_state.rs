@@ -143,8 +143,8 @@ impl SpoolingReader {
     /// Takes what an object has been read to, and what is wrong with it. None if enough is known: the
     /// objects may not go together, or there are too many problems.
     fn take(&mut self, read_object: ReadObject) -> Option<()> {
-        let ReadObject { manifests, refusals, document } = read_object;
-        let kept_jobs = std::mem::take(&mut self.manifests.jobs);
+        let ReadObject { mut manifests, refusals, document } = read_object;
+        let new_jobs = std::mem::take(&mut manifests.jobs);
         self.manifests.append(manifests);
         self.problems.add(refusals);
         if self.is_refused() {
@@ -156,12 +156,12 @@ impl SpoolingReader {
             return None;
         }
         for event in std::mem::take(&mut self.manifests.events) {
-            let last_event = &mut self.manifests.last_spooled_event;
+            let last_event = &mut self.manifests.last_spooled_record;
             *last_event = (*last_event).max(Some(event.time));
             self.spool.add_event(&event).ok()?;
         }
         let document = document.unwrap_or_default();
-        for job in std::mem::replace(&mut self.manifests.jobs, kept_jobs) {
+        for job in new_jobs {
             match self.spool.clusters.take_job(&job, &document)? {
                 JobPlacement::WithCluster => {}
                 JobPlacement::Kept => self.manifests.jobs.push(job),
@@ -195,7 +195,7 @@ impl SpoolingReader {
                     return Some(());
                 }
                 if self.manifests.server_objects.contains(&identity) {
-                    // Which objects of a server are needed follows from all of them.
+                    // Whether an object of a server is needed is known when all objects are.
                     return None;
                 }
             }

@@ -9,12 +9,13 @@ use std::path::Path;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::manifest::chained_records::refuse_temporary_file;
 use crate::manifest::spooled_clusters::SpooledClusters;
 use crate::manifest::spooled_leases::LeasedAddresses;
 use crate::model::event::{Event, EventDocument};
 use crate::model::ip_lease::{IpAddress, IpClaim};
 use crate::model::job::{Job, JobDocument};
-use crate::model::refusal::{Exit, Refusal};
+use crate::model::refusal::Refusal;
 
 /// Leases, events, past jobs and clusters, in the order of the text that they come from.
 pub struct Spool {
@@ -69,10 +70,13 @@ impl Spool {
     pub fn into_readers(self) -> Result<SpoolReaders, Refusal> {
         Ok(SpoolReaders {
             clusters: self.clusters,
-            jobs: self.jobs.into_reader().map_err(|error| refuse_spool(&error))?,
-            addresses: self.addresses.into_reader().map_err(|error| refuse_spool(&error))?,
-            claims: self.claims.into_reader().map_err(|error| refuse_spool(&error))?,
-            events: self.events.into_reader().map_err(|error| refuse_spool(&error))?,
+            jobs: self.jobs.into_reader().map_err(|error| refuse_temporary_file(&error))?,
+            addresses: self
+                .addresses
+                .into_reader()
+                .map_err(|error| refuse_temporary_file(&error))?,
+            claims: self.claims.into_reader().map_err(|error| refuse_temporary_file(&error))?,
+            events: self.events.into_reader().map_err(|error| refuse_temporary_file(&error))?,
         })
     }
 }
@@ -122,17 +126,11 @@ impl<T: DeserializeOwned> SpoolReader<T> {
     pub fn read_portion(&mut self, limit: usize) -> Result<Vec<T>, Refusal> {
         let mut records = Vec::new();
         for line in self.lines.by_ref().take(limit) {
-            let line = line.map_err(|error| refuse_spool(&error))?;
-            let record =
-                serde_json::from_str(&line).map_err(|error| refuse_spool(&error.into()))?;
+            let line = line.map_err(|error| refuse_temporary_file(&error))?;
+            let record = serde_json::from_str(&line)
+                .map_err(|error| refuse_temporary_file(&error.into()))?;
             records.push(record);
         }
         Ok(records)
     }
-}
-
-/// Refuses an import whose temporary files cannot be read.
-pub fn refuse_spool(error: &io::Error) -> Refusal {
-    Refusal::new(Exit::Failed, "a temporary file of the import cannot be read")
-        .because(error.to_string())
 }

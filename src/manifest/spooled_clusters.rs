@@ -1,8 +1,8 @@
 //! Clusters of a state that is too large to be held in memory, with their claims, Secrets and jobs:
 //! they are put aside on the disk, and read again pool by pool. Of each only hashes are remembered.
-//! What is out of the ordinary stays in memory, where everything can be compared with everything: if
-//! objects do not go together, or seem not to because two hashes are the same by accident, nothing is
-//! put aside, and the state is read whole.
+//! Clusters that their pool would not make in the same way today stay in memory, and so do those with a
+//! customization or with hosts. If objects contradict each other, or seem to because two hashes are the
+//! same by accident, the caller reads the whole state into memory, where it can be told why.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -19,20 +19,19 @@ use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
+use crate::model::pool_versions::pool_version;
 use crate::model::refusal::Refusal;
 use crate::model::time::Time;
-use crate::plan;
 use crate::yaml::Node;
 
-use super::chained_records::ChainedRecords;
+use super::chained_records::{ChainedRecords, refuse_temporary_file};
 use super::parts::read_record;
-use super::spool::refuse_spool;
 use super::{Manifests, ReadOptions, string_field};
 
 /// How many clusters are in memory at once.
 const PORTION: usize = 200;
 
-/// The kinds that may be put aside; a job is no object.
+/// What may be put aside, by its name on the wire, because a job is no kind of object.
 const KINDS: [&str; 5] = ["ClusterDeployment", "ClusterClaim", "Secret", "Namespace", "Job"];
 
 /// The clusters of pools that are put aside.
@@ -55,10 +54,10 @@ pub struct SpooledClusters {
     jobs_before_clusters: HashSet<u64>,
     /// The hashes of the ids of all jobs.
     job_ids: HashSet<u64>,
-    /// Whether there are jobs of clusters that were not read before.
+    /// Whether jobs have ended whose cluster was not read before, or that were of hosts.
     has_past_jobs: bool,
-    /// When the last of the jobs was begun.
-    last_start: Option<Time>,
+    /// When the last job was begun, and in the end also the last event.
+    last_record: Option<Time>,
     /// How many objects are put aside.
     pub object_count: usize,
     /// How many Secrets of these have no values, known once they were read again.
@@ -80,7 +79,7 @@ pub enum JobPlacement {
     WithCluster,
     /// It is to be held in memory.
     Kept,
-    /// It has ended, and the state has no cluster of it: nothing else is to be known for it.
+    /// It has ended, and no cluster was read before that it is of: it can be imported alone.
     Past,
 }
 
@@ -140,13 +139,14 @@ impl SpooledClusters {
             jobs_before_clusters: HashSet::new(),
             job_ids: HashSet::new(),
             has_past_jobs: false,
-            last_start: None,
+            last_record: None,
             object_count: 0,
             empty_secret_count: 0,
         })
     }
 
-    /// Puts an object aside, or says that it is to be kept. None if it does not go together with others.
+    /// Puts an object aside, or says that it is to be kept. None if it contradicts an object that was
+    /// read before, or if it cannot be written.
     pub fn place_object(&mut self, object: &mut Object, document: &Value) -> Option<Placement> {
         let placement = match object {
             Object::ClusterPool(pool) => self.add_pool(pool)?,
@@ -170,7 +170,7 @@ impl SpooledClusters {
         if !self.job_ids.insert(hash_of(&job.id)) {
             return None;
         }
-        self.last_start = self.last_start.max(Some(job.started));
+        self.last_record = self.last_record.max(Some(job.started));
         let group = hash_of(&job.object);
         match self.clusters.get(&group) {
             Some(Placement::Spooled) => {
@@ -191,7 +191,7 @@ impl SpooledClusters {
 
     fn add_pool(&mut self, pool: &ClusterPool) -> Option<Placement> {
         let key = pool.metadata.key();
-        let version = plan::pool_version(pool).into();
+        let version = pool_version(pool).into();
         let position = self.pools.len();
         self.pools.push(SpooledPool {
             key: key.clone(),
@@ -202,9 +202,13 @@ impl SpooledClusters {
         self.pool_positions.insert(key, position).is_none().then_some(Placement::Kept)
     }
 
-    /// Remembers a cluster. One that is put aside is what its pool, which was read before, would make
-    /// now, and it has nothing that other objects have, too.
+    /// Remembers a cluster and numbers it. One that is put aside is what its pool, which was read before,
+    /// would make now, and it has nothing that other objects have, too.
     fn add_cluster(&mut self, cluster: &mut Cluster) -> Option<Placement> {
+        // Jobs that have ended count how often a cluster was tried, so they must not come before it.
+        if self.has_past_jobs {
+            return None;
+        }
         let name = hash_of(&cluster.name);
         cluster.id = i64::try_from(self.clusters.len()).ok()? + 1;
         let position = cluster.pool.as_deref().and_then(|pool| self.pool_positions.get(pool));
@@ -220,9 +224,7 @@ impl SpooledClusters {
         if let Some(pool) = pool {
             pool.clusters.push(SpooledCluster { group: name, number: cluster.id });
         }
-        // What came of a cluster says also how often it was tried before.
-        let is_new = !self.has_past_jobs
-            && self.clusters.insert(name, placement).is_none()
+        let is_new = self.clusters.insert(name, placement).is_none()
             && self.domains.insert(hash_of(&(&cluster.cluster_name, &cluster.base_domain)));
         if let Some(claim) = cluster.claim_key() {
             let claimed = ClaimedCluster { cluster: name, pool: hash_of(&cluster.pool) };
@@ -233,7 +235,7 @@ impl SpooledClusters {
         is_new.then_some(placement)
     }
 
-    /// Remembers a claim. It is put aside if its pool was read before.
+    /// Remembers a claim and numbers it. It is put aside if its pool was read before.
     fn add_claim(&mut self, claim: &mut Claim) -> Option<Placement> {
         claim.id = i64::try_from(self.claims.len()).ok()? + 1;
         let pool_key = Some(Rc::new(claim.pool_key()));
@@ -258,7 +260,8 @@ impl SpooledClusters {
     /// Gives back to the objects in memory what belongs to no cluster that is put aside. None if
     /// objects do not go together, or if something in memory has to do with what is put aside.
     pub fn finish(&mut self, kept: &mut Manifests, reading: &ReadOptions<'_>) -> Option<()> {
-        kept.last_spooled_event = kept.last_spooled_event.max(self.last_start);
+        self.last_record = self.last_record.max(kept.last_spooled_record);
+        kept.last_spooled_record = self.last_record;
         let mut groups_of_claims = HashSet::new();
         for pool in self.pools.iter().filter(|pool| !pool.claims.is_empty()) {
             groups_of_claims.insert(group_of_claims(&pool.key));
@@ -284,13 +287,15 @@ impl SpooledClusters {
             return Some(());
         }
         let is_plain = kept.server_objects.is_empty() && kept.cluster_installs.is_empty();
-        (is_plain && self.do_claims_go_together() && !self.are_clusters_used_by(&kept.objects))
-            .then_some(())
+        (is_plain
+            && self.do_claims_and_clusters_match()
+            && !self.are_clusters_used_by(&kept.objects))
+        .then_some(())
     }
 
     /// Whether each claim and its cluster name each other and one pool. A claim that waits may be named
     /// by a cluster already.
-    fn do_claims_go_together(&self) -> bool {
+    fn do_claims_and_clusters_match(&self) -> bool {
         let are_clusters_fine = self.claimed.iter().all(|(claim, claimed)| {
             self.claims.get(claim).is_some_and(|facts| facts.pool == claimed.pool)
         });
@@ -323,7 +328,7 @@ impl SpooledClusters {
         reading: &ReadOptions<'_>,
         visit: &mut dyn FnMut(ClusterPart) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
-        let Self { records, pools, last_start, .. } = self;
+        let Self { records, pools, last_record, .. } = self;
         for pool in pools.iter() {
             let mut portions: Vec<&[SpooledCluster]> = pool.clusters.chunks(PORTION).collect();
             if portions.is_empty() && !pool.claims.is_empty() {
@@ -333,15 +338,16 @@ impl SpooledClusters {
             for (index, portion) in portions.into_iter().enumerate() {
                 let is_last = index + 1 == portion_count;
                 let mut manifests =
-                    Manifests { last_spooled_event: *last_start, ..Manifests::default() };
+                    Manifests { last_spooled_record: *last_record, ..Manifests::default() };
                 for cluster in portion {
-                    add_group(&mut manifests, records, cluster.group, reading)?;
+                    let objects = add_group(&mut manifests, records, cluster.group, reading)?;
+                    number_cluster(objects, cluster.number);
                 }
                 if is_last {
                     let group = group_of_claims(&pool.key);
-                    add_group(&mut manifests, records, group, reading)?;
+                    let objects = add_group(&mut manifests, records, group, reading)?;
+                    number_claims(objects, &pool.claims);
                 }
-                number_rows(&mut manifests.objects, portion, &pool.claims);
                 visit(ClusterPart { pool: pool.key.clone(), is_last, manifests })?;
             }
         }
@@ -349,35 +355,39 @@ impl SpooledClusters {
     }
 }
 
-/// Adds the objects and jobs of a group.
-fn add_group(
-    manifests: &mut Manifests,
+/// Adds the objects and jobs of a group, and returns these objects.
+fn add_group<'a>(
+    manifests: &'a mut Manifests,
     records: &mut ChainedRecords,
     group: u64,
     reading: &ReadOptions<'_>,
-) -> Result<(), Refusal> {
-    for record in records.read_group(group).map_err(|error| refuse_spool(&error))? {
+) -> Result<&'a mut [Object], Refusal> {
+    let first_object = manifests.objects.len();
+    for record in records.read_group(group).map_err(|error| refuse_temporary_file(&error))? {
         let Some(record) = read_record(&record, reading) else {
-            return Err(refuse_spool(&io::ErrorKind::InvalidData.into()));
+            return Err(refuse_temporary_file(&io::ErrorKind::InvalidData.into()));
         };
         manifests.objects.extend(record.objects);
         manifests.jobs.extend(record.jobs);
     }
-    Ok(())
+    Ok(&mut manifests.objects[first_object..])
 }
 
-/// Gives clusters and claims their places among all of the state. They come in the order in which
-/// they were put aside.
-fn number_rows(objects: &mut [Object], clusters: &[SpooledCluster], claims: &[i64]) {
-    let mut clusters = clusters.iter();
-    let mut claims = claims.iter();
+/// Gives the cluster of a group its place among all clusters of the state.
+fn number_cluster(objects: &mut [Object], number: i64) {
     for object in objects {
-        match object {
-            Object::ClusterDeployment(cluster) => {
-                cluster.id = clusters.next().map_or(0, |cluster| cluster.number);
-            }
-            Object::ClusterClaim(claim) => claim.id = claims.next().copied().unwrap_or_default(),
-            _ => {}
+        if let Object::ClusterDeployment(cluster) = object {
+            cluster.id = number;
+        }
+    }
+}
+
+/// Gives the claims of a pool, in the order in which they were put aside, their places among all claims
+/// of the state.
+fn number_claims(objects: &mut [Object], numbers: &[i64]) {
+    for (object, number) in objects.iter_mut().zip(numbers) {
+        if let Object::ClusterClaim(claim) = object {
+            claim.id = *number;
         }
     }
 }

@@ -8,6 +8,7 @@ pub mod report;
 pub mod state;
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -155,7 +156,14 @@ impl ClusterReference {
     }
 }
 
-/// What is known of a machine: what it reported, and what poolctl made of it.
+type Validations = BTreeMap<String, Vec<Validation>>;
+
+fn has_no_validations(validations: &Rc<Validations>) -> bool {
+    validations.is_empty()
+}
+
+/// What is known of a machine: what it reported, and what poolctl made of it. An Agent is copied to
+/// see whether it changes; its longest parts, which seldom do, are shared by the copies.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AgentStatus {
@@ -166,7 +174,7 @@ pub struct AgentStatus {
     pub role: Role,
     /// The hardware of the host, as its agent or its controller reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub inventory: Option<Inventory>,
+    pub inventory: Option<Rc<Inventory>>,
     /// The progress of the installation.
     #[serde(skip_serializing_if = "is_zero")]
     pub progress: Progress,
@@ -179,8 +187,8 @@ pub struct AgentStatus {
     /// The state of the host, with a reason.
     pub debug_info: DebugInfo,
     /// The checks of the host, by category.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub validations_info: BTreeMap<String, Vec<Validation>>,
+    #[serde(skip_serializing_if = "has_no_validations")]
+    pub validations_info: Rc<Validations>,
     /// The id of the disk that the host is installed on.
     #[serde(rename = "installation_disk_id", skip_serializing_if = "String::is_empty")]
     pub installation_disk_id: String,
@@ -465,7 +473,7 @@ impl Agent {
             self.status.known_by.push(uuid.to_lowercase());
         }
         self.status.known_as.clone_from(&inventory.hostname);
-        self.status.inventory = Some(inventory);
+        self.status.inventory = Some(Rc::new(inventory));
     }
 
     /// Whether the host has not reported for too long, or never.

@@ -1,10 +1,12 @@
-//! The versions of pools that were computed for a state. A pass asks for them again and again. It
-//! does not know how a version is computed.
+//! The versions of pools, and those that were computed for a state: a pass asks for them again and
+//! again. A cluster that was made from another version of its pool is stale; what happens to it is not
+//! decided here.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use super::hash::fnv1a;
 use super::meta::{Key, LocalRef};
 use super::platform::Platform;
 use super::pool::{ClusterPool, PoolSpec};
@@ -28,15 +30,15 @@ struct ComputedVersion {
 }
 
 impl PoolVersions {
-    /// The version of a pool. `compute` is called only if the spec of the pool is not what it was.
-    pub fn get(&self, pool: &ClusterPool, compute: fn(&ClusterPool) -> String) -> Rc<str> {
+    /// The version of a pool, which is computed only if the spec of the pool is not what it was.
+    pub fn get(&self, pool: &ClusterPool) -> Rc<str> {
         let key = pool.key();
         if let Some(computed) = self.computed.borrow().get(&key)
             && computed.follows_from(&pool.spec)
         {
             return Rc::clone(&computed.version);
         }
-        let version: Rc<str> = compute(pool).into();
+        let version: Rc<str> = pool_version(pool).into();
         let computed = ComputedVersion::new(&pool.spec, Rc::clone(&version));
         self.computed.borrow_mut().insert(key, computed);
         version
@@ -64,4 +66,20 @@ impl ComputedVersion {
             && self.customization_ref == spec.customization_ref
             && self.has_inventory == spec.inventory.is_some()
     }
+}
+
+/// The version of a pool: 16 hexadecimal digits, a hash over the inputs that Hive hashes. A field
+/// that poolctl learns later does not change it, because absent fields are not hashed. So no
+/// cluster is replaced just because poolctl was upgraded.
+pub fn pool_version(pool: &ClusterPool) -> String {
+    let spec = &pool.spec;
+    let inputs = serde_json::json!({
+        "platform": spec.platform,
+        "baseDomain": spec.base_domain,
+        "imageSetRef": spec.image_set_ref,
+        "installConfigSecretTemplateRef": spec.install_config_secret_template_ref,
+        "customizationRef": spec.customization_ref,
+        "hasInventory": spec.inventory.is_some(),
+    });
+    format!("{:016x}", fnv1a(inputs.to_string().bytes()))
 }

@@ -40,6 +40,7 @@ pub use register::{
 pub use returning::retire_agent;
 
 use crate::model::agent::{Agent, HostState};
+use crate::model::condition::{Condition, set_condition_without_probe};
 use crate::model::event::{Event, EventType};
 use crate::model::event_reason::EventReason;
 use crate::model::infra_env::InfraEnv;
@@ -70,13 +71,30 @@ pub fn advance_agents(state: &mut State, tick: &Tick) {
         machines::recognize_machine(state, *agent_id, &hosts_by_mac, &classifications, tick);
     }
     duplicates::mark_duplicates(state, tick);
+    let changes_before = state.changes_made();
     for agent_id in &agent_ids {
         refresh::advance_state(state, *agent_id, tick);
         binding::sync_spec(state, *agent_id, tick);
     }
     clusters::assign_roles(state, tick);
+    // `advance_state` has checked each host. Its role, or another host of its cluster, may have changed
+    // since.
+    let must_check_again = state.changes_made() != changes_before;
     for agent_id in agent_ids {
+        if must_check_again {
+            checks::check_agent(state, agent_id, tick);
+        }
         refresh::update_conditions(state, agent_id, tick);
+    }
+}
+
+/// Writes a condition of a host. It is compared before: an update copies the whole Agent.
+fn set_agent_condition(state: &mut State, agent_id: AgentId, condition: Condition, tick: &Tick) {
+    let Some(agent) = state.agents.get(agent_id) else { return };
+    let mut conditions = agent.status.conditions.clone();
+    set_condition_without_probe(&mut conditions, condition, tick.now);
+    if conditions != agent.status.conditions {
+        state.agents.update(agent_id, |agent| agent.status.conditions = conditions);
     }
 }
 

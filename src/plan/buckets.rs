@@ -7,10 +7,11 @@ use crate::model::claim::Claim;
 use crate::model::cluster::{Cluster, Phase, Power};
 use crate::model::inventory::EntryStatus;
 use crate::model::pool::ClusterPool;
+use crate::model::pool_versions::pool_version;
 use crate::model::state::{ClaimId, ClusterId, State};
 use crate::model::time::Time;
 
-use super::version::{is_recipe_changed, pool_version};
+use super::version::is_recipe_changed;
 
 /// The clusters of a pool and its waiting claims, by their ids in the state. The lists `claimed`,
 /// `unknown`, `mismatched` and `failed_stale` overlap with the other lists of clusters, which do not
@@ -122,7 +123,7 @@ impl SortedPool {
 /// Sorts the clusters of a pool and finds the claims that wait. Which waking clusters count as
 /// broken depends on `now`.
 pub fn sort_pool(state: &State, pool: &ClusterPool, now: Time) -> SortedPool {
-    let version = state.pool_versions.get(pool, pool_version);
+    let version = state.pool_versions.get(pool);
     let inventory = pool.spec.inventory.as_ref();
     let listed: Option<HashSet<&str>> =
         inventory.map(|entries| entries.iter().map(|entry| entry.name.as_str()).collect());

@@ -35,7 +35,7 @@ use super::fixed_addresses::addresses_in_use;
 use super::inventory::{entries_with_taken_names, free_entries};
 use super::preflight::{InputProblem, render_checked};
 use super::recipe::{cluster_name, unpatched_install_config};
-use super::version::{pool_version, recipe_of};
+use super::version::recipe_of;
 use super::{leases, record_event, record_warning};
 
 /// What is the same for every cluster that is made in one go.
@@ -111,7 +111,7 @@ pub fn create_clusters(
     let mut batch = Batch {
         pool: pool.clone(),
         base,
-        version: state.pool_versions.get(pool, pool_version),
+        version: state.pool_versions.get(pool),
         recipe: recipe_of(state, pool),
         key: Rc::new(pool.key()),
         names,

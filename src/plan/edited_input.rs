@@ -7,11 +7,11 @@ use crate::model::documents::StoredValue;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
+use crate::model::pool_versions::pool_version;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 
 use super::preflight::{refused_input, refused_input_of_cluster};
-use super::version::pool_version;
 
 /// The key of a Secret that has an install-config.
 const TEMPLATE_KEY: &str = "install-config.yaml";

@@ -9,10 +9,11 @@ use crate::model::inventory::{CUSTOMIZATION_ATTEMPTS, EntryStatus, InputRefusal,
 use crate::model::lease::ClusterHolder;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
+use crate::model::pool_versions::pool_version;
 use crate::model::state::State;
 
 use super::preflight::render_checked_cluster;
-use super::version::{is_recipe_changed, pool_version};
+use super::version::is_recipe_changed;
 
 /// Entries that a new cluster could use, most attempts left first, then in the order of the list.
 pub fn free_entries(pool: &ClusterPool) -> impl Iterator<Item = &str> {

@@ -13,13 +13,14 @@ use crate::model::job::{CANCELLED, Verb};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::pool::{ClusterPool, InstallFailure};
+use crate::model::pool_versions::pool_version;
 use crate::model::state::{ClusterId, CustomizationId, PoolId, State};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 
 use super::cluster_jobs::start_job;
 use super::pause::PauseEnd;
-use super::version::{pool_version, recipe_of};
+use super::version::recipe_of;
 use super::{
     agents, cluster_hosts, customizations, expire, give_back, leases, pause, power, record_event,
     record_warning,

@@ -66,7 +66,6 @@ pub use reports::{keep_installation, take_healths, take_job_reports};
 pub use schedule::schedule_of;
 pub use size::{BROKEN_CLUSTER, STALE_CLUSTER};
 pub use status::{describe_failed_destruction, recount_clusters, restore_counts};
-pub use version::pool_version;
 
 use crate::model::event::{Event, EventType};
 use crate::model::event_reason::EventReason;

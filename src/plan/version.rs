@@ -1,28 +1,11 @@
-//! Computes the version of a pool from its spec, and the versions of what the spec only names.
-//! Clusters that were made from another version of the pool are stale; it does not decide what
-//! happens to them.
+//! Computes the versions of what the spec of a pool only names. A cluster that could not be installed
+//! from earlier ones is worth another try; it does not decide what happens to it.
 
 use crate::model::annotations::{DRIVER, INSTALL_TIMEOUT, MANIFESTS, PARAMETERS};
 use crate::model::hash::fnv1a;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::state::State;
-
-/// The version of a pool: 16 hexadecimal digits, a hash over the inputs that Hive hashes. A field
-/// that poolctl learns later does not change it, because absent fields are not hashed. So no
-/// cluster is replaced just because poolctl was upgraded.
-pub fn pool_version(pool: &ClusterPool) -> String {
-    let spec = &pool.spec;
-    let inputs = serde_json::json!({
-        "platform": spec.platform,
-        "baseDomain": spec.base_domain,
-        "imageSetRef": spec.image_set_ref,
-        "installConfigSecretTemplateRef": spec.install_config_secret_template_ref,
-        "customizationRef": spec.customization_ref,
-        "hasInventory": spec.inventory.is_some(),
-    });
-    format!("{:016x}", fnv1a(inputs.to_string().bytes()))
-}
 
 /// Annotations of a pool's clusters that decide how they are installed.
 const INSTALLATION_ANNOTATIONS: [&str; 4] = [DRIVER, PARAMETERS, INSTALL_TIMEOUT, MANIFESTS];

@@ -9,6 +9,7 @@ use crate::model::clock::PassExtent;
 use crate::model::due::{Due, DueChanges, DueNow, DueObject, HelpedScopes};
 use crate::model::host::BareMetalHost;
 use crate::model::kinds::Kind;
+use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
@@ -24,6 +25,22 @@ use super::{Door, PassOutcome, PlannedPass};
 const KINDS_OF_POOLS: [Kind; 3] = [Kind::ClusterPool, Kind::ClusterDeployment, Kind::ClusterClaim];
 /// How often a pass goes on with what its own changes have made possible elsewhere.
 const MAX_ROUNDS: usize = 20;
+/// How many pools are planned and committed together. When all pools of a large lab are due, they are
+/// not all in memory at once.
+const POOLS_AT_ONCE: usize = 200;
+
+/// What is planned and committed together.
+struct PassPart {
+    scope: Scope,
+    /// Hosts and Agents that are planned although no pool of the scope has them.
+    needs: Vec<NeededObject>,
+}
+
+impl PassPart {
+    fn new(pools: &[Key], needs: Vec<NeededObject>) -> Self {
+        Self { scope: Scope::Pools(pools.to_vec()), needs }
+    }
+}
 
 impl Door<'_> {
     /// One pass over everything, be it due or not.
@@ -40,16 +57,17 @@ impl Door<'_> {
         let mut filter = DueFilter::DirtyOrPolled;
         let mut has_passed_everything = false;
         for _ in 0..MAX_ROUNDS {
-            let (scope, objects) = match self.find_due_now(filter)? {
-                DueNow::Nothing => break,
-                DueNow::Part { pools, objects } => (Scope::Pools(pools), objects),
-                DueNow::Everything => (Scope::Whole, Vec::new()),
-            };
-            let round = self.run_pass_with(&scope, &needed_objects(objects))?;
-            passed.refused.extend(round.refused);
-            passed.warnings.extend(round.warnings);
+            let parts = split_into_parts(self.find_due_now(filter)?);
+            if parts.is_empty() {
+                break;
+            }
+            for PassPart { scope, needs } in parts {
+                let outcome = self.run_pass_with(&scope, &needs)?;
+                passed.refused.extend(outcome.refused);
+                passed.warnings.extend(outcome.warnings);
+                has_passed_everything |= scope == Scope::Whole;
+            }
             // A pool that was refused stays to be done, but not in this pass.
-            has_passed_everything = scope == Scope::Whole;
             if has_passed_everything || !passed.refused.is_empty() {
                 break;
             }
@@ -261,6 +279,22 @@ fn is_cluster_removed(state: &State) -> bool {
     changes.any(|change| change.before.is_some() && change.after.is_none())
 }
 
+/// The parts of what is due, in their order. Objects come with the first pools, because pools pick
+/// hosts: hosts and Agents must be as they are after this pass.
+fn split_into_parts(due: DueNow) -> Vec<PassPart> {
+    match due {
+        DueNow::Nothing => Vec::new(),
+        DueNow::Everything => vec![PassPart { scope: Scope::Whole, needs: Vec::new() }],
+        DueNow::Part { pools, objects } => {
+            let mut portions = pools.chunks(POOLS_AT_ONCE);
+            let first_pools = portions.next().unwrap_or_default();
+            let mut parts = vec![PassPart::new(first_pools, needed_objects(objects))];
+            parts.extend(portions.map(|portion| PassPart::new(portion, Vec::new())));
+            parts
+        }
+    }
+}
+
 fn needed_objects(objects: Vec<DueObject>) -> Vec<NeededObject> {
     let objects = objects.into_iter();
     objects.map(|DueObject { kind, key }| NeededObject { kind, key }).collect()
@@ -287,4 +321,31 @@ fn find_helped_scopes(state: &State, now: Time) -> HelpedScopes {
         return HelpedScopes::Pools;
     }
     HelpedScopes::Nobody
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The pools of each part, and how many objects go with them.
+    fn parts_of(pool_count: usize, object_count: usize) -> Vec<(usize, usize)> {
+        let pools = (0..pool_count).map(|number| Key::new("default", format!("p{number}")));
+        let agents = (0..object_count).map(|number| Key::new("default", format!("a{number}")));
+        let objects = agents.map(DueObject::agent).collect();
+        let parts = split_into_parts(DueNow::Part { pools: pools.collect(), objects });
+        let mut counts = Vec::new();
+        for PassPart { scope, needs } in parts {
+            let Scope::Pools(pools) = scope else { panic!("everything") };
+            counts.push((pools.len(), needs.len()));
+        }
+        counts
+    }
+
+    #[test]
+    fn what_is_due_comes_in_portions_and_objects_with_the_first() {
+        assert_eq!(parts_of(0, 3), [(0, 3)]);
+        assert_eq!(parts_of(200, 3), [(200, 3)]);
+        assert_eq!(parts_of(401, 3), [(200, 3), (200, 0), (1, 0)]);
+        assert!(split_into_parts(DueNow::Nothing).is_empty());
+    }
 }

@@ -80,7 +80,7 @@ impl<'a> Node<'a> {
     }
 
     fn inventory(&self) -> Option<&'a Inventory> {
-        self.agent.status.inventory.as_ref()
+        self.agent.status.inventory.as_deref()
     }
 
     fn first_static_address(&self) -> Option<Addr> {

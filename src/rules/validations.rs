@@ -75,7 +75,7 @@ struct ValidationContext<'a> {
 impl<'a> ValidationContext<'a> {
     /// The host's inventory, unless it is missing or truncated.
     fn valid_inventory(&self) -> Option<&'a Inventory> {
-        self.agent.status.inventory.as_ref().filter(|inventory| inventory.is_complete())
+        self.agent.status.inventory.as_deref().filter(|inventory| inventory.is_complete())
     }
 
     /// The role by which the host is judged. A free host is judged as one of several nodes.
@@ -193,7 +193,7 @@ mod tests {
 
     fn host_with(change: impl FnOnce(&mut Inventory)) -> Agent {
         let mut agent = good_host();
-        change(agent.status.inventory.as_mut().unwrap());
+        change(std::rc::Rc::make_mut(agent.status.inventory.as_mut().unwrap()));
         agent
     }
 

@@ -193,6 +193,13 @@ impl Stored for Agent {
 }
 
 impl Store {
+    /// Whether there is an Agent of this name. Its document is not read.
+    pub fn has_agent(&self, key: &Key) -> Result<bool, Refusal> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM agent WHERE namespace = ?1 AND name = ?2)";
+        let values = params![key.namespace, key.name];
+        Ok(self.conn().prepare_cached(sql)?.query_row(values, |row| row.get(0))?)
+    }
+
     /// Whether an image admits hosts, or a host has a secret.
     pub fn has_credentials_of_hosts(&self) -> Result<bool, Refusal> {
         let sql = "SELECT EXISTS (SELECT 1 FROM infra_env_token) \

@@ -116,8 +116,10 @@ impl Store {
         // A job that was live when the backup was taken may still run elsewhere: it is not started
         // again.
         copy.execute("UPDATE job SET begun = 1 WHERE ended IS NULL", [])?;
+        // The connection of the store is shared, and SQLite wants one of its own for this.
+        let mut file = open_file(self.path())?;
         forget_last_commit(self.path());
-        transfer(copy, &mut open_file(self.path())?)?;
+        transfer(copy, &mut file)?;
         note_last_commit(self.file(), self.path());
         // A log that begins with another state could be taken for one from elsewhere.
         self.fold_log_at_once();

@@ -60,8 +60,9 @@ impl Store {
         }
     }
 
-    /// Leaves the file open until the process ends, for a command that ends with it. To close it,
-    /// SQLite frees one by one what it knows of the tables, which the kernel frees at once.
+    /// Leaves the file open until the process ends, also after the store is dropped. To close it is
+    /// slow: SQLite frees one by one what it knows of the tables, and the kernel frees all of that at
+    /// once.
     pub fn leave_open(&self) {
         mem::forget(Rc::clone(&self.file));
     }

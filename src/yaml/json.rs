@@ -105,7 +105,7 @@ fn begin_part(cursor: Option<&Cell<Cursor>>) -> Option<Cursor> {
     Some(begin)
 }
 
-/// A text whose reader is told where it is. It has a buffer of its own: who reads single bytes would
+/// A text whose reader is told where it is. It has a buffer of its own: the parser reads single bytes, and each would
 /// ask the source for each of them.
 struct PlacedSource<'a, R> {
     source: R,

@@ -100,7 +100,7 @@ impl HiveExport {
         let rendering = HiveRendering {
             pools: &pools,
             clusters: &clusters,
-            own_version: plan::pool_version,
+            own_version: poolctl::model::pool_versions::pool_version,
             release: HiveRelease::NEWEST,
             pool_start: PoolStart::AtOnce,
         };
@@ -142,7 +142,7 @@ impl HiveExport {
             return Some(format!("cluster {name} differs: {before} became {after}"));
         }
         let pool = self.pools.get(cluster.pool.as_deref()?)?;
-        let own_version = plan::pool_version(pool);
+        let own_version = poolctl::model::pool_versions::pool_version(pool);
         let was_current = cluster.version.as_deref() == Some(own_version.as_str());
         let is_current =
             copy.version.as_deref().is_some_and(|version| is_hive_version(pool, version));

@@ -41,5 +41,5 @@ pub fn role_fit_lines(agent: &Agent) -> Vec<String> {
 }
 
 fn valid_inventory(agent: &Agent) -> Option<&Inventory> {
-    agent.status.inventory.as_ref().filter(|inventory| inventory.is_complete())
+    agent.status.inventory.as_deref().filter(|inventory| inventory.is_complete())
 }

@@ -34,6 +34,7 @@ use crate::store::{NeededObject, Store};
 use crate::commands::agent::machine::configuration::tell_to_install;
 use crate::commands::agent::machine::ssh::{Proof, check_proof, hash_secret};
 use crate::commands::agent::refused::is_recorded_enough;
+use crate::commands::target;
 use crate::commands::{Context, RunCommand};
 
 /// The most bytes that a machine may send at once.
@@ -98,7 +99,7 @@ impl RunCommand for Report {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
-        let key = context.find::<Agent>(&store, &self.name)?.key();
+        let key = find_agent_key(context, &store, &self.name)?;
         let mut report = report::AgentReport::default();
         if let Some(path) = &self.inventory {
             report = report::parse_report(&read_short_file(path)?).map_err(Refusal::invalid)?;
@@ -161,11 +162,21 @@ impl RunCommand for CheckIn {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open_existing_state()?;
-        let key = context.find::<Agent>(&store, &self.name)?.key();
+        let key = find_agent_key(context, &store, &self.name)?;
         let instructions = check_in(context, &store, &key)?;
         let answer = Answer::text(format!("{instructions}\n")).with_document(instructions);
         context.answer(answer.with_name(Name::of(Kind::Agent, &key)))
     }
+}
+
+/// The key of an Agent that exists. Its document is not read: to decode its inventory would be a large
+/// part of what a check-in costs.
+fn find_agent_key(context: &Context, store: &Store, name: &str) -> Result<Key, Refusal> {
+    let key = context.key(Kind::Agent, &target::without_kind(Kind::Agent, name))?;
+    if store.has_agent(&key)? {
+        return Ok(key);
+    }
+    Ok(context.find::<Agent>(store, name)?.key())
 }
 
 /// Records the contact, and returns what the agent on the machine is told to do, as JSON.

@@ -12,10 +12,10 @@ use crate::model::cluster::Cluster;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
+use crate::model::pool_versions::pool_version;
 use crate::model::refusal::Refusal;
 use crate::model::template::Template;
 use crate::output::join_lines;
-use crate::plan;
 use crate::render::assisted_objects::{
     HostCounts, refer_to_cluster_install, render_cluster_install, render_for_assisted,
 };
@@ -144,7 +144,7 @@ fn collect_clusters(
         let rendering = HiveRendering {
             pools: &pools,
             clusters: &clusters,
-            own_version: plan::pool_version,
+            own_version: pool_version,
             release: HiveRelease::NEWEST,
             pool_start: PoolStart::AtOnce,
         };

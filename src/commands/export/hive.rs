@@ -13,9 +13,9 @@ use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::pool::{ClusterPool, RECONCILE_PAUSE};
+use crate::model::pool_versions::pool_version;
 use crate::model::refusal::Refusal;
 use crate::output::join_lines;
-use crate::plan;
 use crate::render::hive_objects::{HiveRendering, PoolStart, reason_to_keep, reason_to_pause};
 use crate::render::hive_schedules::render_schedules;
 use crate::render::hive_version::HiveRelease;
@@ -194,7 +194,7 @@ fn collect_documents(
     let rendering = HiveRendering {
         pools: &pools,
         clusters: &clusters,
-        own_version: plan::pool_version,
+        own_version: pool_version,
         release: takeover.release,
         pool_start: takeover.pool_start,
     };

@@ -15,10 +15,10 @@ use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::{Object, Resource};
 use crate::model::pool::ClusterPool;
+use crate::model::pool_versions::pool_version;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
-use crate::plan;
 use crate::store::NeededObject;
 
 use super::insert_object;
@@ -185,7 +185,7 @@ fn adopt_cluster(
         adopted.created = tick.now;
         adopted.installed_at = Some(tick.now);
         // It is what the pool would make: nobody wants it replaced because it was adopted.
-        adopted.version = pool.map(|pool| Rc::from(plan::pool_version(pool)));
+        adopted.version = pool.map(|pool| Rc::from(pool_version(pool)));
         adopted.claimed_at = claim.map(|_| tick.now);
     }
     insert_object(state, deployment, &HashMap::new(), tick)?;

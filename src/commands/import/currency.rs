@@ -12,9 +12,9 @@ use crate::model::condition::{ConditionType, find_condition};
 use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
+use crate::model::pool_versions::pool_version;
 use crate::model::refusal::Refusal;
 use crate::model::text::quote_word;
-use crate::plan;
 use crate::render::hive_version::is_hive_version;
 
 use crate::commands::count_of;
@@ -102,7 +102,7 @@ fn pools_of_file(manifests: &Manifests) -> HashMap<Key, PoolOfFile> {
         let condition = find_condition(&pool.status.conditions, ConditionType::AllClustersCurrent);
         let pool_of_file = PoolOfFile {
             pool: (**pool).clone(),
-            version: plan::pool_version(pool).into(),
+            version: pool_version(pool).into(),
             has_current_clusters: condition.is_some_and(|condition| condition.status == "True"),
             // Hive has neither these counters nor jobs.
             was_kept_here: pool.status.ordinal > 0

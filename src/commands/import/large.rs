@@ -25,7 +25,7 @@ use crate::store::{NeededObject, Store};
 use super::warnings::is_empty_secret;
 use super::{fill_state, rehearse_import};
 
-/// How many leases or events are in memory at once.
+/// How many leases, events or past jobs are in memory at once.
 const PORTION: usize = 1000;
 
 /// Whether a state has no object, no job and no event.
@@ -51,7 +51,7 @@ pub fn rehearse_parts(context: &Context, spool: &mut Spool, reading: &ReadOption
     rehearsed.is_ok()
 }
 
-/// Imports all of it, and says which links were completed.
+/// Imports what is in memory and what is in the spool, and says which links were completed.
 pub fn import_in_portions(
     context: &Context,
     manifests: Manifests,
@@ -191,7 +191,7 @@ fn import_claim(state: &mut State, claim: IpClaim, tick: &Tick) -> Result<(), Re
     edits::import_object(state, claim.into_object(), tick)
 }
 
-/// A step looks at its leases and their pools only.
+/// A step loads no pool with all that belongs to it, only what it needs.
 fn no_pool() -> Scope {
     Scope::Pools(Vec::new())
 }

@@ -51,6 +51,7 @@ pub fn describe_gaps(manifests: &Manifests, spool: Option<&Spool>) -> Vec<String
             manifests.records_left_out
         ));
     }
+    // Whoever puts clusters aside has seen that each link has both ends, of which one may be here.
     if !spool.is_some_and(|spool| spool.clusters.has_any()) {
         warnings.extend(describe_broken_links(manifests));
     }

@@ -210,6 +210,13 @@ impl Eligibility {
         self.not_eligible_reasons.iter().filter(move |reason| !self.judged_reasons.contains(reason))
     }
 
+    /// Whether this is the verdict on the disk already.
+    pub fn has_verdict(&self, reasons: &[String]) -> bool {
+        let mut judged = self.clone();
+        judged.set_verdict(reasons.to_vec());
+        judged == *self
+    }
+
     /// Replaces the verdict on the disk. `reasons` are all that there are against it, those that the
     /// agent reported among them; a disk with none is eligible.
     pub fn set_verdict(&mut self, reasons: Vec<String>) {

@@ -4,7 +4,7 @@
 use crate::model::agent::needs::NodeRole;
 use crate::model::agent::{Agent, ClusterReference, HostState, Progress, Role};
 use crate::model::cluster::Cluster;
-use crate::model::condition::{Condition, ConditionReason, set_condition_without_probe};
+use crate::model::condition::{Condition, ConditionReason};
 use crate::model::event::EventType;
 use crate::model::event_reason::EventReason;
 use crate::model::infra_env::InfraEnv;
@@ -23,7 +23,9 @@ use super::clusters::{
 };
 use super::conditions::SPEC_SYNCED;
 use super::leaving::{leave_cluster, remove_deleted_agent, unbind_refusal};
-use super::{WAITING_FOR_INVENTORY, enter_state, record_agent_event, returning};
+use super::{
+    WAITING_FOR_INVENTORY, enter_state, record_agent_event, returning, set_agent_condition,
+};
 
 const BINDING: &str = "Host is waiting to be bound to the cluster";
 const MISSING_INFRA_ENV: &str =
@@ -87,9 +89,7 @@ pub fn sync_spec(state: &mut State, agent_id: AgentId, tick: &Tick) {
             Condition::new(SPEC_SYNCED, "False", reason, message)
         }
     };
-    state.agents.update(agent_id, |agent| {
-        set_condition_without_probe(&mut agent.status.conditions, condition, tick.now);
-    });
+    set_agent_condition(state, agent_id, condition, tick);
 }
 
 /// What the spec of a host asks for that is invalid, or that its machine cannot give.

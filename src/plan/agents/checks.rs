@@ -2,6 +2,7 @@
 //! a host to another state.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use crate::model::agent::needs::HostNeeds;
 use crate::model::agent::{Agent, Role, Validation};
@@ -40,7 +41,7 @@ pub fn check_agent(state: &mut State, agent_id: AgentId, tick: &Tick) {
         return;
     }
     let results = run_checks(state, agent_id, agent, tick.now);
-    if agent.status.validations_info == results {
+    if *agent.status.validations_info == results {
         return;
     }
     let hostname = agent.hostname();
@@ -66,7 +67,7 @@ pub fn check_agent(state: &mut State, agent_id: AgentId, tick: &Tick) {
             _ => {}
         }
     }
-    state.agents.update(agent_id, |agent| agent.status.validations_info = results);
+    state.agents.update(agent_id, |agent| agent.status.validations_info = Rc::new(results));
     for event in events {
         state.record_event(event);
     }

@@ -237,7 +237,7 @@ fn join_unmet_validations(agent: &Agent) -> String {
 
 /// Whether a host has been checked, which needs a valid inventory.
 fn is_checked(agent: &Agent) -> bool {
-    let has_inventory = agent.status.inventory.as_ref().is_some_and(Inventory::is_complete);
+    let has_inventory = agent.status.inventory.as_deref().is_some_and(Inventory::is_complete);
     has_inventory && agent.validations().next().is_some()
 }
 
@@ -356,14 +356,15 @@ mod tests {
     #[test]
     fn the_last_results_count_while_a_host_is_silent() {
         let mut silent = agent(HostState::DisconnectedUnbound);
-        silent.status.inventory = Some(Inventory::default());
+        silent.status.inventory = Some(Inventory::default().into());
         let mut validations =
             vec![validation("connected", "failure", "a"), validation("ntp-synced", "failure", "b")];
-        silent.status.validations_info = BTreeMap::from([("network".into(), validations.clone())]);
+        silent.status.validations_info =
+            BTreeMap::from([("network".into(), validations.clone())]).into();
         assert_eq!(agent_conditions(&silent)[2].reason, "ValidationsPassing");
         validations.push(validation("has-min-memory", "failure", "c"));
         validations.push(validation("media-connected", "disabled", "d"));
-        silent.status.validations_info = BTreeMap::from([("network".into(), validations)]);
+        silent.status.validations_info = BTreeMap::from([("network".into(), validations)]).into();
         let message = "The agent's validations are failing: a,b,c";
         assert_eq!(agent_conditions(&silent)[2].message, message);
     }

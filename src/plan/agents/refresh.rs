@@ -1,6 +1,8 @@
 //! The state of a host: it follows from the host's checks, from silence, from time and from its
 //! cluster. The conditions follow from the state. It never binds a host.
 
+use std::rc::Rc;
+
 use crate::model::agent::inventory::Inventory;
 use crate::model::agent::{Agent, HostState, Progress, SKIP_CLEANUP};
 use crate::model::condition::set_condition_without_probe;
@@ -275,7 +277,7 @@ fn advance_checked(state: &mut State, agent_id: AgentId, tick: &Tick) {
         let info = format!("Host is the same machine as Agent {}", agent.status.duplicate_of);
         return enter_state(state, agent_id, HostState::Insufficient, &info, tick);
     }
-    let has_inventory = agent.status.inventory.as_ref().is_some_and(Inventory::is_complete);
+    let has_inventory = agent.status.inventory.as_deref().is_some_and(Inventory::is_complete);
     let unmet_hardware = checks::unmet_hardware(agent);
     let unmet_input = checks::unmet_input(agent);
     let unmet_checks = checks::unmet_before_installation(agent);
@@ -295,10 +297,9 @@ fn advance_checked(state: &mut State, agent_id: AgentId, tick: &Tick) {
     enter_state(state, agent_id, next, &info, tick);
 }
 
-/// Updates what follows from the state and the role of a host: its checks, its disks, the label of
-/// its cluster's namespace and its conditions.
+/// Updates what follows from the state and the role of a host: its disks, the label of its cluster's
+/// namespace and its conditions.
 pub fn update_conditions(state: &mut State, agent_id: AgentId, tick: &Tick) {
-    check_agent(state, agent_id, tick);
     update_disks(state, agent_id);
     state.agents.update(agent_id, |agent| {
         let namespace = agent.bound_cluster().map(|cluster| cluster.namespace).unwrap_or_default();
@@ -333,12 +334,18 @@ fn update_disks(state: &mut State, agent_id: AgentId) {
             inventory.disks.iter().map(|disk| disk_problems(disk, inventory, bound_role));
         problems_by_disk.extend(problems);
     }
+    let disks = agent.status.inventory.iter().flat_map(|inventory| &inventory.disks);
+    let mut verdicts = disks.zip(&problems_by_disk);
+    let are_verdicts_current =
+        verdicts.all(|(disk, problems)| disk.installation_eligibility.has_verdict(problems));
+    let disk_id = chosen_disk_id.unwrap_or_else(|| agent.status.installation_disk_id.clone());
+    if are_verdicts_current && disk_id == agent.status.installation_disk_id {
+        return;
+    }
     state.agents.update(agent_id, |agent| {
-        if let Some(disk_id) = chosen_disk_id {
-            agent.status.installation_disk_id = disk_id;
-        }
-        let disks = agent.status.inventory.iter_mut().flat_map(|inventory| &mut inventory.disks);
-        for (disk, problems) in disks.zip(problems_by_disk) {
+        agent.status.installation_disk_id = disk_id;
+        let Some(inventory) = &mut agent.status.inventory else { return };
+        for (disk, problems) in Rc::make_mut(inventory).disks.iter_mut().zip(problems_by_disk) {
             disk.installation_eligibility.set_verdict(problems);
         }
     });

@@ -124,7 +124,7 @@ fn can_be_master(agent: &Agent, needs: &HostNeeds) -> bool {
 }
 
 fn valid_inventory(agent: &Agent) -> Option<&Inventory> {
-    agent.status.inventory.as_ref().filter(|inventory| inventory.is_complete())
+    agent.status.inventory.as_deref().filter(|inventory| inventory.is_complete())
 }
 
 /// The id of the disk on which a host is to be installed: the one that its spec asks for, else the
@@ -170,6 +170,8 @@ fn rank_disk(disk: &Disk) -> DiskRank<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
+
     use super::*;
     use crate::model::agent::inventory::{Cpu, Gpu, Memory};
 
@@ -198,7 +200,7 @@ mod tests {
     fn host(name: &str, inventory: Option<Inventory>) -> Agent {
         let mut agent = Agent::default();
         agent.metadata.name = name.into();
-        agent.status.inventory = inventory;
+        agent.status.inventory = inventory.map(Rc::new);
         agent
     }
 
