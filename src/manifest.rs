@@ -101,6 +101,8 @@ pub struct Manifests {
     pub events: Vec<Event>,
     /// When the last of the events and jobs happened or began that are in a spool, and not among these.
     pub last_spooled_record: Option<Time>,
+    /// Whether there are jobs in a spool, and not among these.
+    pub has_spooled_jobs: bool,
     /// How many jobs and events are of kinds that are not kept here.
     pub records_left_out: usize,
     /// When a state is moved: objects of other programs that hold something.
@@ -141,6 +143,7 @@ impl Manifests {
             jobs,
             events,
             last_spooled_record,
+            has_spooled_jobs,
             records_left_out,
             foreign_leases,
             refused_pools,
@@ -155,6 +158,7 @@ impl Manifests {
         self.jobs.extend(jobs);
         self.events.extend(events);
         self.last_spooled_record = self.last_spooled_record.max(last_spooled_record);
+        self.has_spooled_jobs |= has_spooled_jobs;
         self.records_left_out += records_left_out;
         self.foreign_leases.extend(foreign_leases);
         self.refused_pools.extend(refused_pools);

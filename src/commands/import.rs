@@ -180,8 +180,13 @@ impl Import {
             return Ok(std::env::temp_dir());
         }
         let state = context.state_path()?;
-        let folder = state.parent().filter(|folder| folder.is_dir());
-        Ok(folder.map_or_else(std::env::temp_dir, Path::to_owned))
+        let folder = match state.parent() {
+            // A file name alone is one in the current folder.
+            Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+            Some(parent) => parent,
+            None => Path::new("/"),
+        };
+        Ok(if folder.is_dir() { folder.to_owned() } else { std::env::temp_dir() })
     }
 
     /// Whether a state is large, and its leases need not be looked at all together: there is nothing
@@ -447,6 +452,25 @@ fn fill_state(
     manifests: Manifests,
     tick: &Tick,
 ) -> Result<Vec<String>, Refusal> {
+    insert_manifests(state, manifests, tick)?;
+    let imported_count = state.events.len();
+    plan::restore_inventory_history(state);
+    plan::repair_links(state, tick);
+    plan::restore_counts(state, tick);
+    Ok(describe_repairs(state, imported_count))
+}
+
+/// What was repaired since there were so many events.
+fn describe_repairs(state: &State, event_count: usize) -> Vec<String> {
+    let mut repairs = Vec::new();
+    for (event, _) in &state.events[event_count..] {
+        repairs.push(format!("{} {}: {}", event.kind, event.object, event.message));
+    }
+    repairs
+}
+
+/// Inserts the objects of a file, with its jobs and events.
+fn insert_manifests(state: &mut State, manifests: Manifests, tick: &Tick) -> Result<(), Refusal> {
     let Manifests { objects, jobs, events, places, last_spooled_record, .. } = manifests;
     // Live jobs broke off when the state was moved: after everything that the file knows of.
     let starts = jobs.iter().map(|job| job.started);
@@ -481,15 +505,7 @@ fn fill_state(
     for event in events {
         state.record_event(event);
     }
-    let imported_count = state.events.len();
-    plan::restore_inventory_history(state);
-    plan::repair_links(state, tick);
-    plan::restore_counts(state, tick);
-    let mut repairs = Vec::new();
-    for (event, _) in &state.events[imported_count..] {
-        repairs.push(format!("{} {}: {}", event.kind, event.object, event.message));
-    }
-    Ok(repairs)
+    Ok(())
 }
 
 /// Refuses an object of which the file has another one before.

@@ -178,7 +178,8 @@ impl SpooledClusters {
                 Some(JobPlacement::WithCluster)
             }
             Some(Placement::Kept) => Some(JobPlacement::Kept),
-            None if job.ended.is_some() => {
+            // One without a beginning is completed beside all that the state has.
+            None if job.ended.is_some() && job.started != Time::default() => {
                 self.has_past_jobs = true;
                 Some(JobPlacement::Past)
             }
@@ -262,6 +263,7 @@ impl SpooledClusters {
     pub fn finish(&mut self, kept: &mut Manifests, reading: &ReadOptions<'_>) -> Option<()> {
         self.last_record = self.last_record.max(kept.last_spooled_record);
         kept.last_spooled_record = self.last_record;
+        kept.has_spooled_jobs = self.job_ids.len() > kept.jobs.len();
         let mut groups_of_claims = HashSet::new();
         for pool in self.pools.iter().filter(|pool| !pool.claims.is_empty()) {
             groups_of_claims.insert(group_of_claims(&pool.key));
@@ -329,7 +331,10 @@ impl SpooledClusters {
         visit: &mut dyn FnMut(ClusterPart) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
         let Self { records, pools, last_record, .. } = self;
-        for pool in pools.iter() {
+        // In this order links are completed, too, if everything is in memory.
+        let mut pools: Vec<&SpooledPool> = pools.iter().collect();
+        pools.sort_by_key(|pool| &pool.key);
+        for pool in pools {
             let mut portions: Vec<&[SpooledCluster]> = pool.clusters.chunks(PORTION).collect();
             if portions.is_empty() && !pool.claims.is_empty() {
                 portions.push(&[]);

@@ -57,6 +57,7 @@ pub use life::{
     FAILURES_WORTH_A_WARNING, crowding_clusters, forget_cluster, has_used_its_attempts,
     next_attempt_at, waits_for_hosts_until,
 };
+pub use links::complete_pairs;
 pub use pause::{PauseEnd, describe_install_pause, end_pause};
 pub use power::{hibernates_at, sleeps_for_good};
 pub use preflight::render_checked_cluster;

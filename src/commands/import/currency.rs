@@ -107,7 +107,8 @@ fn pools_of_file(manifests: &Manifests) -> HashMap<Key, PoolOfFile> {
             // Hive has neither these counters nor jobs.
             was_kept_here: pool.status.ordinal > 0
                 || pool.status.provisions > 0
-                || !manifests.jobs.is_empty(),
+                || !manifests.jobs.is_empty()
+                || manifests.has_spooled_jobs,
         };
         pools.insert(pool.key(), pool_of_file);
     }

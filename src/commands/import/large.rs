@@ -21,9 +21,10 @@ use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
 use crate::reconcile::{Door, Steps};
 use crate::store::{NeededObject, Store};
+use crate::{plan, rules};
 
 use super::warnings::is_empty_secret;
-use super::{fill_state, rehearse_import};
+use super::{describe_repairs, fill_state, insert_manifests};
 
 /// How many leases, events or past jobs are in memory at once.
 const PORTION: usize = 1000;
@@ -45,7 +46,10 @@ pub fn rehearse_parts(context: &Context, spool: &mut Spool, reading: &ReadOption
     let rehearsed = spool.clusters.visit_parts(reading, &mut |part| {
         let objects = part.manifests.objects.iter();
         empty_secret_count += objects.filter(|object| is_empty_secret(object)).count();
-        rehearse_import(context, part.manifests)
+        let tick = Tick { now: context.world.now(), ..Tick::default() };
+        let mut state = State::default();
+        fill_state_with_part(&mut state, part, &tick)?;
+        rules::check_invariants(&state)
     });
     spool.clusters.empty_secret_count = empty_secret_count;
     rehearsed.is_ok()
@@ -106,16 +110,31 @@ fn import_clusters(
 ) -> Result<Vec<String>, Refusal> {
     let mut repairs = Vec::new();
     clusters.visit_parts(reading, &mut |part| {
-        let ClusterPart { pool, is_last, manifests } = part;
-        let needs = [NeededObject { kind: Kind::ClusterPool, key: pool.clone() }];
-        // Only with the last portion all clusters of the pool are there, and its claims.
-        let scope = if is_last { Scope::pool(pool) } else { no_pool() };
+        let needs = [NeededObject { kind: Kind::ClusterPool, key: part.pool.clone() }];
+        let scope = if part.is_last { Scope::pool(part.pool.clone()) } else { no_pool() };
         repairs.extend(
-            steps.change(&scope, &needs, |state, tick| fill_state(state, manifests, tick))?,
+            steps.change(&scope, &needs, |state, tick| fill_state_with_part(state, part, tick))?,
         );
         Ok(())
     })?;
     Ok(repairs)
+}
+
+/// Puts clusters of a pool into the state, and says which of their links were completed. That is done
+/// with the last of them, when all are there, and the claims of the pool. Other links are not looked
+/// at: the cluster that holds a customization of the pool, say, need not be in the scope of the pool.
+fn fill_state_with_part(
+    state: &mut State,
+    part: ClusterPart,
+    tick: &Tick,
+) -> Result<Vec<String>, Refusal> {
+    insert_manifests(state, part.manifests, tick)?;
+    let imported_count = state.events.len();
+    if part.is_last {
+        plan::complete_pairs(state, &part.pool, tick);
+        plan::restore_counts(state, tick);
+    }
+    Ok(describe_repairs(state, imported_count))
 }
 
 fn import_jobs(steps: &Steps<'_>, jobs: &mut SpoolReader<JobDocument>) -> Result<(), Refusal> {
