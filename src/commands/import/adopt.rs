@@ -21,7 +21,7 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::store::NeededObject;
 
-use super::insert_object;
+use super::fill::insert_object;
 use super::kcli::{KcliCluster, PoolPlace, read_kcli_folder};
 use super::sources::{AddedObject, Intent, add_objects};
 

@@ -17,7 +17,7 @@ use crate::plan;
 use crate::reconcile::Door;
 use crate::store::Store;
 
-use super::fill_state;
+use super::fill::fill_state;
 
 /// Says what is in a file, which links of it would be completed, and what the first pass would do.
 pub fn check_import(context: &Context, manifests: Manifests) -> anyhow::Result<()> {

@@ -23,8 +23,8 @@ use crate::reconcile::{Door, Steps};
 use crate::store::{NeededObject, Store};
 use crate::{plan, rules};
 
+use super::fill::{describe_repairs, fill_state, insert_manifests};
 use super::warnings::is_empty_secret;
-use super::{describe_repairs, fill_state, insert_manifests};
 
 /// How many leases, events or past jobs are in memory at once.
 const PORTION: usize = 1000;
