@@ -5,7 +5,6 @@
 //! same by accident, the caller reads the whole state into memory, where it can be told why.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::Path;
 use std::rc::Rc;
@@ -26,6 +25,7 @@ use crate::yaml::Node;
 
 use super::chained_records::{ChainedRecords, refuse_temporary_file};
 use super::parts::read_record;
+use super::spooled_leases::hash_of;
 use super::{Manifests, ReadOptions, string_field};
 
 /// How many clusters are in memory at once.
@@ -409,10 +409,4 @@ fn group_of(object: &Object) -> u64 {
 /// The group of the claims of a pool.
 fn group_of_claims(pool: &Key) -> u64 {
     hash_of(&(Kind::ClusterClaim.name(), pool))
-}
-
-fn hash_of(value: &(impl Hash + ?Sized)) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
 }

@@ -128,7 +128,9 @@ impl ClaimFacts {
     }
 }
 
-fn hash_of(value: &impl Hash) -> u64 {
+/// The hash by which a value is remembered. Two values with the same one seem to be the same; then the
+/// state is read whole.
+pub fn hash_of(value: &(impl Hash + ?Sized)) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()
