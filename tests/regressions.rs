@@ -453,3 +453,24 @@ fn an_object_that_is_to_be_deleted_goes_with_its_last_finalizer_whatever_its_kin
         assert_eq!(sandbox.run(&format!("get {kind} held")).code, 3, "{kind}");
     }
 }
+
+/// A pass was killed after its commit had removed a cluster and before it removed the copies of it. The
+/// next commit that removed another cluster took the note of that for its own, and nobody ever looked.
+#[test]
+fn copies_that_a_killed_pass_has_left_are_removed_although_another_command_removes_others() {
+    let sandbox = Sandbox::new();
+    sandbox.create_ready_pool("lab", 1);
+    sandbox.ok("pool create other --fake --size 1");
+    sandbox.ok("reconcile --wait -q");
+    let copies = sandbox.path().join("clusters");
+    std::fs::create_dir_all(copies.join("gone-1")).unwrap();
+    std::fs::write(copies.join("gone-1/kubeconfig"), "").unwrap();
+    std::fs::write(copies.join(".removing"), "").unwrap();
+    sandbox.ok("pool scale lab --size 0");
+    sandbox.ok("reconcile --wait --pool lab -q");
+    assert!(copies.join("gone-1").exists(), "a pass over a pool looks at that pool alone");
+    sandbox.ok("reconcile -q");
+    assert!(!copies.join("gone-1").exists());
+    assert!(!copies.join(".removing").exists());
+    sandbox.ok("doctor");
+}

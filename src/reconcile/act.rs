@@ -49,7 +49,7 @@ impl Door<'_> {
             copies::remove_cluster_copies(path, &cluster.name);
         }
         if !removed_clusters.is_empty() {
-            copies::end_removals(path);
+            copies::end_own_removals(path);
         }
         let mut failures: Vec<Refusal> = Vec::new();
         if *scope == Scope::Whole && !state.is_unchanged() {

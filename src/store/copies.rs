@@ -211,14 +211,33 @@ pub fn announce_removals(state: &Path) -> Result<(), Refusal> {
     if !parent_folder(&path).exists() {
         return Ok(());
     }
-    fs::write(&path, "")
+    write_note(&path)
         .and_then(|()| sync_folder_of_copies(state))
         .map_err(|error| Refusal::unwritable(&path, &error))
+}
+
+/// Makes the note, which is empty. One that is there already is of another command, which still runs or
+/// was killed: it gets a letter, so that nobody takes it for a note of its own.
+fn write_note(path: &Path) -> io::Result<()> {
+    match fs::File::create_new(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            fs::File::options().append(true).create(true).open(path)?.write_all(b"+")
+        }
+        created => created.map(drop),
+    }
 }
 
 /// Whether copies were to be removed, and nobody has noted the end of it.
 pub fn are_removals_announced(state: &Path) -> bool {
     cluster_folder(state, REMOVALS).exists()
+}
+
+/// Notes that a command has removed the copies that it announced. A note that other commands have
+/// written to stays, and the next pass looks for what is left of theirs.
+pub fn end_own_removals(state: &Path) {
+    if fs::metadata(cluster_folder(state, REMOVALS)).is_ok_and(|note| note.len() == 0) {
+        end_removals(state);
+    }
 }
 
 /// Notes that the copies are removed, once they are on the disk no more.
