@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use crate::sandbox::{Sandbox, has_program, jsonpath};
 
 /// The fixtures, and the SHA-256 of each. The last one has the schema before that of this program.
-const FIXTURES: [(u32, &str); 8] = [
+const FIXTURES: [(u32, &str); 9] = [
     (1, DIGEST_OF_1),
     (2, DIGEST_OF_2),
     (3, DIGEST_OF_3),
@@ -21,6 +21,7 @@ const FIXTURES: [(u32, &str); 8] = [
     (6, DIGEST_OF_6),
     (7, DIGEST_OF_7),
     (8, DIGEST_OF_8),
+    (9, DIGEST_OF_9),
 ];
 const DIGEST_OF_1: &str = "0121b320f1cafd96bbcca25f75eb229953e903ae6957864a25a115f3ecf1d3de";
 const DIGEST_OF_2: &str = "83c311748ab19ed47c15af7fe492ec35efebef8acd2c601df551778bcbc6a189";
@@ -30,11 +31,12 @@ const DIGEST_OF_5: &str = "816ec458fd4756c88b0f5f56ca0170777ca887209fdae1ad3f53f
 const DIGEST_OF_6: &str = "f8e9948f575e6b2f9c6227866936c47222c2203680b8608dfc3852c905922fe8";
 const DIGEST_OF_7: &str = "45087d1c6cb4ac88c6f2d1af0e7c8bce11c917d0ce1f2fc2c5f063d225bf704a";
 const DIGEST_OF_8: &str = "b6bf849a25fc022481712c1fa4f927167808ab33296d5ae679f992ff219be3aa";
+const DIGEST_OF_9: &str = "663a73b07abcb263881de906971f2f47c120568d55bd1f0d68d2d57839da1be1";
 /// When the fixtures were written.
 const THEN: &str = "2026-03-02T11:06:00Z";
 /// All that can be listed.
 const KINDS: &str = "settings,ns,rolebinding,imgset,secret,cdc,pool,cluster,claim,job,event,host,\
-    datatemplate,infraenv,agent,nmstateconfig,ippool,ipaddress,ipclaim";
+    datatemplate,cm,m3dc,m3d,agentclassification,infraenv,agent,nmstateconfig,ippool,ipaddress,ipclaim";
 
 fn fixture(schema: u32) -> PathBuf {
     let name = format!("tests/fixtures/state-{schema}.db");

@@ -3,8 +3,8 @@
 //!
 //! The statements are taken out of the code of `src/store`: a string that begins with a verb of SQL
 //! is a statement, one that begins with WHERE is the end of one. A constant in braces stands for
-//! its text, and `{table}` for every table of documents. A statement that is put together of other
-//! parts is covered by its clauses.
+//! its text, `{table}` for every table of documents, and `{rows}` for such a table with its
+//! conditions. A statement that is put together of other parts is covered by its clauses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -16,22 +16,12 @@ use rusqlite::config::DbConfig;
 use crate::architecture::root;
 
 /// Tables that stay small, whatever a lab keeps.
-const SMALL_TABLES: [&str; 10] = [
-    "data_template",
-    "image_set",
-    "ip_count",
-    "ip_network",
-    "ip_scope",
-    "namespace",
-    "nmstate_config",
-    "role_binding",
-    "settings",
-    "state",
-];
+const SMALL_TABLES: [&str; 6] =
+    ["data_template", "ip_count", "ip_network", "ip_scope", "nmstate_config", "state"];
 
 /// Parts of the statements that are meant to read everything, or that run only where that does no
 /// harm, and where that is.
-const READ_EVERYTHING: [(&str, &str); 19] = [
+const READ_EVERYTHING: [(&str, &str); 22] = [
     ("SELECT EXISTS (SELECT 1 FROM infra_env_token)", "export"),
     ("FROM event ORDER BY id", "export"),
     ("FROM claim WHERE running = ?1 AND deleting IS NULL", "status and doctor: nothing is decoded"),
@@ -39,7 +29,10 @@ const READ_EVERYTHING: [(&str, &str); 19] = [
     ("SELECT rowid FROM job ORDER BY started, rowid", "export"),
     ("SELECT name FROM cluster ORDER BY id", "backup"),
     ("SELECT id FROM job", "backup"),
+    ("SELECT id FROM {rows}", "export"),
+    ("SELECT id, body FROM {rows}", "lists, doctor, and a pass over everything"),
     ("SELECT id, body, checksum FROM {table}", "doctor"),
+    ("FROM pool p, json_each(p.body", "salvage"),
     ("FROM claim WHERE owner = ?1", "claims of guests alone: owners have no index"),
     ("SELECT last, first, link FROM event_gap", "doctor"),
     ("l.pool = ?1 ORDER BY l.address", "the map of a pool, and its removal"),
@@ -52,7 +45,7 @@ const READ_EVERYTHING: [(&str, &str); 19] = [
     ("SELECT due, dirty, polled, waits, namespace, pool FROM due_scope", "a pass over everything"),
     ("SELECT due, dirty, polled, kind, namespace, name FROM due_object", "a pass over everything"),
     ("SELECT namespace, name FROM pool UNION", "a pass pool by pool, after a refusal"),
-    ("SELECT namespace, name FROM {table} ORDER BY id", "names, after a look-up has failed"),
+    ("SELECT namespace, name FROM {rows} ORDER BY id", "names, after a look-up has failed"),
     ("SELECT namespace, name, mac, bmc FROM host", "a host is edited: identities have no index"),
 ];
 
@@ -273,9 +266,9 @@ impl StoreCode {
                 continue;
             }
             let source = text.replace("{T::TABLE}", "{table}");
-            if source.contains("{table}") {
+            if source.contains("{table}") || source.contains("{rows}") {
                 for table in tables {
-                    statements.push((source.clone(), source.replace("{table}", table)));
+                    statements.extend(statements_over(table, &source));
                 }
             } else {
                 statements.push((source, text));
@@ -290,6 +283,21 @@ impl StoreCode {
         let clauses = self.strings.iter().filter(|string| string.starts_with("WHERE "));
         clauses.map(|clause| self.resolve(clause)).collect()
     }
+}
+
+/// A statement over `{table}` or `{rows}` as it is run for the documents of a table: for all of a
+/// kind, and for those of a namespace.
+fn statements_over(table: &str, source: &str) -> Vec<(String, String)> {
+    let of_kind = if table == "document" { "kind = 'Namespace'" } else { "TRUE" };
+    let statement = source.replace("{table}", table).replace("{of_kind}", of_kind);
+    let rows = format!("{table} WHERE {of_kind}");
+    let mut statements = vec![(source.to_owned(), statement.replace("{rows}", &rows))];
+    if statement.contains("{rows}") {
+        let rows = format!("{rows} AND namespace = ?1");
+        let source = source.replace("{rows}", "{rows of a namespace}");
+        statements.push((source, statement.replace("{rows}", &rows)));
+    }
+    statements
 }
 
 /// A string literal from behind its first quote, and the code after its last one.

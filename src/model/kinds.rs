@@ -5,8 +5,9 @@
 /// comes after those that it refers to, so that an import in this order finds what it names.
 ///
 /// Each kind declares how its objects are kept, by one of
-/// - `plain: FIELD "TABLE"`: as a JSON document in a table of its own, which only commands change;
-/// - `document: FIELD "TABLE"`: the same, but rules and plans know its type;
+/// - `plain: FIELD`: as a JSON document that only commands change, in the table of all such kinds;
+/// - `document: FIELD "TABLE"`: as a JSON document in a table of its own, whose type rules and plans
+///   know;
 /// - `facts: FIELD`: as columns that plans read, with a body beside them;
 /// - `view: FIELD`: made from the rows of another type when it is read.
 ///
@@ -22,7 +23,7 @@ macro_rules! every_kind {
                     words: ["settings", "setting"],
                     namespaced: false,
                     names: Label,
-                    plain: settings "settings",
+                    plain: settings,
                 }
                 Namespace($crate::model::documents::Namespace) {
                     about: "A namespace; none needs to be declared.",
@@ -30,7 +31,7 @@ macro_rules! every_kind {
                     words: ["namespace", "ns"],
                     namespaced: false,
                     names: Label,
-                    plain: namespaces "namespace",
+                    plain: namespaces,
                 }
                 RoleBinding($crate::model::documents::RoleBinding) {
                     about: "Who may see the clusters of a namespace's pools.",
@@ -38,7 +39,7 @@ macro_rules! every_kind {
                     words: ["rolebinding"],
                     namespaced: true,
                     names: Dotted,
-                    plain: role_bindings "role_binding",
+                    plain: role_bindings,
                 }
                 ClusterImageSet($crate::model::documents::ClusterImageSet) {
                     about: "The release that clusters are installed from.",
@@ -46,7 +47,7 @@ macro_rules! every_kind {
                     words: ["clusterimageset", "imageset", "imgset"],
                     namespaced: false,
                     names: Dotted,
-                    plain: image_sets "image_set",
+                    plain: image_sets,
                 }
                 Secret($crate::model::documents::Secret) {
                     about: "Secret values, such as credentials; they are never shown.",
@@ -62,7 +63,7 @@ macro_rules! every_kind {
                     words: ["configmap", "cm"],
                     namespaced: true,
                     names: Dotted,
-                    plain: config_maps "config_map",
+                    plain: config_maps,
                 }
                 Customization($crate::model::customization::Customization) {
                     about: "Patches of the install-config that one cluster at a time uses.",
@@ -86,7 +87,7 @@ macro_rules! every_kind {
                     words: ["metal3dataclaim", "m3dc"],
                     namespaced: true,
                     names: Dotted,
-                    plain: metal3_data_claims "metal3_data_claim",
+                    plain: metal3_data_claims,
                 }
                 Metal3Data($crate::model::metal3_data::Metal3Data) {
                     about: "The index that a machine has of a data template.",
@@ -94,7 +95,7 @@ macro_rules! every_kind {
                     words: ["metal3data", "m3data", "m3d"],
                     namespaced: true,
                     names: Dotted,
-                    plain: metal3_data "metal3_data",
+                    plain: metal3_data,
                 }
                 IpPool($crate::model::ip_pool::IpPool) {
                     about: "Ranges of addresses that are leased one by one.",
@@ -142,7 +143,7 @@ macro_rules! every_kind {
                     words: ["agentclassification"],
                     namespaced: true,
                     names: Dotted,
-                    plain: agent_classifications "agent_classification",
+                    plain: agent_classifications,
                 }
                 InfraEnv($crate::model::infra_env::InfraEnv) {
                     about: "A discovery image for hosts, and settings of the hosts that boot it.",

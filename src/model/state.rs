@@ -57,7 +57,7 @@ macro_rules! declare_state {
             words: [$($word:literal),+],
             namespaced: $namespaced:literal,
             names: $names:ident,
-            $(plain: $plain:ident $plain_table:literal,)?
+            $(plain: $plain:ident,)?
             $(document: $document:ident $document_table:literal,)?
             $(facts: $facts:ident,)?
             $(view: $view:ident,)?

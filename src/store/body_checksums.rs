@@ -8,6 +8,8 @@ use sha2::{Digest, Sha256};
 
 use crate::model::refusal::Refusal;
 
+use super::schema::SHARED_TABLE;
+
 /// More damaged documents of a table than this are not listed.
 const MOST_LISTED: usize = 20;
 
@@ -38,17 +40,20 @@ fn select_tables_with_checksums(conn: &Connection) -> Result<Vec<String>, Refusa
 
 fn find_changed_documents_of(conn: &Connection, table: &str) -> Result<Vec<String>, Refusal> {
     // Documents of an earlier schema have no checksum until they are written again.
-    let sql = format!("SELECT id, body, checksum FROM {table} WHERE checksum IS NOT NULL");
+    let kind = if table == SHARED_TABLE { "kind" } else { "''" };
+    let sql = format!("SELECT id, body, checksum, {kind} FROM {table} WHERE checksum IS NOT NULL");
     let mut statement = conn.prepare(&sql)?;
     let mut rows = statement.query([])?;
     let mut problems = Vec::new();
     while let Some(row) = rows.next()? {
         let checksum: i64 = row.get(2)?;
         if problems.len() < MOST_LISTED && checksum_of(body_of(row)?) != checksum {
-            let document = describe_document(row)?;
+            let kind: String = row.get(3)?;
+            let document = [kind, describe_document(row)?].join(" ");
             problems.push(format!(
-                "the document of {document} in table {table} is not the one that was written: \
-                 compare it with a backup, then edit it or restore that"
+                "the document of {} in table {table} is not the one that was written: \
+                 compare it with a backup, then edit it or restore that",
+                document.trim_start()
             ));
         }
     }

@@ -13,7 +13,7 @@ use super::clusters::load_clusters;
 use super::connection::Store;
 use super::facts::{read_body, select_facts, visit_facts, write_body, write_facts};
 use super::filter::Filter;
-use super::stored::{OF_NAMESPACE, Stored, Visitor, select_ids, select_names};
+use super::stored::{Stored, Visitor, select_ids, select_names};
 
 /// Loads claims without their documents. `clauses` are those after FROM, such as
 /// `WHERE namespace = ?1 ORDER BY id`.
@@ -126,7 +126,8 @@ impl Stored for Claim {
         visit: &mut Visitor<'_, Self>,
     ) -> Result<(), Refusal> {
         let conn = store.conn();
-        for id in select_ids(conn, "claim", OF_NAMESPACE, namespace)? {
+        let rows = if namespace.is_some() { "claim WHERE namespace = ?1" } else { "claim" };
+        for id in select_ids(conn, rows, namespace)? {
             visit_facts(conn, "WHERE id = ?1", [id], &mut |mut claim: Self| {
                 claim.body = read_body(conn, "claim_body", claim.id)?;
                 visit(claim)

@@ -18,9 +18,6 @@ use super::jobs::{end_jobs_of_cluster, load_jobs};
 use super::secrets::{remove_secret, remove_secrets_of_namespace};
 use super::stored::{Stored, Visitor, select_ids, select_names};
 
-/// The clause that names the clusters of a namespace: their own, or that of their pool.
-const OF_ANY_NAMESPACE: &str = "WHERE namespace = ?1 OR pool_namespace = ?1";
-
 /// Loads clusters without their documents. `clauses` are those after FROM, such as
 /// `WHERE name = ?1 ORDER BY id`.
 pub fn load_clusters(
@@ -107,7 +104,10 @@ impl Stored for Cluster {
         visit: &mut Visitor<'_, Self>,
     ) -> Result<(), Refusal> {
         let conn = store.conn();
-        for id in select_ids(conn, "cluster", OF_ANY_NAMESPACE, namespace)? {
+        // The namespace is that of the cluster or of its pool.
+        let condition = "WHERE namespace = ?1 OR pool_namespace = ?1";
+        let condition = if namespace.is_some() { condition } else { "" };
+        for id in select_ids(conn, &format!("cluster {condition}"), namespace)? {
             visit_facts(conn, "WHERE id = ?1", [id], &mut |mut cluster: Self| {
                 cluster.body = read_body(conn, "cluster_body", cluster.id)?;
                 visit(cluster)
@@ -164,7 +164,7 @@ pub fn remove_cluster(
     conn.prepare_cached("DELETE FROM cluster WHERE id = ?1")?.execute([cluster.id])?;
     end_jobs_of_cluster(conn, &cluster.name, now)?;
     if cluster.pool.is_some() {
-        let sql = "DELETE FROM config_map WHERE namespace = ?1";
+        let sql = "DELETE FROM document WHERE kind = 'ConfigMap' AND namespace = ?1";
         conn.prepare_cached(sql)?.execute([&*cluster.namespace])?;
         return remove_secrets_of_namespace(conn, &cluster.namespace);
     }

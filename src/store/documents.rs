@@ -13,11 +13,16 @@ use crate::model::table::{Change, Owner, Row, Table};
 
 use super::body_checksums::checksum_of;
 use super::filter::Filter;
+use super::schema::SHARED_TABLE;
 
-/// A kind whose table has the columns `id` and `body`. Its namespace and name are columns that
-/// SQLite computes from the document.
+/// A kind that is kept in a table with the columns `id`, `body` and `checksum`. Its namespace and
+/// name are columns that SQLite computes from the document.
 pub trait Document: Row + HasMeta + Serialize + DeserializeOwned {
     const TABLE: &'static str;
+    /// Which rows of the table are of this kind, in SQL.
+    const CONDITION: &'static str;
+    /// The statement that inserts a document and its checksum.
+    const INSERTION: &'static str;
 }
 
 macro_rules! declare_documents {
@@ -29,7 +34,7 @@ macro_rules! declare_documents {
             words: [$($word:literal),+],
             namespaced: $namespaced:literal,
             names: $names:ident,
-            $(plain: $plain:ident $plain_table:literal,)?
+            $(plain: $plain:ident,)?
             $(document: $document:ident $document_table:literal,)?
             $(facts: $facts:ident,)?
             $(view: $view:ident,)?
@@ -38,10 +43,21 @@ macro_rules! declare_documents {
     ) => {
         $(
             $(impl Document for $Type {
-                const TABLE: &'static str = $plain_table;
+                const TABLE: &'static str = {
+                    // The field is named so that this is of the kinds that have one.
+                    stringify!($plain);
+                    SHARED_TABLE
+                };
+                const CONDITION: &'static str = concat!("kind = '", $name, "'");
+                const INSERTION: &'static str = concat!(
+                    "INSERT INTO document (kind, body, checksum) VALUES ('", $name, "', ?1, ?2)"
+                );
             })?
             $(impl Document for $Type {
                 const TABLE: &'static str = $document_table;
+                const CONDITION: &'static str = "TRUE";
+                const INSERTION: &'static str =
+                    concat!("INSERT INTO ", $document_table, " (body, checksum) VALUES (?1, ?2)");
             })?
         )*
 
@@ -71,7 +87,9 @@ pub fn read_document<T: Document>(row: &SqlRow<'_>) -> Result<T, Refusal> {
 
 /// Reads the object of a name.
 pub fn select_document<T: Document>(conn: &Connection, key: &Key) -> Result<Option<T>, Refusal> {
-    let sql = format!("SELECT id, body FROM {} WHERE namespace = ?1 AND name = ?2", T::TABLE);
+    let (table, of_kind) = (T::TABLE, T::CONDITION);
+    let sql =
+        format!("SELECT id, body FROM {table} WHERE {of_kind} AND namespace = ?1 AND name = ?2");
     let mut statement = conn.prepare_cached(&sql)?;
     let values = params![key.namespace, key.name];
     let document = statement.query_row(values, |row| Ok(read_document(row))).optional()?;
@@ -83,10 +101,8 @@ pub fn select_documents<T: Document>(
     conn: &Connection,
     namespace: Option<&str>,
 ) -> Result<Vec<T>, Refusal> {
-    // The column of namespaces is computed from the documents. SQLite reads every document unless
-    // the clause is one that the index on that column serves.
-    let condition = if namespace.is_some() { "WHERE namespace = ?1" } else { "" };
-    let sql = format!("SELECT id, body FROM {} {condition}", T::TABLE);
+    let rows = rows_of::<T>(namespace);
+    let sql = format!("SELECT id, body FROM {rows}");
     let mut statement = conn.prepare_cached(&sql)?;
     let mut rows = statement.query(rusqlite::params_from_iter(namespace))?;
     let mut documents: Vec<T> = Vec::new();
@@ -95,6 +111,14 @@ pub fn select_documents<T: Document>(
     }
     documents.sort_by_key(|document| document.meta().id);
     Ok(documents)
+}
+
+/// The table and the condition of all objects of a kind, or of those of a namespace, which is the
+/// first parameter then. The column of namespaces is computed from the documents: SQLite reads every
+/// document unless the condition is one that an index on that column serves.
+pub fn rows_of<T: Document>(namespace: Option<&str>) -> String {
+    let of_namespace = if namespace.is_some() { " AND namespace = ?1" } else { "" };
+    format!("{} WHERE {}{of_namespace}", T::TABLE, T::CONDITION)
 }
 
 /// Loads the object of a name, unless it is in the state or was removed from it.
@@ -126,8 +150,8 @@ pub fn write_document<T: Document>(
         }
         (None, Some(after)) => {
             let body = to_body(after)?;
-            let sql = format!("INSERT INTO {table} (body, checksum) VALUES (?1, ?2)");
-            conn.prepare_cached(&sql)?.execute(params![body, checksum_of(body.as_bytes())])?;
+            let values = params![body, checksum_of(body.as_bytes())];
+            conn.prepare_cached(T::INSERTION)?.execute(values)?;
             Ok(conn.last_insert_rowid())
         }
         (Some(before), Some(after)) => {

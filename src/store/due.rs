@@ -76,8 +76,8 @@ impl Store {
         now: Time,
         filter: DueFilter,
     ) -> Result<Option<Vec<DueObject>>, Refusal> {
-        let sql = "SELECT kind, namespace, name FROM due_object WHERE dirty = 1 UNION \
-                   SELECT kind, namespace, name FROM due_object WHERE polled = 1 AND ?2 UNION \
+        let sql = "SELECT kind, namespace, name FROM due_object \
+                   WHERE (dirty OR polled) AND (dirty OR ?2) UNION \
                    SELECT kind, namespace, name FROM due_object \
                    WHERE due IS NOT NULL AND due <= ?1";
         let mut statement = self.conn().prepare_cached(sql)?;

@@ -1,5 +1,5 @@
 -- What all migrations make. A new state needs only this script, which is written by
--- tests/newest_schema.rs. Digest of the migrations: daa298af2b131dac
+-- tests/newest_schema.rs. Digest of the migrations: 83e0b3402872e565
 CREATE TABLE state (
   id INTEGER PRIMARY KEY CHECK (id = 1),
   revision INTEGER NOT NULL,
@@ -23,12 +23,6 @@ CREATE TABLE customization (
   namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
   name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
 , checksum INTEGER) STRICT;
-CREATE TABLE image_set (
-  id INTEGER PRIMARY KEY,
-  body TEXT NOT NULL CHECK (json_valid(body)),
-  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
-  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
-, checksum INTEGER) STRICT;
 CREATE TABLE secret_object (
   id INTEGER PRIMARY KEY,
   body TEXT NOT NULL CHECK (json_valid(body)),
@@ -41,24 +35,6 @@ CREATE TABLE secret (
   value BLOB NOT NULL,
   PRIMARY KEY (object, key)
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE namespace (
-  id INTEGER PRIMARY KEY,
-  body TEXT NOT NULL CHECK (json_valid(body)),
-  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
-  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
-, checksum INTEGER) STRICT;
-CREATE TABLE role_binding (
-  id INTEGER PRIMARY KEY,
-  body TEXT NOT NULL CHECK (json_valid(body)),
-  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
-  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
-, checksum INTEGER) STRICT;
-CREATE TABLE settings (
-  id INTEGER PRIMARY KEY,
-  body TEXT NOT NULL CHECK (json_valid(body)),
-  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
-  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
-, checksum INTEGER) STRICT;
 CREATE TABLE cluster (
   id INTEGER PRIMARY KEY,
   name TEXT NOT NULL UNIQUE,
@@ -319,31 +295,14 @@ CREATE TABLE due_object (
   dirty INTEGER NOT NULL CHECK (dirty IN (0, 1)), polled INTEGER NOT NULL DEFAULT 0 CHECK (polled IN (0, 1)),
   PRIMARY KEY (kind, namespace, name)
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE metal3_data (
-  id INTEGER PRIMARY KEY,
-  body TEXT NOT NULL CHECK (json_valid(body)),
-  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
-  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
-, checksum INTEGER) STRICT;
-CREATE TABLE metal3_data_claim (
-  id INTEGER PRIMARY KEY,
-  body TEXT NOT NULL CHECK (json_valid(body)),
-  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
-  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
-, checksum INTEGER) STRICT;
-CREATE TABLE agent_classification (
-  id INTEGER PRIMARY KEY,
-  body TEXT NOT NULL CHECK (json_valid(body)),
-  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
-  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
-, checksum INTEGER) STRICT;
 CREATE TABLE event_gap (
   last INTEGER PRIMARY KEY,
   first INTEGER NOT NULL,
   link BLOB
 ) STRICT;
-CREATE TABLE config_map (
+CREATE TABLE document (
   id INTEGER PRIMARY KEY,
+  kind TEXT NOT NULL,
   body TEXT NOT NULL CHECK (json_valid(body)),
   namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
   name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL,
@@ -355,11 +314,7 @@ CREATE UNIQUE INDEX pool_name ON pool (namespace, name);
 CREATE UNIQUE INDEX customization_name ON customization (namespace, name);
 CREATE INDEX customization_kept ON customization (body ->> '$.status.preservedName')
   WHERE body ->> '$.status.preservedName' IS NOT NULL;
-CREATE UNIQUE INDEX image_set_name ON image_set (namespace, name);
 CREATE UNIQUE INDEX secret_object_name ON secret_object (namespace, name);
-CREATE UNIQUE INDEX namespace_name ON namespace (namespace, name);
-CREATE UNIQUE INDEX role_binding_name ON role_binding (namespace, name);
-CREATE UNIQUE INDEX settings_name ON settings (namespace, name);
 CREATE INDEX cluster_pool ON cluster (pool_namespace, pool);
 CREATE UNIQUE INDEX cluster_claim ON cluster (pool_namespace, claim) WHERE claim IS NOT NULL;
 CREATE UNIQUE INDEX cluster_dns ON cluster (cluster_name, base_domain);
@@ -378,14 +333,9 @@ CREATE UNIQUE INDEX agent_machine ON agent (host) WHERE bound IS NOT NULL AND ho
 CREATE INDEX agent_host ON agent (host);
 CREATE INDEX agent_wanted ON agent (wanted) WHERE wanted IS NOT NULL;
 CREATE INDEX agent_bound ON agent (bound) WHERE bound IS NOT NULL;
-CREATE INDEX agent_mac_mac ON agent_mac (mac);
-CREATE UNIQUE INDEX agent_mac_bound ON agent_mac (mac, bound) WHERE bound IS NOT NULL;
 CREATE INDEX ip_lease_going ON ip_lease (pool) WHERE more ->> '$.deleting' IS NOT NULL;
-CREATE INDEX ip_wait_pool ON ip_wait (namespace, pool);
 CREATE INDEX ip_released_when ON ip_released (pool, released);
 CREATE INDEX ip_history_address ON ip_history (scope, address);
-CREATE UNIQUE INDEX job_host_live ON job_host (host, live) WHERE live IS NOT NULL;
-CREATE INDEX job_host_host ON job_host (host);
 CREATE UNIQUE INDEX job_live ON job (object) WHERE ended IS NULL;
 CREATE INDEX job_live_pool ON job (pool_namespace, pool) WHERE ended IS NULL;
 CREATE INDEX job_object ON job (object, started);
@@ -402,43 +352,21 @@ CREATE INDEX due_scope_due ON due_scope (due) WHERE due IS NOT NULL;
 CREATE INDEX due_scope_now ON due_scope (namespace) WHERE dirty OR polled;
 CREATE INDEX due_scope_waits ON due_scope (namespace) WHERE waits;
 CREATE INDEX inventory_entry_pool ON inventory_entry (namespace, pool);
-CREATE TRIGGER inventory_of_new_pool AFTER INSERT ON pool
-WHEN NEW.body -> '$.spec.inventory' IS NOT NULL BEGIN
-  INSERT OR IGNORE INTO inventory_entry
-  SELECT NEW.namespace, e.value ->> '$.name', NEW.name
-  FROM json_each(NEW.body, '$.spec.inventory') e WHERE e.value ->> '$.name' IS NOT NULL;
-END;
-CREATE TRIGGER inventory_of_changed_pool AFTER UPDATE OF body ON pool
-WHEN NEW.body -> '$.spec.inventory' IS NOT OLD.body -> '$.spec.inventory' BEGIN
-  DELETE FROM inventory_entry WHERE namespace = OLD.namespace AND pool = OLD.name;
-  INSERT OR IGNORE INTO inventory_entry
-  SELECT NEW.namespace, e.value ->> '$.name', NEW.name
-  FROM json_each(NEW.body, '$.spec.inventory') e WHERE e.value ->> '$.name' IS NOT NULL;
-END;
-CREATE TRIGGER inventory_of_removed_pool AFTER DELETE ON pool BEGIN
-  DELETE FROM inventory_entry WHERE namespace = OLD.namespace AND pool = OLD.name;
-END;
 CREATE INDEX ip_lease_cluster ON ip_lease (cluster) WHERE cluster IS NOT NULL;
 CREATE INDEX agent_unapproved ON agent (namespace, infra_env)
   WHERE NOT (body ->> '$.spec.approved');
 CREATE INDEX event_replacement ON event (time) WHERE reason IN ('ClusterBroken', 'ClusterStale');
 CREATE INDEX job_live_program ON job (started) WHERE ended IS NULL AND driver <> 'fake';
 CREATE INDEX due_object_due ON due_object (due) WHERE due IS NOT NULL;
-CREATE INDEX due_object_dirty ON due_object (dirty) WHERE dirty = 1;
 CREATE INDEX ip_lease_expiring ON ip_lease (pool) WHERE more ->> '$.expires' IS NOT NULL;
 CREATE INDEX ip_lease_name ON ip_lease (more ->> '$.notes.address.name')
   WHERE more ->> '$.notes.address.name' IS NOT NULL;
 CREATE INDEX ip_lease_host ON ip_lease (more ->> '$.host') WHERE more ->> '$.host' IS NOT NULL;
-CREATE UNIQUE INDEX metal3_data_name ON metal3_data (namespace, name);
-CREATE UNIQUE INDEX metal3_data_claim_name ON metal3_data_claim (namespace, name);
 CREATE UNIQUE INDEX ip_lease_claim ON ip_lease (scope, claim) WHERE claim_namespace IS NULL;
 CREATE UNIQUE INDEX ip_lease_foreign_claim ON ip_lease (claim_namespace, claim)
   WHERE claim_namespace IS NOT NULL;
-CREATE INDEX ip_wait_of_name ON ip_wait (pool);
 CREATE INDEX ip_pool_shared ON ip_pool (id)
   WHERE body ->> '$.metadata.annotations."poolctl.dev/share-with"' IS NOT NULL;
-CREATE UNIQUE INDEX agent_classification_name ON agent_classification (namespace, name);
-CREATE INDEX due_object_polled ON due_object (polled) WHERE polled = 1;
 CREATE INDEX agent_of_host
   ON agent (body ->> '$.metadata.labels."agent-install.openshift.io/bmh"', namespace)
   WHERE body ->> '$.metadata.labels."agent-install.openshift.io/bmh"' IS NOT NULL;
@@ -446,4 +374,8 @@ CREATE INDEX ip_lease_owner ON ip_lease (more ->> '$.notes.claim.annotations."po
   WHERE more ->> '$.notes.claim.annotations."poolctl.dev/owner"' IS NOT NULL;
 CREATE INDEX ip_wait_owner ON ip_wait (more ->> '$.notes.claim.annotations."poolctl.dev/owner"')
   WHERE more ->> '$.notes.claim.annotations."poolctl.dev/owner"' IS NOT NULL;
-CREATE UNIQUE INDEX config_map_name ON config_map (namespace, name);
+CREATE UNIQUE INDEX document_name ON document (kind, namespace, name);
+CREATE INDEX ip_wait_pool ON ip_wait (pool, namespace);
+CREATE UNIQUE INDEX agent_mac_bound ON agent_mac (mac, bound);
+CREATE UNIQUE INDEX job_host_live ON job_host (host, live);
+CREATE INDEX due_object_now ON due_object (kind) WHERE dirty OR polled;

@@ -84,6 +84,22 @@ impl<'a> Page<'a> {
         Some(values)
     }
 
+    /// How many values the row has whose cell begins at an offset. None if the page does not say.
+    pub fn count_values(&self, cell: usize) -> Option<u32> {
+        let mut row = Bytes(self.bytes.get(cell..)?);
+        let _size_of_row = row.take_varint()?;
+        let _number_of_row = row.take_varint()?;
+        let content = row.0;
+        let header_size = usize::try_from(row.take_varint()?).ok()?;
+        let mut types = Bytes(content.get(content.len() - row.0.len()..header_size)?);
+        let mut count = 0;
+        while !types.0.is_empty() {
+            types.take_varint()?;
+            count += 1;
+        }
+        Some(count)
+    }
+
     fn two_bytes(&self, offset: usize) -> Option<usize> {
         let bytes = self.bytes.get(offset..offset + 2)?;
         Some(usize::from(u16::from_be_bytes(bytes.try_into().ok()?)))

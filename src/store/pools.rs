@@ -1,15 +1,52 @@
-//! The names of ClusterPools: of those that exist, and of those that clusters and claims refer to.
-//! Nothing here reads a pool itself.
+//! The names of ClusterPools: of those that exist, of those that clusters and claims refer to, and of
+//! those whose inventories list a customization. Pools are written here; nothing here reads one.
 
 use std::collections::BTreeSet;
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
+use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
+use crate::model::table::Change;
 
 use super::connection::Store;
+use super::documents::write_document;
+
+/// Writes a pool that was made, changed or removed, and which customizations its inventory lists.
+pub fn write_pool<'c>(conn: &Connection, change: &Change<'c, ClusterPool>) -> Result<(), Refusal> {
+    write_document(conn, change)?;
+    let inventory_of = |pool: &'c ClusterPool| pool.spec.inventory.as_deref();
+    let inventory = change.after.and_then(inventory_of);
+    if change.before.and_then(inventory_of) == inventory {
+        return Ok(());
+    }
+    let Some(pool) = change.after.or(change.before) else { return Ok(()) };
+    let Key { namespace, name } = pool.metadata.key();
+    let sql = "DELETE FROM inventory_entry WHERE namespace = ?1 AND pool = ?2";
+    conn.prepare_cached(sql)?.execute([&namespace, &name])?;
+    // An inventory may list a customization twice.
+    let sql = "INSERT OR IGNORE INTO inventory_entry (namespace, customization, pool) \
+               VALUES (?1, ?2, ?3)";
+    let mut insert = conn.prepare_cached(sql)?;
+    for entry in inventory.unwrap_or_default() {
+        insert.execute([&namespace, &entry.name, &name])?;
+    }
+    Ok(())
+}
+
+/// Writes anew which customizations the pools of a state list that was put together of what could be
+/// read.
+pub fn rebuild_inventory_entries(conn: &Connection) -> Result<(), Refusal> {
+    let sql = "INSERT OR IGNORE INTO inventory_entry (namespace, customization, pool) \
+               SELECT p.namespace, e.value ->> '$.name', p.name \
+               FROM pool p, json_each(p.body, '$.spec.inventory') e \
+               WHERE e.value ->> '$.name' IS NOT NULL";
+    conn.execute("DELETE FROM inventory_entry", [])?;
+    conn.execute(sql, [])?;
+    Ok(())
+}
 
 impl Store {
     /// The names of pools that exist, and of pools that clusters or claims refer to, existing or

@@ -84,7 +84,7 @@ impl Store {
 
     /// What happened before this time is old.
     fn oldest_kept_time(&self, now: Time) -> Result<Time, Refusal> {
-        let sql = "SELECT body ->> '$.spec.keepEventsDays' FROM settings";
+        let sql = "SELECT body ->> '$.spec.keepEventsDays' FROM document WHERE kind = 'Settings'";
         let setting: Option<Option<i64>> =
             self.conn().prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
         let days = setting.flatten().unwrap_or(DEFAULT_KEEP_DAYS);

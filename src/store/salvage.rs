@@ -17,6 +17,7 @@ use super::lock::{Lock, LockWait};
 use super::log_damage::refuse_damaged_log;
 use super::migrate::create_schema;
 use super::open::APPLICATION_ID;
+use super::pools::rebuild_inventory_entries;
 use super::schema::{SCHEMA, path_of_copy, read_schema};
 use super::table_list::{TableList, rebuild_table_list};
 use super::temporary::TemporaryFolder;
@@ -57,8 +58,11 @@ pub fn salvage_state(
     // What a row refers to may come later, or be lost.
     store.file().pragma_update(None, "foreign_keys", 0)?;
     store.begin_write()?;
-    let copied = copy_tables(&source, store.file())
-        .and_then(|tables| rebuild_chain(store.file()).map(|()| tables));
+    let copied = copy_tables(&source, store.file()).and_then(|tables| {
+        rebuild_chain(store.file())?;
+        rebuild_inventory_entries(store.file())?;
+        Ok(tables)
+    });
     let is_nothing_copied =
         copied.as_ref().is_ok_and(|tables| tables.iter().all(|table| table.rows == 0));
     if is_nothing_copied {

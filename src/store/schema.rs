@@ -11,6 +11,9 @@ use super::copies::path_beside;
 
 include!(concat!(env!("OUT_DIR"), "/migrations.rs"));
 
+/// The table of all kinds that only commands change. Its column `kind` tells them apart.
+pub const SHARED_TABLE: &str = "document";
+
 /// The number of the schema of a file; 0 for an empty file.
 pub fn read_schema(conn: &Connection) -> Result<u32, Refusal> {
     let mut statement = conn.prepare_cached("PRAGMA user_version")?;

@@ -25,18 +25,22 @@ struct ListedTable {
     root: u32,
     /// The statement that makes it.
     sql: String,
+    /// How many values a row has.
+    value_count: u32,
 }
 
 impl TableList {
     /// Reads the list of a state in which it is whole.
     pub fn read(conn: &Connection) -> Result<Self, Refusal> {
-        let sql = "SELECT name, rootpage, sql FROM sqlite_schema \
-                   WHERE type = 'table' AND substr(name, 1, 7) <> 'sqlite_'";
+        let sql = "SELECT name, rootpage, sql, \
+                   (SELECT count(*) FROM pragma_table_xinfo(t.name) WHERE hidden = 0) \
+                   FROM sqlite_schema t WHERE type = 'table' AND substr(name, 1, 7) <> 'sqlite_'";
         let mut statement = conn.prepare(sql)?;
         let mut rows = statement.query([])?;
         let mut tables = BTreeMap::new();
         while let Some(row) = rows.next()? {
-            let table = ListedTable { root: row.get(1)?, sql: row.get(2)? };
+            let table =
+                ListedTable { root: row.get(1)?, sql: row.get(2)?, value_count: row.get(3)? };
             tables.insert(row.get(0)?, table);
         }
         Ok(Self(tables))
@@ -57,6 +61,10 @@ struct Traces {
     taken: BTreeSet<u32>,
     /// Pages that are below others.
     children: BTreeSet<u32>,
+    /// One of the pages below each inner page of a table.
+    some_child: BTreeMap<u32, u32>,
+    /// How many values the first row of each leaf of a table has.
+    value_counts: BTreeMap<u32, u32>,
     kinds: BTreeMap<u32, PageKind>,
 }
 
@@ -79,9 +87,14 @@ impl Traces {
         let Some(kind) = page.kind() else { return };
         self.kinds.insert(number, kind);
         self.children.extend(page.children());
+        if kind == PageKind::InnerOfTable {
+            self.some_child.extend(page.children().first().map(|child| (number, *child)));
+        }
         if kind != PageKind::LeafOfTable {
             return;
         }
+        let value_count = page.cells().first().and_then(|cell| page.count_values(*cell));
+        self.value_counts.extend(value_count.map(|count| (number, count)));
         for cell in page.cells() {
             if let Some(entry) = Entry::read(page, cell) {
                 self.taken.extend([number, entry.root]);
@@ -110,7 +123,37 @@ impl Traces {
                 roots.extend(root.map(|root| (name.clone(), root)));
             }
         }
+        for (name, table) in &tables.0 {
+            if !roots.contains_key(name) {
+                let root = self.root_by_rows(table, &roots);
+                roots.extend(root.map(|root| (name.clone(), root)));
+            }
+        }
         roots
+    }
+
+    /// Where a table begins that is found in no other way: with the one page with which no other
+    /// table begins and whose rows have as many values as those of the table.
+    fn root_by_rows(&self, table: &ListedTable, roots: &BTreeMap<String, u32>) -> Option<u32> {
+        let mut pages = self.kinds.keys().filter(|page| {
+            self.may_be_root(**page, table)
+                && !self.taken.contains(page)
+                && !roots.values().any(|root| root == *page)
+                && self.value_counts.get(&self.leaf_below(**page)) == Some(&table.value_count)
+        });
+        let page = pages.next()?;
+        if pages.next().is_none() { Some(*page) } else { None }
+    }
+
+    /// A leaf of the table that begins with a page.
+    fn leaf_below(&self, root: u32) -> u32 {
+        let mut page = root;
+        // A table has fewer levels; pages of a damaged file may be below each other.
+        for _ in 0..20 {
+            let Some(child) = self.some_child.get(&page) else { break };
+            page = *child;
+        }
+        page
     }
 
     /// Where a table begins by the list.

@@ -31,6 +31,7 @@ use super::infra_envs::write_infra_env;
 use super::ip_pools;
 use super::jobs::{release_hosts_of_ended_jobs, write_changed_jobs};
 use super::mark::{CommitMark, write_mark};
+use super::pools::write_pool;
 use super::secrets::write_changed_secrets;
 
 /// Pools whose changes were undone, and why.
@@ -166,7 +167,7 @@ fn write_changed_rows(
     now: Time,
 ) -> Result<(), Refusal> {
     write_each_change(conn, &state.claims, owner, write_claim)?;
-    write_changed_documents(conn, &state.pools, owner)?;
+    write_each_change(conn, &state.pools, owner, write_pool)?;
     write_each_change(conn, &state.clusters, owner, write_cluster)?;
     customizations::write_changed_customizations(conn, state, owner)?;
     write_changed_secrets(conn, state, owner)?;
