@@ -9,6 +9,7 @@ mod collect;
 mod copy;
 mod due;
 mod order;
+mod parts;
 mod rehearsal;
 mod sightings;
 mod site;
@@ -221,7 +222,7 @@ impl Door<'_> {
             self.plan_to_fixed_point(scope, &mut state, &tick)?;
         }
         let value = check(&state, value)?;
-        let due = self.due_changes(&state, &edited, self.plans_changes, &tick)?;
+        let due = self.due_changes(scope, &state, &edited, self.plans_changes, &tick)?;
         self.write_and_commit(&state, &due, &mark)?;
         self.store.checkpoint();
         Ok((value, PassOutcome::new(state)))
@@ -402,7 +403,7 @@ impl Door<'_> {
                 self.store.load_references(scope, &mut state)?;
             }
             self.plan_to_fixed_point(scope, &mut state, &tick)?;
-            let mut due = self.due_changes(&state, &BTreeSet::new(), true, &tick)?;
+            let mut due = self.due_changes(scope, &state, &BTreeSet::new(), true, &tick)?;
             for NeededObject { kind, key } in needs {
                 // What does not exist any more has nothing to do.
                 let object = DueObject { kind: *kind, key: key.clone() };
@@ -453,6 +454,7 @@ impl Door<'_> {
         let extent = extent_of(scope);
         let pool_keys = match scope {
             Scope::Whole => self.store.list_named_pools()?,
+            Scope::BesidePools => Vec::new(),
             Scope::Pools(keys) => keys.clone(),
         };
         let mut refused = RefusedPools::new();
@@ -531,7 +533,8 @@ impl Door<'_> {
 
 fn extent_of(scope: &Scope) -> PassExtent {
     match scope {
-        Scope::Whole => PassExtent::Everything,
+        // Whoever looks at the pools one by one looks at everything else, too.
+        Scope::Whole | Scope::BesidePools => PassExtent::Everything,
         Scope::Pools(_) => PassExtent::Part,
     }
 }

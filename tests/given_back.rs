@@ -119,7 +119,7 @@ fn lab(found: bool, otherwise: &[fn(&mut BareMetalHost, &mut Cluster)]) -> State
         change(&mut host, &mut cluster);
     }
     let mut state = State::default();
-    state.is_whole = true;
+    state.has_all_hosts = true;
     let stored = |key: &str| (key.to_owned(), StoredValue::Kept);
     state.secrets.load(Secret {
         metadata: named("bmc"),

@@ -97,6 +97,7 @@ mod index;
 mod kubectl;
 mod lab;
 mod language;
+mod large_labs;
 mod large_moves;
 mod leased_whole;
 mod leases;

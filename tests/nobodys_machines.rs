@@ -122,7 +122,7 @@ impl World {
     fn new(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
         let mut state = State::default();
-        state.is_whole = true;
+        state.has_all_hosts = true;
         let stored = |key: &str| (key.to_owned(), StoredValue::Kept);
         state.secrets.load(Secret {
             metadata: named("bmc"),

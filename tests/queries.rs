@@ -21,7 +21,7 @@ const SMALL_TABLES: [&str; 6] =
 
 /// Parts of the statements that are meant to read everything, or that run only where that does no
 /// harm, and where that is.
-const READ_EVERYTHING: [(&str, &str); 22] = [
+const READ_EVERYTHING: [(&str, &str); 24] = [
     ("SELECT EXISTS (SELECT 1 FROM infra_env_token)", "export"),
     ("FROM event ORDER BY id", "export"),
     ("FROM claim WHERE running = ?1 AND deleting IS NULL", "status and doctor: nothing is decoded"),
@@ -33,6 +33,8 @@ const READ_EVERYTHING: [(&str, &str); 22] = [
     ("SELECT id, body FROM {rows}", "lists, doctor, and a pass over everything"),
     ("SELECT id, body, checksum FROM {table}", "doctor"),
     ("FROM pool p, json_each(p.body", "salvage"),
+    ("SELECT namespace, name FROM customization WHERE id NOT IN", "a pass over everything"),
+    ("NOT EXISTS (SELECT 1 FROM pool p", "a pass over everything: what names no pool that exists"),
     ("FROM claim WHERE owner = ?1", "claims of guests alone: owners have no index"),
     ("SELECT last, first, link FROM event_gap", "doctor"),
     ("l.pool = ?1 ORDER BY l.address", "the map of a pool, and its removal"),

@@ -7,7 +7,7 @@ mod power;
 mod quarantine;
 mod salvage;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -286,14 +286,16 @@ fn find_orphans(store: &Store) -> Problems {
 
 /// Links between objects of which only one end is written.
 fn find_broken_links(door: &Door<'_>) -> Problems {
-    let (mut state, tick) = door.load_for_dry_run(&Scope::Whole, &[])?;
-    // Each link that is mended leaves an event, which describes it.
-    plan::repair_links(&mut state, &tick);
-    let mut problems = Vec::new();
-    for (event, _) in &state.events {
-        problems.push(format!("{} {}: {}", event.kind, event.object, event.message));
+    let mut problems = BTreeSet::new();
+    for scope in door.scopes_of_everything()? {
+        let (mut state, tick) = door.load_with_holders(&scope)?;
+        // Each link that is mended leaves an event, which describes it.
+        plan::repair_links(&mut state, &tick);
+        for (event, _) in &state.events {
+            problems.insert(format!("{} {}: {}", event.kind, event.object, event.message));
+        }
     }
-    Ok(problems)
+    Ok(problems.into_iter().collect())
 }
 
 /// Mends references between clusters, claims and leases in a transaction of its own, as a pass
@@ -420,5 +422,8 @@ fn find_overdue_work(context: &Context, door: &Door<'_>) -> Problems {
 /// Whether a pass would change anything now. What is due may also wait for something else, such as
 /// its turn. A pass that is refused would change something if it could.
 fn would_pass_change_anything(door: &Door<'_>) -> bool {
-    !door.preview_pass(&Scope::Whole).is_ok_and(|(state, _)| state.is_unchanged())
+    let Ok(scopes) = door.scopes_of_everything() else { return true };
+    !scopes
+        .iter()
+        .all(|scope| door.preview_pass(scope).is_ok_and(|(state, _)| state.is_unchanged()))
 }

@@ -78,10 +78,10 @@ what the next pass would do.";
             context.hint("another pass is running; this command changed nothing");
             return Ok(());
         };
-        let passed = match scope {
-            Scope::Whole if self.all => door.run_whole_pass()?,
-            Scope::Whole => door.run_due_pass()?,
-            Scope::Pools(_) => door.run_pass(&scope)?,
+        let passed = match pool {
+            Some(_) => door.run_pass(&scope)?,
+            None if self.all => door.run_whole_pass()?,
+            None => door.run_due_pass()?,
         };
         if pool.is_none() {
             store.note_pass(context.world.now());

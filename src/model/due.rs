@@ -87,6 +87,8 @@ pub struct DueChanges {
     pub settled: DueScopes,
     /// Whether everything was planned to the end, so that nothing else is due.
     pub is_whole: bool,
+    /// Whether all that belongs to no pool was planned to the end.
+    pub is_rest_settled: bool,
     /// The pools that were changed and not planned.
     pub dirty_pools: BTreeSet<Key>,
     /// The pool whose claim was answered, and nothing else of it planned. It is due like one of

@@ -35,6 +35,9 @@ pub use super::ids::{
 pub enum Scope {
     /// Everything.
     Whole,
+    /// All that belongs to no pool: hosts, Agents, InfraEnvs, addresses, clusters without a pool, and
+    /// customizations that no cluster has; and what they refer to.
+    BesidePools,
     /// These pools with their clusters and claims, and what they refer to by name.
     Pools(Vec<Key>),
 }
@@ -89,6 +92,8 @@ macro_rules! declare_state {
             pub events: Vec<(Event, Owner)>,
             /// Whether everything was loaded, so that what is not here does not exist.
             pub is_whole: bool,
+            /// Whether all hosts were loaded, with their Agents and clusters.
+            pub has_all_hosts: bool,
             /// Programs that pools in scope name as their drivers, by their names. None is here if
             /// nobody looked, as in a rehearsal.
             pub drivers: HashMap<String, DriverSighting>,

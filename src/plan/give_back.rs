@@ -88,8 +88,8 @@ pub fn leave_hosts_to_cluster(state: &mut State, cluster: &str) {
 /// Follows hosts on their way back. One that was seen off, or that reports itself from the discovery
 /// image, runs for its last cluster no more.
 pub fn follow_returned_hosts(state: &mut State, tick: &Tick) {
-    // Only in the whole state is it known that a cluster or an Agent does not exist.
-    if state.is_whole {
+    // Only of all hosts is it known that their cluster or their Agent does not exist.
+    if state.has_all_hosts {
         for (host_id, cluster) in find_lost_hosts(state) {
             give_back_stray(state, host_id, &cluster, tick);
         }
@@ -124,7 +124,7 @@ fn waits(agent: &Agent) -> bool {
 }
 
 /// The hosts that were switched on for a cluster which does not exist or does not have them any
-/// more, and the name of that cluster. Needs the whole state. A host whose Agent is bound or retired
+/// more, and the name of that cluster. Needs all hosts. A host whose Agent is bound or retired
 /// comes back with the Agent, and a held one only when a person says so.
 pub fn find_lost_hosts(state: &State) -> Vec<(HostId, String)> {
     let mut lost_hosts = Vec::new();

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use crate::drivers::cancel::{self, CancelMode};
 use crate::drivers::job_folder::{self, JobFolder, JobState, SavedFiles};
 use crate::drivers::process;
+use crate::model::clock::PassExtent;
 use crate::model::cluster::Cluster;
 use crate::model::documents::{Settings, SettingsSpec};
 use crate::model::job::{FAILED, Job, Verb};
@@ -16,9 +17,9 @@ use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{NameBook, Scope, State};
 use crate::store::{copies, list_job_folders};
 
-use super::Door;
 use super::order::{Inputs, make_refused_order};
 use super::sightings::warnings_of_drivers;
+use super::{Door, extent_of};
 
 /// The hidden command by which poolctl runs itself as the supervisor of a job.
 pub const SUPERVISE_COMMAND: &str = "__supervise";
@@ -52,7 +53,7 @@ impl Door<'_> {
             copies::end_own_removals(path);
         }
         let mut failures: Vec<Refusal> = Vec::new();
-        if *scope == Scope::Whole && !state.is_unchanged() {
+        if extent_of(scope) == PassExtent::Everything && !state.is_unchanged() {
             failures.extend(self.remove_orphaned_copies().err());
         }
         for job in state.jobs.rows() {
@@ -148,7 +149,7 @@ impl Door<'_> {
                 self.tidy_jobs_of_removed_cluster(cluster)?;
             }
         }
-        if *scope == Scope::Whole {
+        if extent_of(scope) == PassExtent::Everything {
             self.end_jobs_with_inputs()?;
         }
         for pool in pools {

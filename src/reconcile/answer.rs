@@ -48,7 +48,7 @@ impl Door<'_> {
                 }
             }
             let is_settled = self.plans_changes && !is_first;
-            let mut due = self.due_changes(&state, &edited, is_settled, &tick)?;
+            let mut due = self.due_changes(scope, &state, &edited, is_settled, &tick)?;
             if is_first {
                 due.answer_pool();
             }

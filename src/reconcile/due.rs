@@ -9,7 +9,6 @@ use crate::model::clock::PassExtent;
 use crate::model::due::{Due, DueChanges, DueNow, DueObject, HelpedScopes};
 use crate::model::host::BareMetalHost;
 use crate::model::kinds::Kind;
-use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
@@ -17,36 +16,22 @@ use crate::model::table::Change;
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 use crate::plan;
-use crate::store::{DueFilter, NeededObject};
+use crate::store::DueFilter;
 
+use super::parts::PassPart;
 use super::{Door, PassOutcome, PlannedPass};
 
 /// The kinds whose objects belong to a pool. What is changed of others may concern any scope.
 const KINDS_OF_POOLS: [Kind; 3] = [Kind::ClusterPool, Kind::ClusterDeployment, Kind::ClusterClaim];
 /// How often a pass goes on with what its own changes have made possible elsewhere.
 const MAX_ROUNDS: usize = 20;
-/// How many pools are planned and committed together. When all pools of a large lab are due, they are
-/// not all in memory at once.
-const POOLS_AT_ONCE: usize = 200;
-
-/// What is planned and committed together.
-struct PassPart {
-    scope: Scope,
-    /// Hosts and Agents that are planned although no pool of the scope has them.
-    needs: Vec<NeededObject>,
-}
-
-impl PassPart {
-    fn new(pools: &[Key], needs: Vec<NeededObject>) -> Self {
-        Self { scope: Scope::Pools(pools.to_vec()), needs }
-    }
-}
-
 impl Door<'_> {
     /// One pass over everything, be it due or not.
     pub fn run_whole_pass(&self) -> Result<PassOutcome, Refusal> {
         self.prune_old_records()?;
-        self.run_pass(&Scope::Whole)
+        let mut passed = PassOutcome::new(State::default());
+        self.run_parts(self.parts_of(DueNow::Everything)?, &mut passed)?;
+        Ok(passed)
     }
 
     /// One pass over all that is due. What it gives back may help others that wait: they are
@@ -57,18 +42,15 @@ impl Door<'_> {
         let mut filter = DueFilter::DirtyOrPolled;
         let mut has_passed_everything = false;
         for _ in 0..MAX_ROUNDS {
-            let parts = split_into_parts(self.find_due_now(filter)?);
-            if parts.is_empty() {
+            let due = self.find_due_now(filter)?;
+            // What a pass over everything has changed for everything is for the next pass.
+            if due == DueNow::Nothing || (due == DueNow::Everything && has_passed_everything) {
                 break;
             }
-            for PassPart { scope, needs } in parts {
-                let outcome = self.run_pass_with(&scope, &needs)?;
-                passed.refused.extend(outcome.refused);
-                passed.warnings.extend(outcome.warnings);
-                has_passed_everything |= scope == Scope::Whole;
-            }
+            has_passed_everything |= due == DueNow::Everything;
+            self.run_parts(self.parts_of(due)?, &mut passed)?;
             // A pool that was refused stays to be done, but not in this pass.
-            if has_passed_everything || !passed.refused.is_empty() {
+            if !passed.refused.is_empty() {
                 break;
             }
             filter = DueFilter::Dirty;
@@ -81,6 +63,27 @@ impl Door<'_> {
             Vec::<String>::new()
         );
         Ok(passed)
+    }
+
+    /// Plans and commits one part after the other.
+    fn run_parts(&self, parts: Vec<PassPart>, passed: &mut PassOutcome) -> Result<(), Refusal> {
+        if parts.iter().any(|part| part.scope == Scope::BesidePools) {
+            self.begin_pass_over_everything()?;
+        }
+        for PassPart { scope, needs } in parts {
+            let outcome = self.run_pass_with(&scope, &needs)?;
+            passed.refused.extend(outcome.refused);
+            passed.warnings.extend(outcome.warnings);
+        }
+        Ok(())
+    }
+
+    /// From now on, what is changed for everything is told from what was changed for it before.
+    fn begin_pass_over_everything(&self) -> Result<(), Refusal> {
+        self.run_under_write_lock(|| {
+            self.store.begin_pass_over_everything()?;
+            self.store.commit()
+        })
     }
 
     /// What has to be looked at now. A clock that was moved concerns everything, and so does one
@@ -97,6 +100,7 @@ impl Door<'_> {
     /// was not planned to the end is still to be done.
     pub(super) fn due_changes(
         &self,
+        scope: &Scope,
         state: &State,
         edited: &BTreeSet<Kind>,
         is_planned: bool,
@@ -105,6 +109,7 @@ impl Door<'_> {
         let mut changes = DueChanges {
             now: tick.now,
             is_whole: is_planned && state.is_whole,
+            is_rest_settled: is_planned && *scope == Scope::BesidePools,
             helped: find_helped_scopes(state, tick.now),
             // What expired while the clock was not believed is still to be done.
             is_rest_dirty: tick.clock_jumped,
@@ -124,12 +129,14 @@ impl Door<'_> {
             let removed = change.before.map(|pool| (pool.key(), Due::default()));
             changes.settled.pools.extend(removed);
         }
-        if !changes.is_whole {
+        if let Scope::Pools(_) = scope {
             changes.is_rest_dirty |= shared_kinds.next().is_some()
                 || are_ties_of_hosts_changed(state)
                 || !state.infra_envs.is_unchanged()
                 || are_clusters_without_pool_changed(state);
             mark_moved_agents(state, &mut changes);
+        }
+        if !changes.is_whole {
             changes.dirty_pools = self.find_pools_sharing_customizations(state)?;
         }
         Ok(changes)
@@ -138,26 +145,35 @@ impl Door<'_> {
     /// What a pass over everything would change although nothing of it is due: there should be no
     /// such thing. Returns a sentence for each scope; none while others change the state.
     pub fn find_missed_changes(&self) -> Result<Vec<String>, Refusal> {
-        // What is wrong with a state is not about what is due.
-        let Ok(planned) = self.plan_without_lock(&Scope::Whole, &[]) else { return Ok(Vec::new()) };
-        let PlannedPass { state, mark, tick, .. } = planned;
-        // What follows from what is due is done in the same pass.
-        if self.store.find_due(tick.now, DueFilter::DirtyOrPolled)? != DueNow::Nothing {
-            return Ok(Vec::new());
+        let mut missed = BTreeSet::new();
+        for scope in self.scopes_of_everything()? {
+            // What is wrong with a state is not about what is due.
+            let Ok(planned) = self.plan_without_lock(&scope, &[]) else { return Ok(Vec::new()) };
+            let PlannedPass { state, mark, tick, .. } = planned;
+            // What follows from what is due is done in the same pass.
+            if self.store.find_due(tick.now, DueFilter::DirtyOrPolled)? != DueNow::Nothing {
+                return Ok(Vec::new());
+            }
+            let current_revision = self.store.read_revision()?;
+            if tick.clock_jumped || mark.revision != current_revision {
+                return Ok(Vec::new());
+            }
+            if !state.is_unchanged() {
+                missed.extend(describe_changed_owners(&state));
+            }
         }
-        let current_revision = self.store.read_revision()?;
-        if tick.clock_jumped || state.is_unchanged() || mark.revision != current_revision {
-            return Ok(Vec::new());
-        }
-        let mut missed = Vec::new();
-        for pool in state.owners().into_iter().flatten() {
-            missed.push(format!("a pass over everything would change pool `{pool}`"));
-        }
-        if missed.is_empty() {
-            missed.push("a pass over everything would change what belongs to no pool".to_owned());
-        }
-        Ok(missed)
+        Ok(missed.into_iter().collect())
     }
+}
+
+/// What a plan would change, a sentence for each pool, or one about what belongs to none.
+fn describe_changed_owners(state: &State) -> Vec<String> {
+    let pools: Vec<_> = state.owners().into_iter().flatten().collect();
+    if pools.is_empty() {
+        return vec!["a pass over everything would change what belongs to no pool".to_owned()];
+    }
+    let describe = |pool| format!("a pass over everything would change pool `{pool}`");
+    pools.into_iter().map(describe).collect()
 }
 
 /// Marks the pools whose clusters and claims were changed, and the pools that were.
@@ -279,27 +295,6 @@ fn is_cluster_removed(state: &State) -> bool {
     changes.any(|change| change.before.is_some() && change.after.is_none())
 }
 
-/// The parts of what is due, in their order. Objects come with the first pools, because pools pick
-/// hosts: hosts and Agents must be as they are after this pass.
-fn split_into_parts(due: DueNow) -> Vec<PassPart> {
-    match due {
-        DueNow::Nothing => Vec::new(),
-        DueNow::Everything => vec![PassPart { scope: Scope::Whole, needs: Vec::new() }],
-        DueNow::Part { pools, objects } => {
-            let mut portions = pools.chunks(POOLS_AT_ONCE);
-            let first_pools = portions.next().unwrap_or_default();
-            let mut parts = vec![PassPart::new(first_pools, needed_objects(objects))];
-            parts.extend(portions.map(|portion| PassPart::new(portion, Vec::new())));
-            parts
-        }
-    }
-}
-
-fn needed_objects(objects: Vec<DueObject>) -> Vec<NeededObject> {
-    let objects = objects.into_iter();
-    objects.map(|DueObject { kind, key }| NeededObject { kind, key }).collect()
-}
-
 fn are_clusters_without_pool_changed(state: &State) -> bool {
     state
         .clusters
@@ -321,31 +316,4 @@ fn find_helped_scopes(state: &State, now: Time) -> HelpedScopes {
         return HelpedScopes::Pools;
     }
     HelpedScopes::Nobody
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The pools of each part, and how many objects go with them.
-    fn parts_of(pool_count: usize, object_count: usize) -> Vec<(usize, usize)> {
-        let pools = (0..pool_count).map(|number| Key::new("default", format!("p{number}")));
-        let agents = (0..object_count).map(|number| Key::new("default", format!("a{number}")));
-        let objects = agents.map(DueObject::agent).collect();
-        let parts = split_into_parts(DueNow::Part { pools: pools.collect(), objects });
-        let mut counts = Vec::new();
-        for PassPart { scope, needs } in parts {
-            let Scope::Pools(pools) = scope else { panic!("everything") };
-            counts.push((pools.len(), needs.len()));
-        }
-        counts
-    }
-
-    #[test]
-    fn what_is_due_comes_in_portions_and_objects_with_the_first() {
-        assert_eq!(parts_of(0, 3), [(0, 3)]);
-        assert_eq!(parts_of(200, 3), [(200, 3)]);
-        assert_eq!(parts_of(401, 3), [(200, 3), (200, 0), (1, 0)]);
-        assert!(split_into_parts(DueNow::Nothing).is_empty());
-    }
 }

@@ -22,6 +22,15 @@ impl Door<'_> {
         })
     }
 
+    /// Loads a scope with the clusters that have its customizations, and their pools.
+    pub fn load_with_holders(&self, scope: &Scope) -> Result<(State, Tick), Refusal> {
+        self.store.read_snapshot(|| {
+            let (mut state, tick) = self.load_for_dry_run(scope, &[])?;
+            self.store.load_holders(scope, &mut state)?;
+            Ok((state, tick))
+        })
+    }
+
     /// Makes and checks an edit as `change` does, and keeps nothing of it. No pass follows.
     pub fn rehearse<T>(
         &self,

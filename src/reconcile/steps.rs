@@ -59,7 +59,7 @@ impl Steps<'_> {
         let value = edit(&mut state, &self.tick)?;
         let edited = state.changed_kinds();
         self.door.check_edit(scope, &mut state)?;
-        let due = self.door.due_changes(&state, &edited, false, &self.tick)?;
+        let due = self.door.due_changes(scope, &state, &edited, false, &self.tick)?;
         store::write(store, &state, &due, &self.mark)?;
         Ok(value)
     }

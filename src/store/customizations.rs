@@ -50,6 +50,27 @@ pub fn load_customizations(
     Ok(())
 }
 
+/// Loads the customizations that no cluster of a pool has and uses, with their holders.
+pub fn load_customizations_without_cluster(
+    conn: &Connection,
+    state: &mut State,
+) -> Result<(), Refusal> {
+    let sql = "SELECT namespace, name FROM customization WHERE id NOT IN (\
+               SELECT l.customization FROM lease l JOIN cluster c ON c.id = l.cluster \
+               JOIN customization u ON u.id = l.customization \
+               WHERE c.customization = u.name AND c.pool_namespace = u.namespace) ORDER BY id";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        load_customization(
+            conn,
+            state,
+            &Key::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?),
+        )?;
+    }
+    Ok(())
+}
+
 /// Loads a customization with its holder.
 pub fn load_customization(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
     if state.customizations.has_or_had(key) {

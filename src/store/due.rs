@@ -115,6 +115,16 @@ impl Store {
         self.mark_pool_due(&Key::default())
     }
 
+    /// Notes that a pass over everything has begun, if something was changed for everything. It stays
+    /// to be done until what belongs to no pool is settled, but what is changed for everything in the
+    /// meantime can be told from it. Needs an open write transaction.
+    pub fn begin_pass_over_everything(&self) -> Result<(), Refusal> {
+        let sql = "UPDATE due_scope SET dirty = 0, polled = 1 \
+                   WHERE namespace = '' AND pool = '' AND dirty";
+        self.conn().prepare_cached(sql)?.execute([])?;
+        Ok(())
+    }
+
     /// Has the next pass look at a pool.
     pub fn mark_pool_due(&self, pool: &Key) -> Result<(), Refusal> {
         mark_pool_dirty(self.conn(), pool)
@@ -201,15 +211,17 @@ fn changed_rows(
     for (object, due) in &changes.settled.objects {
         rows.insert(DueScope::Object(object.clone()), DueRow { due: *due, is_dirty: false });
     }
-    let stored = if changes.is_whole { select_rows(conn)? } else { select_rows_of(conn, changes)? };
-    let mut rest = DueRow::default();
-    if changes.is_whole {
+    let mut stored = select_rows_of(conn, changes)?;
+    let mut rest = row_of(&stored, &rest_scope());
+    if changes.is_whole || changes.is_rest_settled {
+        // Parts of a pass over everything may have changed something for everything.
+        rest = DueRow { is_dirty: rest.is_dirty && !changes.is_whole, ..DueRow::default() };
+        let listed = select_rows(conn, changes.is_whole)?;
         // What has a row and is not in the state any more has nothing to do.
-        for scope in stored.keys() {
+        for scope in listed.keys() {
             rows.entry(scope.clone()).or_default();
         }
-    } else {
-        rest = row_of(&stored, &rest_scope());
+        stored.extend(listed);
     }
     rest.due.add(changes.settled.rest);
     rest.is_dirty |= changes.is_rest_dirty;
@@ -252,9 +264,15 @@ fn row_of(rows: &DueRows, scope: &DueScope) -> DueRow {
     rows.get(scope).copied().unwrap_or_default()
 }
 
-fn select_rows(conn: &Connection) -> Result<DueRows, Refusal> {
+/// The rows of all objects, and of all pools or only those that do not exist.
+fn select_rows(conn: &Connection, has_all_pools: bool) -> Result<DueRows, Refusal> {
     let mut stored = DueRows::new();
-    let sql = "SELECT due, dirty, polled, waits, namespace, pool FROM due_scope";
+    let sql = if has_all_pools {
+        "SELECT due, dirty, polled, waits, namespace, pool FROM due_scope"
+    } else {
+        "SELECT due, dirty, polled, waits, namespace, pool FROM due_scope d \
+         WHERE NOT EXISTS (SELECT 1 FROM pool p WHERE p.namespace = d.namespace AND p.name = d.pool)"
+    };
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {

@@ -14,9 +14,11 @@ use crate::model::state::{Scope, State};
 
 use super::agents::{load_agents_of_namespace, load_all_agents};
 use super::claims::load_claims;
-use super::clusters::load_clusters;
+use super::clusters::{load_cluster, load_clusters};
 use super::connection::Store;
-use super::customizations::{load_customization, load_customizations};
+use super::customizations::{
+    load_customization, load_customizations, load_customizations_without_cluster,
+};
 use super::documents::{load_document, select_document, select_documents};
 use super::hosts::{load_all_hosts, load_host, load_hosts_of_pool};
 use super::infra_envs::load_all_infra_envs;
@@ -40,6 +42,7 @@ impl Store {
         let mut state = State::default();
         match scope {
             Scope::Whole => load_everything(conn, &mut state)?,
+            Scope::BesidePools => load_beside_pools(conn, &mut state)?,
             Scope::Pools(keys) => {
                 for key in keys {
                     load_pool(conn, &mut state, key)?;
@@ -74,6 +77,20 @@ impl Store {
     /// which may have named other objects.
     pub fn load_references(&self, scope: &Scope, state: &mut State) -> Result<(), Refusal> {
         load_named_pools_and_references(self.conn(), scope, state)
+    }
+
+    /// Loads the clusters that have customizations in the state, as far as they exist, with their
+    /// pools.
+    pub fn load_holders(&self, scope: &Scope, state: &mut State) -> Result<(), Refusal> {
+        if *scope == Scope::Whole {
+            return Ok(());
+        }
+        let holders = state.customizations.rows().filter_map(|row| row.holder.as_ref());
+        let clusters: BTreeSet<String> = holders.map(|holder| holder.cluster.clone()).collect();
+        for cluster in clusters {
+            load_cluster(self.conn(), state, &cluster)?;
+        }
+        self.load_owning_pools(scope, state)
     }
 
     /// Loads the pools, with all that is theirs, that clusters and claims in the state belong to. A
@@ -116,11 +133,32 @@ fn load_everything(conn: &Connection, state: &mut State) -> Result<(), Refusal> 
     load_clusters(conn, state, "ORDER BY id", [])?;
     load_claims(conn, state, "ORDER BY id", [])?;
     load_customizations(conn, state, None)?;
+    load_hosts_and_addresses(conn, state)?;
+    load_jobs(conn, state, "ended IS NULL", [])
+}
+
+/// Loads what belongs to no pool that exists. A customization that a cluster of a pool has belongs
+/// to that pool.
+fn load_beside_pools(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
+    let condition = "WHERE pool IS NULL OR NOT EXISTS (SELECT 1 FROM pool p \
+                     WHERE p.namespace = pool_namespace AND p.name = cluster.pool) ORDER BY id";
+    load_clusters(conn, state, condition, [])?;
+    let condition = "WHERE NOT EXISTS (SELECT 1 FROM pool p \
+                     WHERE p.namespace = claim.namespace AND p.name = claim.pool) ORDER BY id";
+    load_claims(conn, state, condition, [])?;
+    load_customizations_without_cluster(conn, state)?;
+    load_hosts_and_addresses(conn, state)?;
+    let condition = "ended IS NULL AND (pool IS NULL OR NOT EXISTS (SELECT 1 FROM pool p \
+                     WHERE p.namespace = pool_namespace AND p.name = job.pool))";
+    load_jobs(conn, state, condition, [])
+}
+
+fn load_hosts_and_addresses(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
+    state.has_all_hosts = true;
     load_all_hosts(conn, state)?;
     load_all_infra_envs(conn, state)?;
     load_all_agents(conn, state)?;
-    load_all_ip_pools(conn, state)?;
-    load_jobs(conn, state, "ended IS NULL", [])
+    load_all_ip_pools(conn, state)
 }
 
 /// Loads a pool with its clusters, claims, live jobs and hosts, and the customizations that its
