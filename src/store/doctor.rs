@@ -2,7 +2,6 @@
 //! safe. Nothing is repaired that somebody may still need: folders of unknown jobs are reported,
 //! never removed.
 
-use std::collections::HashSet;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -11,7 +10,6 @@ use rusqlite::Connection;
 
 use crate::model::annotations::OVERLAP;
 use crate::model::ip_pool::IpPool;
-use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;
 
 use super::body_checksums::{accept_documents, find_changed_documents};
@@ -193,17 +191,14 @@ impl Store {
     /// were killed.
     pub fn find_orphans(&self) -> Result<Vec<PathBuf>, Refusal> {
         // The folders first: what is there belongs to a cluster that is in the state by then.
-        let clusters_with_copies = copies::list_clusters_with_copies(self.path());
-        let keys = self.list_names(Kind::ClusterDeployment)?;
-        let names: HashSet<String> = keys.into_iter().map(|key| key.name).collect();
+        let mut is_cluster = self.conn().prepare_cached("SELECT 1 FROM cluster WHERE name = ?1")?;
         let mut orphans = Vec::new();
-        for cluster in clusters_with_copies {
-            if !names.contains(&cluster) {
+        for cluster in copies::list_clusters_with_copies(self.path()) {
+            if is_cluster.exists([&cluster])? {
+                orphans.extend(copies::find_abandoned_copies(self.path(), &cluster));
+            } else {
                 orphans.push(copies::cluster_folder(self.path(), &cluster));
             }
-        }
-        for cluster in &names {
-            orphans.extend(copies::find_abandoned_copies(self.path(), cluster));
         }
         orphans.extend(find_abandoned_files(self.path()));
         Ok(orphans)
@@ -213,14 +208,15 @@ impl Store {
     /// machines that run, so nobody but a person removes them.
     pub fn find_unknown_job_folders(&self) -> Result<Vec<PathBuf>, Refusal> {
         // The folders first: each was made for a job that is in the state by then.
-        let mut folders = list_job_folders(self.path());
-        let jobs = self.all_jobs()?;
-        let job_ids: HashSet<String> = jobs.iter().map(|job| job.id.to_string()).collect();
-        folders.retain(|path| {
+        let mut is_job = self.conn().prepare_cached("SELECT 1 FROM job WHERE id = ?1")?;
+        let mut unknown_folders = Vec::new();
+        for path in list_job_folders(self.path()) {
             let id = path.file_name().unwrap_or_default().to_string_lossy();
-            !job_ids.contains(&*id)
-        });
-        Ok(folders)
+            if !is_job.exists([&*id])? {
+                unknown_folders.push(path);
+            }
+        }
+        Ok(unknown_folders)
     }
 
     /// Removes what `orphans` finds. What cannot be removed is found by the next check.

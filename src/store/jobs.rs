@@ -38,6 +38,11 @@ impl Store {
         self.select_jobs(clauses, [host])
     }
 
+    /// Whether there is any job, live or past.
+    pub fn has_jobs(&self) -> Result<bool, Refusal> {
+        Ok(self.conn().prepare_cached("SELECT 1 FROM job LIMIT 1")?.exists([])?)
+    }
+
     /// Reads all jobs, in the order they were started.
     pub fn all_jobs(&self) -> Result<Vec<Job>, Refusal> {
         self.select_jobs("ORDER BY started, rowid", [])

@@ -36,7 +36,7 @@ pub fn is_empty_state(store: &Store) -> Result<bool, Refusal> {
             return Ok(false);
         }
     }
-    Ok(store.all_jobs()?.is_empty() && store.last_event_number()? == 0)
+    Ok(!store.has_jobs()? && store.last_event_number()? == 0)
 }
 
 /// Whether the clusters in a spool can be imported, each portion by itself. It counts what is to be
