@@ -2,10 +2,11 @@
 //! opens a file or makes one.
 
 use std::cell::Cell;
+use std::fs::{self, File};
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
-use std::{fs, mem};
 
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
@@ -19,7 +20,7 @@ use super::lock::{Lock, LockWait, read_only_state};
 use super::reserve::{make_reserve, use_reserve};
 use super::schema::{SCHEMA, read_schema};
 use super::second_names::refuse_second_name;
-use super::temporary::remove_abandoned_files;
+use super::temporary::{parent_folder, remove_abandoned_files};
 
 /// The write-ahead log is folded into the state file when it has more bytes than this.
 const LOG_LIMIT: u64 = 512 << 10;
@@ -90,6 +91,7 @@ impl Store {
             return Err(read_only_state(&self.path));
         }
         let lock = Lock::to_write(&self.path, self.lock_wait)?;
+        self.sync_name_of_log()?;
         if !self.is_swept.replace(true) {
             remove_abandoned_files(&self.path);
             make_reserve(&self.path);
@@ -159,8 +161,20 @@ impl Store {
             // The record is that of the state in whose place the backup was copied.
             forget_last_commit(&self.path);
             self.conn().query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
+            self.sync_name_of_log()?;
         }
         Ok(())
+    }
+
+    /// Makes sure that the log does not lose its name when the power goes. A log without content may
+    /// be new. Whoever has written to one before has made sure of that.
+    fn sync_name_of_log(&self) -> Result<(), Refusal> {
+        if log_size(&self.path) > 0 {
+            return Ok(());
+        }
+        // A folder that this account may not read is synced by nobody.
+        let Ok(folder) = File::open(parent_folder(&self.path)) else { return Ok(()) };
+        folder.sync_all().map_err(|error| Refusal::unwritable(&self.path, &error))
     }
 
     /// Folds the log into the state file if it has grown large. Failing does no harm: a later
