@@ -1,5 +1,5 @@
 -- What all migrations make. A new state needs only this script, which is written by
--- tests/newest_schema.rs. Digest of the migrations: 83e0b3402872e565
+-- tests/newest_schema.rs. Digest of the migrations: 958a4e8d3df085ef
 CREATE TABLE state (
   id INTEGER PRIMARY KEY CHECK (id = 1),
   revision INTEGER NOT NULL,
@@ -340,7 +340,6 @@ CREATE UNIQUE INDEX job_live ON job (object) WHERE ended IS NULL;
 CREATE INDEX job_live_pool ON job (pool_namespace, pool) WHERE ended IS NULL;
 CREATE INDEX job_object ON job (object, started);
 CREATE INDEX event_infra_env ON event (infra_env) WHERE infra_env IS NOT NULL;
-CREATE INDEX event_object ON event (kind, name, namespace);
 CREATE INDEX event_cluster ON event (substr(cluster, instr(cluster, '/') + 1))
   WHERE cluster IS NOT NULL;
 CREATE INDEX cluster_namespace ON cluster (namespace);
@@ -379,3 +378,4 @@ CREATE INDEX ip_wait_pool ON ip_wait (pool, namespace);
 CREATE UNIQUE INDEX agent_mac_bound ON agent_mac (mac, bound);
 CREATE UNIQUE INDEX job_host_live ON job_host (host, live);
 CREATE INDEX due_object_now ON due_object (kind) WHERE dirty OR polled;
+CREATE INDEX event_object ON event (name);
