@@ -454,7 +454,7 @@ impl Door<'_> {
         let extent = extent_of(scope);
         let pool_keys = match scope {
             Scope::Whole => self.store.list_named_pools()?,
-            Scope::BesidePools => Vec::new(),
+            Scope::WithoutPool => Vec::new(),
             Scope::Pools(keys) => keys.clone(),
         };
         let mut refused = RefusedPools::new();
@@ -533,8 +533,8 @@ impl Door<'_> {
 
 fn extent_of(scope: &Scope) -> PassExtent {
     match scope {
-        // Whoever looks at the pools one by one looks at everything else, too.
-        Scope::Whole | Scope::BesidePools => PassExtent::Everything,
+        // The scope without pools ends a pass over everything: the clock is judged as in one.
+        Scope::Whole | Scope::WithoutPool => PassExtent::Everything,
         Scope::Pools(_) => PassExtent::Part,
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! The statements are taken out of the code of `src/store`: a string that begins with a verb of SQL
 //! is a statement, one that begins with WHERE is the end of one. A constant in braces stands for
-//! its text, `{table}` for every table of documents, and `{rows}` for such a table with its
+//! its text, `{table}` for every table of documents, and `{source}` for such a table with its
 //! conditions. A statement that is put together of other parts is covered by its clauses.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,8 +29,8 @@ const READ_EVERYTHING: [(&str, &str); 24] = [
     ("SELECT rowid FROM job ORDER BY started, rowid", "export"),
     ("SELECT name FROM cluster ORDER BY id", "backup"),
     ("SELECT id FROM job", "backup"),
-    ("SELECT id FROM {rows}", "export"),
-    ("SELECT id, body FROM {rows}", "lists, doctor, and a pass over everything"),
+    ("SELECT id FROM {source}", "export"),
+    ("SELECT id, body FROM {source}", "lists, doctor, and a pass over everything"),
     ("SELECT id, body, checksum FROM {table}", "doctor"),
     ("FROM pool p, json_each(p.body", "salvage"),
     ("SELECT namespace, name FROM customization WHERE id NOT IN", "a pass over everything"),
@@ -47,7 +47,7 @@ const READ_EVERYTHING: [(&str, &str); 24] = [
     ("SELECT due, dirty, polled, waits, namespace, pool FROM due_scope", "a pass over everything"),
     ("SELECT due, dirty, polled, kind, namespace, name FROM due_object", "a pass over everything"),
     ("SELECT namespace, name FROM pool UNION", "a pass pool by pool, after a refusal"),
-    ("SELECT namespace, name FROM {rows} ORDER BY id", "names, after a look-up has failed"),
+    ("SELECT namespace, name FROM {source} ORDER BY id", "names, after a look-up has failed"),
     ("SELECT namespace, name, mac, bmc FROM host", "a host is edited: identities have no index"),
 ];
 
@@ -268,7 +268,7 @@ impl StoreCode {
                 continue;
             }
             let source = text.replace("{T::TABLE}", "{table}");
-            if source.contains("{table}") || source.contains("{rows}") {
+            if source.contains("{table}") || source.contains("{source}") {
                 for table in tables {
                     statements.extend(statements_over(table, &source));
                 }
@@ -287,17 +287,17 @@ impl StoreCode {
     }
 }
 
-/// A statement over `{table}` or `{rows}` as it is run for the documents of a table: for all of a
+/// A statement over `{table}` or `{source}` as it is run for the documents of a table: for all of a
 /// kind, and for those of a namespace.
 fn statements_over(table: &str, source: &str) -> Vec<(String, String)> {
     let of_kind = if table == "document" { "kind = 'Namespace'" } else { "TRUE" };
     let statement = source.replace("{table}", table).replace("{of_kind}", of_kind);
-    let rows = format!("{table} WHERE {of_kind}");
-    let mut statements = vec![(source.to_owned(), statement.replace("{rows}", &rows))];
-    if statement.contains("{rows}") {
-        let rows = format!("{rows} AND namespace = ?1");
-        let source = source.replace("{rows}", "{rows of a namespace}");
-        statements.push((source, statement.replace("{rows}", &rows)));
+    let of_all = format!("{table} WHERE {of_kind}");
+    let mut statements = vec![(source.to_owned(), statement.replace("{source}", &of_all))];
+    if statement.contains("{source}") {
+        let of_namespace = format!("{of_all} AND namespace = ?1");
+        let source = source.replace("{source}", "{source of a namespace}");
+        statements.push((source, statement.replace("{source}", &of_namespace)));
     }
     statements
 }

@@ -37,7 +37,7 @@ pub enum Scope {
     Whole,
     /// All that belongs to no pool: hosts, Agents, InfraEnvs, addresses, clusters without a pool, and
     /// customizations that no cluster has; and what they refer to.
-    BesidePools,
+    WithoutPool,
     /// These pools with their clusters and claims, and what they refer to by name.
     Pools(Vec<Key>),
 }

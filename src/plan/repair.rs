@@ -15,8 +15,9 @@ use crate::model::tick::Tick;
 use super::customizations::{lease_named_customizations, write_customization_status};
 use super::{leases, links, node_claim_name, record_warning};
 
-/// Completes the links between pools, clusters, claims, customizations and addresses. Needs the
-/// whole state: what is not in it does not exist.
+/// Completes the links between pools, clusters, claims, customizations and addresses. Needs all
+/// clusters that have customizations in the state, with their pools: one that is not there does not
+/// exist.
 pub fn repair_links(state: &mut State, tick: &Tick) {
     name_agents_of_leases(state);
     drop_reservations(state, tick);

@@ -30,7 +30,7 @@ impl Door<'_> {
     pub fn run_whole_pass(&self) -> Result<PassOutcome, Refusal> {
         self.prune_old_records()?;
         let mut passed = PassOutcome::new(State::default());
-        self.run_parts(self.parts_of(DueNow::Everything)?, &mut passed)?;
+        self.run_parts(DueNow::Everything, &mut passed)?;
         Ok(passed)
     }
 
@@ -43,12 +43,12 @@ impl Door<'_> {
         let mut has_passed_everything = false;
         for _ in 0..MAX_ROUNDS {
             let due = self.find_due_now(filter)?;
-            // What a pass over everything has changed for everything is for the next pass.
+            // Changes of shared objects that are made in this pass are planned by the next one.
             if due == DueNow::Nothing || (due == DueNow::Everything && has_passed_everything) {
                 break;
             }
             has_passed_everything |= due == DueNow::Everything;
-            self.run_parts(self.parts_of(due)?, &mut passed)?;
+            self.run_parts(due, &mut passed)?;
             // A pool that was refused stays to be done, but not in this pass.
             if !passed.refused.is_empty() {
                 break;
@@ -66,24 +66,31 @@ impl Door<'_> {
     }
 
     /// Plans and commits one part after the other.
-    fn run_parts(&self, parts: Vec<PassPart>, passed: &mut PassOutcome) -> Result<(), Refusal> {
-        if parts.iter().any(|part| part.scope == Scope::BesidePools) {
-            self.begin_pass_over_everything()?;
+    fn run_parts(&self, due: DueNow, passed: &mut PassOutcome) -> Result<(), Refusal> {
+        // A pool that is made after this is planned for what was changed before.
+        if due == DueNow::Everything && self.store.is_everything_changed()? {
+            self.run_under_write_lock(|| {
+                self.store.begin_pass_over_everything()?;
+                self.store.commit()
+            })?;
         }
-        for PassPart { scope, needs } in parts {
-            let outcome = self.run_pass_with(&scope, &needs)?;
+        for PassPart { scope, needs } in self.parts_of(due)? {
+            let outcome = match self.run_pass_with(&scope, &needs) {
+                // What belongs to no pool is planned with pools that have hosts. It waits until a
+                // refused one is mended.
+                Err(refusal)
+                    if scope == Scope::WithoutPool
+                        && !passed.refused.is_empty()
+                        && !refusal.is_about_state_file() =>
+                {
+                    break;
+                }
+                outcome => outcome?,
+            };
             passed.refused.extend(outcome.refused);
             passed.warnings.extend(outcome.warnings);
         }
         Ok(())
-    }
-
-    /// From now on, what is changed for everything is told from what was changed for it before.
-    fn begin_pass_over_everything(&self) -> Result<(), Refusal> {
-        self.run_under_write_lock(|| {
-            self.store.begin_pass_over_everything()?;
-            self.store.commit()
-        })
     }
 
     /// What has to be looked at now. A clock that was moved concerns everything, and so does one
@@ -109,7 +116,7 @@ impl Door<'_> {
         let mut changes = DueChanges {
             now: tick.now,
             is_whole: is_planned && state.is_whole,
-            is_rest_settled: is_planned && *scope == Scope::BesidePools,
+            is_rest_settled: is_planned && *scope == Scope::WithoutPool,
             helped: find_helped_scopes(state, tick.now),
             // What expired while the clock was not believed is still to be done.
             is_rest_dirty: tick.clock_jumped,
@@ -172,8 +179,11 @@ fn describe_changed_owners(state: &State) -> Vec<String> {
     if pools.is_empty() {
         return vec!["a pass over everything would change what belongs to no pool".to_owned()];
     }
-    let describe = |pool| format!("a pass over everything would change pool `{pool}`");
-    pools.into_iter().map(describe).collect()
+    let mut sentences = Vec::new();
+    for pool in pools {
+        sentences.push(format!("a pass over everything would change pool `{pool}`"));
+    }
+    sentences
 }
 
 /// Marks the pools whose clusters and claims were changed, and the pools that were.

@@ -1,5 +1,6 @@
 //! Parts of a pass: what is planned and committed together. When much of a large lab is due, it is not
-//! all in memory at once. Nothing here plans.
+//! all in memory at once. Only pools whose clusters have hosts are, in the part without a pool. Nothing
+//! here plans.
 
 use crate::model::due::{DueNow, DueObject};
 use crate::model::kinds::Kind;
@@ -32,8 +33,11 @@ impl Door<'_> {
         match due {
             DueNow::Nothing => Ok(Vec::new()),
             DueNow::Everything => {
-                let without_needs = |scope| PassPart { scope, needs: Vec::new() };
-                Ok(self.scopes_of_everything()?.into_iter().map(without_needs).collect())
+                let mut parts = Vec::new();
+                for scope in self.scopes_of_everything()? {
+                    parts.push(PassPart { scope, needs: Vec::new() });
+                }
+                Ok(parts)
             }
             DueNow::Part { pools, objects } => Ok(split_due(&pools, objects)),
         }
@@ -46,7 +50,7 @@ fn split_everything(pools: &[Key]) -> Vec<Scope> {
         return vec![Scope::Whole];
     }
     let portions = pools.chunks(POOLS_AT_ONCE).map(|portion| Scope::Pools(portion.to_vec()));
-    portions.chain([Scope::BesidePools]).collect()
+    portions.chain([Scope::WithoutPool]).collect()
 }
 
 /// Objects come with the first pools, because pools pick hosts: hosts and Agents must be as they are
@@ -97,7 +101,7 @@ mod tests {
     fn everything_of_a_large_lab_comes_in_portions_before_what_belongs_to_no_pool() {
         assert_eq!(split_everything(&pool_keys(200)), [Scope::Whole]);
         let scopes = split_everything(&pool_keys(201));
-        assert_eq!(scopes[2], Scope::BesidePools);
+        assert_eq!(scopes[2], Scope::WithoutPool);
         assert_eq!(scopes[..2].iter().map(pool_count).collect::<Vec<_>>(), [200, 1]);
     }
 }

@@ -14,7 +14,7 @@ use crate::model::table::{Change, Owner};
 
 use super::clusters::load_whole_cluster;
 use super::connection::Store;
-use super::documents::{read_document, rows_of, write_document};
+use super::documents::{read_document, source_of, write_document};
 use super::filter::Filter;
 use super::stored::{Stored, Visitor, select_ids, select_names};
 use super::templates::load_template_of_cluster;
@@ -185,7 +185,7 @@ impl Stored for Agent {
     ) -> Result<(), Refusal> {
         let mut statement =
             store.conn().prepare_cached(&format!("SELECT {AGENT} WHERE id = ?1"))?;
-        for id in select_ids(store.conn(), &rows_of::<Self>(namespace), namespace)? {
+        for id in select_ids(store.conn(), &source_of::<Self>(namespace), namespace)? {
             visit(statement.query_row([id], |row| Ok(read_agent(row)))??)?;
         }
         Ok(())

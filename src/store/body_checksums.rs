@@ -40,8 +40,9 @@ fn select_tables_with_checksums(conn: &Connection) -> Result<Vec<String>, Refusa
 
 fn find_changed_documents_of(conn: &Connection, table: &str) -> Result<Vec<String>, Refusal> {
     // Documents of an earlier schema have no checksum until they are written again.
-    let kind = if table == SHARED_TABLE { "kind" } else { "''" };
-    let sql = format!("SELECT id, body, checksum, {kind} FROM {table} WHERE checksum IS NOT NULL");
+    let kind_column = if table == SHARED_TABLE { "kind || ' '" } else { "''" };
+    let sql =
+        format!("SELECT id, body, checksum, {kind_column} FROM {table} WHERE checksum IS NOT NULL");
     let mut statement = conn.prepare(&sql)?;
     let mut rows = statement.query([])?;
     let mut problems = Vec::new();
@@ -49,11 +50,10 @@ fn find_changed_documents_of(conn: &Connection, table: &str) -> Result<Vec<Strin
         let checksum: i64 = row.get(2)?;
         if problems.len() < MOST_LISTED && checksum_of(body_of(row)?) != checksum {
             let kind: String = row.get(3)?;
-            let document = [kind, describe_document(row)?].join(" ");
+            let document = describe_document(row)?;
             problems.push(format!(
-                "the document of {} in table {table} is not the one that was written: \
-                 compare it with a backup, then edit it or restore that",
-                document.trim_start()
+                "the document of {kind}{document} in table {table} is not the one that was \
+                 written: compare it with a backup, then edit it or restore that"
             ));
         }
     }

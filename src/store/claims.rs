@@ -126,8 +126,8 @@ impl Stored for Claim {
         visit: &mut Visitor<'_, Self>,
     ) -> Result<(), Refusal> {
         let conn = store.conn();
-        let rows = if namespace.is_some() { "claim WHERE namespace = ?1" } else { "claim" };
-        for id in select_ids(conn, rows, namespace)? {
+        let source = if namespace.is_some() { "claim WHERE namespace = ?1" } else { "claim" };
+        for id in select_ids(conn, source, namespace)? {
             visit_facts(conn, "WHERE id = ?1", [id], &mut |mut claim: Self| {
                 claim.body = read_body(conn, "claim_body", claim.id)?;
                 visit(claim)

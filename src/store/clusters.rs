@@ -43,6 +43,21 @@ pub fn load_cluster(conn: &Connection, state: &mut State, name: &str) -> Result<
     Ok(())
 }
 
+/// Loads the clusters whose live jobs work on hosts, with these jobs: such a host is busy.
+pub fn load_clusters_with_jobs_on_hosts(
+    conn: &Connection,
+    state: &mut State,
+) -> Result<(), Refusal> {
+    let sql = "SELECT object FROM job j WHERE ended IS NULL AND EXISTS (\
+               SELECT 1 FROM job_host h WHERE h.job = j.id AND h.live)";
+    let mut statement = conn.prepare_cached(sql)?;
+    let names = statement.query_map([], |row| row.get(0))?;
+    for name in names.collect::<Result<Vec<String>, _>>()? {
+        load_cluster(conn, state, &name)?;
+    }
+    Ok(())
+}
+
 /// Loads a cluster with its live job and its document.
 pub fn load_whole_cluster(conn: &Connection, state: &mut State, name: &str) -> Result<(), Refusal> {
     load_cluster(conn, state, name)?;
@@ -105,9 +120,11 @@ impl Stored for Cluster {
     ) -> Result<(), Refusal> {
         let conn = store.conn();
         // The namespace is that of the cluster or of its pool.
-        let condition = "WHERE namespace = ?1 OR pool_namespace = ?1";
-        let condition = if namespace.is_some() { condition } else { "" };
-        for id in select_ids(conn, &format!("cluster {condition}"), namespace)? {
+        let source = match namespace {
+            Some(_) => "cluster WHERE namespace = ?1 OR pool_namespace = ?1",
+            None => "cluster",
+        };
+        for id in select_ids(conn, source, namespace)? {
             visit_facts(conn, "WHERE id = ?1", [id], &mut |mut cluster: Self| {
                 cluster.body = read_body(conn, "cluster_body", cluster.id)?;
                 visit(cluster)

@@ -3,7 +3,9 @@
 
 use std::cell::Cell;
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::mem;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
@@ -14,7 +16,7 @@ use rusqlite::config::DbConfig;
 use crate::model::refusal::Refusal;
 use crate::model::time::Time;
 
-use super::copies::path_beside;
+use super::copies::{give_to_owner_of_state, path_beside};
 use super::last_commit::forget_last_commit;
 use super::lock::{Lock, LockWait, read_only_state};
 use super::reserve::{make_reserve, use_reserve};
@@ -91,7 +93,6 @@ impl Store {
             return Err(read_only_state(&self.path));
         }
         let lock = Lock::to_write(&self.path, self.lock_wait)?;
-        self.sync_name_of_log()?;
         if !self.is_swept.replace(true) {
             remove_abandoned_files(&self.path);
             make_reserve(&self.path);
@@ -152,29 +153,56 @@ impl Store {
         self.is_migrated.set(true);
     }
 
-    /// Turns the write-ahead log on unless it is on. A backup is one file without a log; when it
-    /// has been copied into place, its first write calls this.
+    /// Turns the write-ahead log on unless it is on, and makes sure that it keeps its name. A backup is
+    /// one file without a log; when it has been copied into place, its first write calls this.
     pub(super) fn keep_log(&self) -> Result<(), Refusal> {
-        let mut statement = self.conn().prepare_cached("PRAGMA journal_mode")?;
-        let mode: String = statement.query_row([], |row| row.get(0))?;
-        if mode != "wal" {
+        if !self.has_log()? {
             // The record is that of the state in whose place the backup was copied.
             forget_last_commit(&self.path);
-            self.conn().query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
-            self.sync_name_of_log()?;
+            self.file.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
         }
-        Ok(())
+        self.sync_name_of_log()
     }
 
-    /// Makes sure that the log does not lose its name when the power goes. A log without content may
-    /// be new. Whoever has written to one before has made sure of that.
-    fn sync_name_of_log(&self) -> Result<(), Refusal> {
-        if log_size(&self.path) > 0 {
-            return Ok(());
+    /// Makes sure that the log, or the journal of a file without one, keeps its name when the power goes:
+    /// without it, half a change would stay. Needed before a change that comes before `keep_log`.
+    pub(super) fn secure_journal(&self) -> Result<(), Refusal> {
+        if self.has_log()? {
+            return self.sync_name_of_log();
         }
-        // A folder that this account may not read is synced by nobody.
+        // SQLite takes a journal that is there.
+        let journal = path_beside(&self.path, "-journal");
+        let opened = File::options().create(true).append(true).mode(0o600).open(&journal);
+        opened.map_err(|error| Refusal::unwritable(&journal, &error))?;
+        give_to_owner_of_state(&self.path, &[&journal]);
+        self.sync_folder()
+    }
+
+    fn has_log(&self) -> Result<bool, Refusal> {
+        let mut statement = self.file.prepare_cached("PRAGMA journal_mode")?;
+        let mode: String = statement.query_row([], |row| row.get(0))?;
+        Ok(mode == "wal")
+    }
+
+    /// Syncs the folder of a log that may be new: one without content. Whoever has written to a log
+    /// has synced its folder before.
+    fn sync_name_of_log(&self) -> Result<(), Refusal> {
+        if log_size(&self.path) > 0 { Ok(()) } else { self.sync_folder() }
+    }
+
+    /// Syncs the names of the files beside the state.
+    fn sync_folder(&self) -> Result<(), Refusal> {
+        // The folder cannot be synced by an account that may not read it.
         let Ok(folder) = File::open(parent_folder(&self.path)) else { return Ok(()) };
-        folder.sync_all().map_err(|error| Refusal::unwritable(&self.path, &error))
+        match folder.sync_all() {
+            // Not every file system can sync folders.
+            Err(error)
+                if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) =>
+            {
+                Ok(())
+            }
+            synced => synced.map_err(|error| Refusal::unwritable(&self.path, &error)),
+        }
     }
 
     /// Folds the log into the state file if it has grown large. Failing does no harm: a later

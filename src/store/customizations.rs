@@ -50,7 +50,7 @@ pub fn load_customizations(
     Ok(())
 }
 
-/// Loads the customizations that no cluster of a pool has and uses, with their holders.
+/// Loads the customizations that no cluster of a pool that exists has and uses, with their holders.
 pub fn load_customizations_without_cluster(
     conn: &Connection,
     state: &mut State,
@@ -58,6 +58,7 @@ pub fn load_customizations_without_cluster(
     let sql = "SELECT namespace, name FROM customization WHERE id NOT IN (\
                SELECT l.customization FROM lease l JOIN cluster c ON c.id = l.cluster \
                JOIN customization u ON u.id = l.customization \
+               JOIN pool p ON p.namespace = c.pool_namespace AND p.name = c.pool \
                WHERE c.customization = u.name AND c.pool_namespace = u.namespace) ORDER BY id";
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query([])?;

@@ -191,9 +191,10 @@ impl Store {
     /// were killed.
     pub fn find_orphans(&self) -> Result<Vec<PathBuf>, Refusal> {
         // The folders first: what is there belongs to a cluster that is in the state by then.
+        let clusters_with_copies = copies::list_clusters_with_copies(self.path());
         let mut is_cluster = self.conn().prepare_cached("SELECT 1 FROM cluster WHERE name = ?1")?;
         let mut orphans = Vec::new();
-        for cluster in copies::list_clusters_with_copies(self.path()) {
+        for cluster in clusters_with_copies {
             if is_cluster.exists([&cluster])? {
                 orphans.extend(copies::find_abandoned_copies(self.path(), &cluster));
             } else {
@@ -208,9 +209,10 @@ impl Store {
     /// machines that run, so nobody but a person removes them.
     pub fn find_unknown_job_folders(&self) -> Result<Vec<PathBuf>, Refusal> {
         // The folders first: each was made for a job that is in the state by then.
+        let folders = list_job_folders(self.path());
         let mut is_job = self.conn().prepare_cached("SELECT 1 FROM job WHERE id = ?1")?;
         let mut unknown_folders = Vec::new();
-        for path in list_job_folders(self.path()) {
+        for path in folders {
             let id = path.file_name().unwrap_or_default().to_string_lossy();
             if !is_job.exists([&*id])? {
                 unknown_folders.push(path);

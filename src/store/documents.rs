@@ -44,7 +44,7 @@ macro_rules! declare_documents {
         $(
             $(impl Document for $Type {
                 const TABLE: &'static str = {
-                    // The field is named so that this is of the kinds that have one.
+                    // A repetition must name a variable: this one makes it that of plain kinds.
                     stringify!($plain);
                     SHARED_TABLE
                 };
@@ -87,7 +87,8 @@ pub fn read_document<T: Document>(row: &SqlRow<'_>) -> Result<T, Refusal> {
 
 /// Reads the object of a name.
 pub fn select_document<T: Document>(conn: &Connection, key: &Key) -> Result<Option<T>, Refusal> {
-    let (table, of_kind) = (T::TABLE, T::CONDITION);
+    let table = T::TABLE;
+    let of_kind = T::CONDITION;
     let sql =
         format!("SELECT id, body FROM {table} WHERE {of_kind} AND namespace = ?1 AND name = ?2");
     let mut statement = conn.prepare_cached(&sql)?;
@@ -101,8 +102,8 @@ pub fn select_documents<T: Document>(
     conn: &Connection,
     namespace: Option<&str>,
 ) -> Result<Vec<T>, Refusal> {
-    let rows = rows_of::<T>(namespace);
-    let sql = format!("SELECT id, body FROM {rows}");
+    let source = source_of::<T>(namespace);
+    let sql = format!("SELECT id, body FROM {source}");
     let mut statement = conn.prepare_cached(&sql)?;
     let mut rows = statement.query(rusqlite::params_from_iter(namespace))?;
     let mut documents: Vec<T> = Vec::new();
@@ -116,7 +117,7 @@ pub fn select_documents<T: Document>(
 /// The table and the condition of all objects of a kind, or of those of a namespace, which is the
 /// first parameter then. The column of namespaces is computed from the documents: SQLite reads every
 /// document unless the condition is one that an index on that column serves.
-pub fn rows_of<T: Document>(namespace: Option<&str>) -> String {
+pub fn source_of<T: Document>(namespace: Option<&str>) -> String {
     let of_namespace = if namespace.is_some() { " AND namespace = ?1" } else { "" };
     format!("{} WHERE {}{of_namespace}", T::TABLE, T::CONDITION)
 }

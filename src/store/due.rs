@@ -30,7 +30,8 @@ enum DueScope {
     Object(DueObject),
 }
 
-/// A row: what a scope waits for, and whether it was changed since a pass looked at it.
+/// A row: what a scope waits for, and whether it was changed since a pass looked at it. The row of what
+/// belongs to no pool is also polled while a pass over everything goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct DueRow {
     due: Due,
@@ -105,7 +106,7 @@ impl Store {
     /// Whether the rows say anything else than a commit would.
     pub fn is_due_changed(&self, changes: &DueChanges) -> Result<bool, Refusal> {
         let answered_before = read_answered_pool(self.conn())?;
-        let answered_after = answered_pool_after(answered_before.as_ref(), changes);
+        let answered_after = answered_pool_after(self.conn(), answered_before.as_ref(), changes)?;
         Ok(answered_before.as_ref() != answered_after
             || !changed_rows(self.conn(), changes)?.is_empty())
     }
@@ -115,9 +116,16 @@ impl Store {
         self.mark_pool_due(&Key::default())
     }
 
-    /// Notes that a pass over everything has begun, if something was changed for everything. It stays
-    /// to be done until what belongs to no pool is settled, but what is changed for everything in the
-    /// meantime can be told from it. Needs an open write transaction.
+    /// Whether something was changed that concerns everything, and no pass over everything has begun
+    /// since.
+    pub fn is_everything_changed(&self) -> Result<bool, Refusal> {
+        let sql = "SELECT 1 FROM due_scope WHERE namespace = '' AND pool = '' AND dirty";
+        Ok(self.conn().prepare_cached(sql)?.exists([])?)
+    }
+
+    /// Notes that a pass over everything has begun. Until it ends, the row of what belongs to no pool
+    /// is `polled`, so that the pass is begun again if it is killed, and `dirty` only if something that
+    /// concerns everything is changed in the meantime. Needs an open write transaction.
     pub fn begin_pass_over_everything(&self) -> Result<(), Refusal> {
         let sql = "UPDATE due_scope SET dirty = 0, polled = 1 \
                    WHERE namespace = '' AND pool = '' AND dirty";
@@ -141,8 +149,13 @@ fn mark_pool_dirty(conn: &Connection, pool: &Key) -> Result<(), Refusal> {
 
 /// Writes what a commit says of scopes. Needs an open write transaction.
 pub fn write_due(conn: &Connection, changes: &DueChanges) -> Result<(), Refusal> {
-    if !changes.is_whole {
-        mark_waiting_scopes(conn, changes.helped)?;
+    match changes.helped {
+        _ if changes.is_whole => {}
+        // What belongs to no pool was planned until it got nothing more.
+        HelpedScopes::Everybody if changes.is_rest_settled => {
+            mark_waiting_scopes(conn, HelpedScopes::Pools)?;
+        }
+        helped => mark_waiting_scopes(conn, helped)?,
     }
     for (scope, row) in changed_rows(conn, changes)? {
         match scope {
@@ -157,7 +170,7 @@ pub fn write_due(conn: &Connection, changes: &DueChanges) -> Result<(), Refusal>
 /// gets a row, like any pool that was changed, before another one takes its place.
 fn write_answered_pool(conn: &Connection, changes: &DueChanges) -> Result<(), Refusal> {
     let before = read_answered_pool(conn)?;
-    let after = answered_pool_after(before.as_ref(), changes);
+    let after = answered_pool_after(conn, before.as_ref(), changes)?;
     if before.as_ref() == after {
         return Ok(());
     }
@@ -182,8 +195,23 @@ fn read_answered_pool(conn: &Connection) -> Result<Option<Key>, Refusal> {
 }
 
 /// The same after a commit.
-fn answered_pool_after<'a>(before: Option<&'a Key>, changes: &'a DueChanges) -> Option<&'a Key> {
-    changes.answered_pool.as_ref().or_else(|| before.filter(|pool| !changes.settles(pool)))
+fn answered_pool_after<'a>(
+    conn: &Connection,
+    before: Option<&'a Key>,
+    changes: &'a DueChanges,
+) -> Result<Option<&'a Key>, Refusal> {
+    if changes.answered_pool.is_some() {
+        return Ok(changes.answered_pool.as_ref());
+    }
+    let Some(pool) = before.filter(|pool| !changes.settles(pool)) else { return Ok(None) };
+    // What is left of a pool that is gone belongs to no pool.
+    let is_gone = changes.is_rest_settled && !is_pool(conn, pool)?;
+    Ok(if is_gone { None } else { Some(pool) })
+}
+
+fn is_pool(conn: &Connection, key: &Key) -> Result<bool, Refusal> {
+    let sql = "SELECT 1 FROM pool WHERE namespace = ?1 AND name = ?2";
+    Ok(conn.prepare_cached(sql)?.exists([&key.namespace, &key.name])?)
 }
 
 /// Has the next pass look at scopes that may have what they wait for.

@@ -14,7 +14,7 @@ use crate::model::state::{Scope, State};
 
 use super::agents::{load_agents_of_namespace, load_all_agents};
 use super::claims::load_claims;
-use super::clusters::{load_cluster, load_clusters};
+use super::clusters::{load_cluster, load_clusters, load_clusters_with_jobs_on_hosts};
 use super::connection::Store;
 use super::customizations::{
     load_customization, load_customizations, load_customizations_without_cluster,
@@ -42,7 +42,7 @@ impl Store {
         let mut state = State::default();
         match scope {
             Scope::Whole => load_everything(conn, &mut state)?,
-            Scope::BesidePools => load_beside_pools(conn, &mut state)?,
+            Scope::WithoutPool => load_objects_without_pool(conn, &mut state)?,
             Scope::Pools(keys) => {
                 for key in keys {
                     load_pool(conn, &mut state, key)?;
@@ -137,20 +137,23 @@ fn load_everything(conn: &Connection, state: &mut State) -> Result<(), Refusal> 
     load_jobs(conn, state, "ended IS NULL", [])
 }
 
-/// Loads what belongs to no pool that exists. A customization that a cluster of a pool has belongs
-/// to that pool.
-fn load_beside_pools(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
-    let condition = "WHERE pool IS NULL OR NOT EXISTS (SELECT 1 FROM pool p \
-                     WHERE p.namespace = pool_namespace AND p.name = cluster.pool) ORDER BY id";
-    load_clusters(conn, state, condition, [])?;
-    let condition = "WHERE NOT EXISTS (SELECT 1 FROM pool p \
-                     WHERE p.namespace = claim.namespace AND p.name = claim.pool) ORDER BY id";
-    load_claims(conn, state, condition, [])?;
+/// Loads what belongs to no pool that exists, and the clusters whose jobs work on hosts. A
+/// customization that a cluster of a pool has belongs to that pool.
+fn load_objects_without_pool(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
+    let clusters_without_pool = "WHERE pool IS NULL OR NOT EXISTS (SELECT 1 FROM pool p \
+                                 WHERE p.namespace = pool_namespace AND p.name = cluster.pool) \
+                                 ORDER BY id";
+    load_clusters(conn, state, clusters_without_pool, [])?;
+    let claims_without_pool = "WHERE NOT EXISTS (SELECT 1 FROM pool p \
+                               WHERE p.namespace = claim.namespace AND p.name = claim.pool) \
+                               ORDER BY id";
+    load_claims(conn, state, claims_without_pool, [])?;
     load_customizations_without_cluster(conn, state)?;
     load_hosts_and_addresses(conn, state)?;
-    let condition = "ended IS NULL AND (pool IS NULL OR NOT EXISTS (SELECT 1 FROM pool p \
-                     WHERE p.namespace = pool_namespace AND p.name = job.pool))";
-    load_jobs(conn, state, condition, [])
+    let live_without_pool = "ended IS NULL AND (pool IS NULL OR NOT EXISTS (SELECT 1 FROM pool p \
+                             WHERE p.namespace = pool_namespace AND p.name = job.pool))";
+    load_jobs(conn, state, live_without_pool, [])?;
+    load_clusters_with_jobs_on_hosts(conn, state)
 }
 
 fn load_hosts_and_addresses(conn: &Connection, state: &mut State) -> Result<(), Refusal> {

@@ -50,6 +50,7 @@ impl Store {
             let copy = path_of_copy(self.path(), schema);
             write_snapshot(self.file(), &copy)?;
             give_to_owner_of_state(self.path(), &[&copy]);
+            self.secure_journal()?;
             migrate_in_transaction(self.file())?;
             // The number of the schema is read from the file before SQLite opens its log.
             self.fold_log();

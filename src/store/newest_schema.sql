@@ -1,5 +1,5 @@
 -- What all migrations make. A new state needs only this script, which is written by
--- tests/newest_schema.rs. Digest of the migrations: 958a4e8d3df085ef
+-- tests/newest_schema.rs. Digest of the migrations: 0ff8462c2c1c6593
 CREATE TABLE state (
   id INTEGER PRIMARY KEY CHECK (id = 1),
   revision INTEGER NOT NULL,
@@ -378,4 +378,4 @@ CREATE INDEX ip_wait_pool ON ip_wait (pool, namespace);
 CREATE UNIQUE INDEX agent_mac_bound ON agent_mac (mac, bound);
 CREATE UNIQUE INDEX job_host_live ON job_host (host, live);
 CREATE INDEX due_object_now ON due_object (kind) WHERE dirty OR polled;
-CREATE INDEX event_object ON event (name);
+CREATE INDEX event_object ON event (name, namespace);

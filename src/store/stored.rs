@@ -13,7 +13,7 @@ use crate::model::state::{Plain, State, Tabled};
 use crate::model::wire::Wire;
 
 use super::connection::Store;
-use super::documents::{Document, list_documents, load_document, read_document, rows_of};
+use super::documents::{Document, list_documents, load_document, read_document, source_of};
 use super::filter::Filter;
 
 /// What is done with each object of many.
@@ -84,7 +84,7 @@ impl<T: StoredDocument> Stored for T {
         let whole = Filter { whole: true, ..Filter::default() };
         let sql = format!("SELECT id, body FROM {} WHERE id = ?1", T::TABLE);
         let mut statement = store.conn().prepare_cached(&sql)?;
-        for id in select_ids(store.conn(), &rows_of::<T>(namespace), namespace)? {
+        for id in select_ids(store.conn(), &source_of::<T>(namespace), namespace)? {
             let mut document: T = statement.query_row([id], |row| Ok(read_document(row)))??;
             document.read_beside_document(store, &whole)?;
             visit(document)?;
@@ -93,7 +93,7 @@ impl<T: StoredDocument> Stored for T {
     }
 
     fn list_names(store: &Store) -> Result<Vec<Key>, Refusal> {
-        select_names(store.conn(), &rows_of::<T>(None))
+        select_names(store.conn(), &source_of::<T>(None))
     }
 }
 
@@ -103,23 +103,23 @@ pub fn fetch(conn: &Connection, state: &mut State, kind: Kind, key: &Key) -> Res
     match_kind!(kind, R => <R as Stored>::load_for_edit(conn, state, key), Ok(()))
 }
 
-/// The ids of rows, by their table and its conditions, in the order of insertion. A namespace is the
-/// parameter of the conditions. For SQLite to sort rows, it would hold all of them whole.
+/// The ids of the rows of a source, a table with its conditions, in the order of insertion. A namespace
+/// is the parameter of the conditions. For SQLite to sort rows, it would hold all of them whole.
 pub fn select_ids(
     conn: &Connection,
-    rows: &str,
+    source: &str,
     namespace: Option<&str>,
 ) -> Result<Vec<i64>, Refusal> {
-    let mut statement = conn.prepare_cached(&format!("SELECT id FROM {rows}"))?;
+    let mut statement = conn.prepare_cached(&format!("SELECT id FROM {source}"))?;
     let rows = statement.query_map(params_from_iter(namespace), |row| row.get(0))?;
     let mut ids: Vec<i64> = rows.collect::<Result<_, _>>()?;
     ids.sort_unstable();
     Ok(ids)
 }
 
-/// The names in rows of objects, by their table and its conditions, in the order of insertion.
-pub fn select_names(conn: &Connection, rows: &str) -> Result<Vec<Key>, Refusal> {
-    let sql = format!("SELECT namespace, name FROM {rows} ORDER BY id");
+/// The names in the rows of a source, a table of objects with its conditions, in the order of insertion.
+pub fn select_names(conn: &Connection, source: &str) -> Result<Vec<Key>, Refusal> {
+    let sql = format!("SELECT namespace, name FROM {source} ORDER BY id");
     let mut statement = conn.prepare_cached(&sql)?;
     let mut rows = statement.query([])?;
     let mut keys = Vec::new();

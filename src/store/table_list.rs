@@ -61,8 +61,8 @@ struct Traces {
     taken: BTreeSet<u32>,
     /// Pages that are below others.
     children: BTreeSet<u32>,
-    /// One of the pages below each inner page of a table.
-    some_child: BTreeMap<u32, u32>,
+    /// The first of the pages below each inner page of a table.
+    first_child: BTreeMap<u32, u32>,
     /// How many values the first row of each leaf of a table has.
     value_counts: BTreeMap<u32, u32>,
     kinds: BTreeMap<u32, PageKind>,
@@ -88,7 +88,7 @@ impl Traces {
         self.kinds.insert(number, kind);
         self.children.extend(page.children());
         if kind == PageKind::InnerOfTable {
-            self.some_child.extend(page.children().first().map(|child| (number, *child)));
+            self.first_child.extend(page.children().first().map(|child| (number, *child)));
         }
         if kind != PageKind::LeafOfTable {
             return;
@@ -123,10 +123,14 @@ impl Traces {
                 roots.extend(root.map(|root| (name.clone(), root)));
             }
         }
-        for (name, table) in &tables.0 {
-            if !roots.contains_key(name) {
+        let mut unplaced: Vec<(&String, &ListedTable)> = tables.0.iter().collect();
+        unplaced.retain(|(name, table)| !roots.contains_key(*name) && !table.is_index());
+        for (name, table) in &unplaced {
+            // The rows of tables with as many values cannot be told apart.
+            let alike = unplaced.iter().filter(|(_, other)| other.value_count == table.value_count);
+            if alike.count() == 1 {
                 let root = self.root_by_rows(table, &roots);
-                roots.extend(root.map(|root| (name.clone(), root)));
+                roots.extend(root.map(|root| ((*name).clone(), root)));
             }
         }
         roots
@@ -135,8 +139,10 @@ impl Traces {
     /// Where a table begins that is found in no other way: with the one page with which no other
     /// table begins and whose rows have as many values as those of the table.
     fn root_by_rows(&self, table: &ListedTable, roots: &BTreeMap<String, u32>) -> Option<u32> {
+        // The first page is that of the list itself.
         let mut pages = self.kinds.keys().filter(|page| {
-            self.may_be_root(**page, table)
+            **page > 1
+                && self.may_be_root(**page, table)
                 && !self.taken.contains(page)
                 && !roots.values().any(|root| root == *page)
                 && self.value_counts.get(&self.leaf_below(**page)) == Some(&table.value_count)
@@ -150,7 +156,7 @@ impl Traces {
         let mut page = root;
         // A table has fewer levels; pages of a damaged file may be below each other.
         for _ in 0..20 {
-            let Some(child) = self.some_child.get(&page) else { break };
+            let Some(child) = self.first_child.get(&page) else { break };
             page = *child;
         }
         page

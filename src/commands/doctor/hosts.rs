@@ -12,7 +12,9 @@ use crate::reconcile::Door;
 
 /// Everything that is wrong with hosts.
 pub fn find_problems(context: &Context, door: &Door<'_>) -> Problems {
-    let (state, _) = door.load_for_dry_run(&Scope::BesidePools, &[])?;
+    // The last scope has all hosts.
+    let scope = door.scopes_of_everything()?.pop().unwrap_or(Scope::Whole);
+    let (state, _) = door.load_for_dry_run(&scope, &[])?;
     let mut problems = Vec::new();
     for (host_id, cluster) in plan::find_lost_hosts(&state) {
         if let Some(host) = state.hosts.get(host_id) {

@@ -36,7 +36,7 @@ INSERT INTO document (kind, body, checksum)
 DROP TABLE agent_classification;
 CREATE UNIQUE INDEX document_name ON document (kind, namespace, name);
 
--- Whoever writes a pool writes the entries of its inventory, too.
+-- The program writes the entries of an inventory with its pool.
 DROP TRIGGER inventory_of_new_pool;
 DROP TRIGGER inventory_of_changed_pool;
 DROP TRIGGER inventory_of_removed_pool;
@@ -56,7 +56,7 @@ DROP INDEX due_object_dirty;
 DROP INDEX due_object_polled;
 CREATE INDEX due_object_now ON due_object (kind) WHERE dirty OR polled;
 
--- Few objects have the same name, so their events are told apart by their rows. The index is a third
--- as large, and a claim, which has events of three names, seldom splits a page of it.
+-- Objects of different kinds seldom have the same name, so their events are told apart by their rows.
+-- The index is half as large, and a claim, which has events of two names, seldom splits a page of it.
 DROP INDEX event_object;
-CREATE INDEX event_object ON event (name);
+CREATE INDEX event_object ON event (name, namespace);
