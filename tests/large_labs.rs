@@ -138,6 +138,46 @@ fn a_pass_over_everything_that_is_killed_between_two_portions_is_done_by_the_nex
     panic!("the pass never ended");
 }
 
+/// The first pool of another portion lists what a pool of the first portion has, which shares its own
+/// inventory with a third one.
+#[test]
+fn doctor_raises_no_alarm_for_customizations_that_pools_of_all_portions_share() {
+    let mut sandbox = large_lab();
+    for (pool, inventory) in [("p1", "[{name: c1}]"), ("p2", "[{name: c1}, {name: c3}]")] {
+        sandbox.ok(&format!("patch pool {pool} -p '{{spec: {{inventory: {inventory}}}}}' -q"));
+    }
+    crate::sandbox::create_customization(&sandbox, "c3", "c3");
+    sandbox.ok("reconcile -q");
+    sandbox.ok("patch pool p201 -p '{spec: {inventory: [{name: c3}]}}' -q");
+    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T14:00:00Z");
+    sandbox.ok("reconcile -q");
+    assert_eq!(jsonpath(&sandbox, "cdc/c3", "{.status.clusterPoolRef.name}"), "p2");
+    sandbox.ok("doctor");
+}
+
+#[test]
+fn what_belongs_to_no_object_is_removed_by_a_pass_over_everything() {
+    let sandbox = large_lab();
+    sandbox.shell("mkdir -p -m 700 $HOME/clusters/p0-gone; touch $HOME/clusters/p0-gone/a");
+    sandbox.ok("reconcile -q");
+    assert!(!sandbox.path().join("clusters/p0-gone").exists());
+}
+
+/// A claim that another program has given the cluster of another portion lets go of it.
+#[test]
+fn a_claim_that_names_a_cluster_of_another_portion_is_put_right() {
+    let mut sandbox = large_lab();
+    sandbox.ok("reconcile -q");
+    sandbox.ok("claim p1 of-p1 -q");
+    for hour in [14, 16] {
+        sandbox.set_variable("POOLCTL_NOW", &format!("2026-03-02T{hour}:00:00Z"));
+        sandbox.ok("reconcile -q");
+    }
+    execute_sql(&sandbox, "UPDATE claim SET pool = 'ghost' WHERE name = 'of-p1'").unwrap();
+    let checked = sandbox.shell("poolctl doctor").out;
+    assert!(checked.contains("links        wrong"), "{checked}");
+}
+
 #[test]
 fn doctor_finds_in_every_portion_what_is_missed_and_links_that_are_broken() {
     let mut sandbox = large_lab();

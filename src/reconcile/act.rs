@@ -108,7 +108,7 @@ impl Door<'_> {
     }
 
     /// Removes copies of clusters that do not exist any more.
-    fn remove_orphaned_copies(&self) -> Result<(), Refusal> {
+    pub(super) fn remove_orphaned_copies(&self) -> Result<(), Refusal> {
         let path = self.store.path();
         let names = self.store.stored_books();
         let mut clusters = copies::list_clusters_with_copies(path);

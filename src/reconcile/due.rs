@@ -74,7 +74,9 @@ impl Door<'_> {
                 self.store.commit()
             })?;
         }
+        let mut is_changed = false;
         for PassPart { scope, needs } in self.parts_of(due)? {
+            let is_last_of_many = scope == Scope::WithoutPool;
             let outcome = match self.run_pass_with(&scope, &needs) {
                 // What belongs to no pool is planned with pools that have hosts. It waits until a
                 // refused one is mended.
@@ -87,8 +89,13 @@ impl Door<'_> {
                 }
                 outcome => outcome?,
             };
+            is_changed |= !outcome.state.is_unchanged();
             passed.refused.extend(outcome.refused);
             passed.warnings.extend(outcome.warnings);
+            if is_last_of_many && is_changed {
+                let failure = self.remove_orphaned_copies().err();
+                passed.warnings.extend(failure.map(|refusal| refusal.to_string()));
+            }
         }
         Ok(())
     }

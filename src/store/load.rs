@@ -10,7 +10,7 @@ use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
-use crate::model::state::{Scope, State};
+use crate::model::state::{ClaimId, Scope, State};
 
 use super::agents::{load_agents_of_namespace, load_all_agents};
 use super::claims::load_claims;
@@ -80,17 +80,23 @@ impl Store {
     }
 
     /// Loads the clusters that have customizations in the state, as far as they exist, with their
-    /// pools.
+    /// pools, whose clusters may have further customizations.
     pub fn load_holders(&self, scope: &Scope, state: &mut State) -> Result<(), Refusal> {
         if *scope == Scope::Whole {
             return Ok(());
         }
-        let holders = state.customizations.rows().filter_map(|row| row.holder.as_ref());
-        let clusters: BTreeSet<String> = holders.map(|holder| holder.cluster.clone()).collect();
-        for cluster in clusters {
-            load_cluster(self.conn(), state, &cluster)?;
+        loop {
+            let customizations_before = state.customizations.row_count();
+            let holders = state.customizations.rows().filter_map(|row| row.holder.as_ref());
+            let clusters: BTreeSet<String> = holders.map(|holder| holder.cluster.clone()).collect();
+            for cluster in clusters {
+                load_cluster(self.conn(), state, &cluster)?;
+            }
+            self.load_owning_pools(scope, state)?;
+            if state.customizations.row_count() == customizations_before {
+                return Ok(());
+            }
         }
-        self.load_owning_pools(scope, state)
     }
 
     /// Loads the pools, with all that is theirs, that clusters and claims in the state belong to. A
@@ -148,6 +154,8 @@ fn load_objects_without_pool(conn: &Connection, state: &mut State) -> Result<(),
                                WHERE p.namespace = claim.namespace AND p.name = claim.pool) \
                                ORDER BY id";
     load_claims(conn, state, claims_without_pool, [])?;
+    let claim_ids = state.claims.iter().map(|(claim_id, _)| claim_id).collect();
+    load_clusters_of_claims(conn, state, claim_ids)?;
     load_customizations_without_cluster(conn, state)?;
     load_hosts_and_addresses(conn, state)?;
     let live_without_pool = "ended IS NULL AND (pool IS NULL OR NOT EXISTS (SELECT 1 FROM pool p \
@@ -175,6 +183,8 @@ fn load_pool(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refu
     let condition = "WHERE pool_namespace = ?1 AND pool = ?2 ORDER BY id";
     load_clusters(conn, state, condition, values)?;
     load_claims(conn, state, "WHERE namespace = ?1 AND pool = ?2 ORDER BY id", values)?;
+    let claim_ids = state.members(key).claims;
+    load_clusters_of_claims(conn, state, claim_ids)?;
     let mut customizations = BTreeSet::new();
     for cluster_id in state.members(key).clusters {
         let cluster = state.clusters.get(cluster_id);
@@ -185,6 +195,21 @@ fn load_pool(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refu
     }
     load_jobs(conn, state, "ended IS NULL AND pool_namespace = ?1 AND pool = ?2", values)?;
     load_hosts_of_pool(conn, state, key)
+}
+
+/// Loads clusters that claims name although they are not of the pool of these claims.
+fn load_clusters_of_claims(
+    conn: &Connection,
+    state: &mut State,
+    claim_ids: Vec<ClaimId>,
+) -> Result<(), Refusal> {
+    for claim_id in claim_ids {
+        let claim = state.claims.get(claim_id);
+        if let Some(cluster) = claim.and_then(|claim| claim.cluster.clone()) {
+            load_cluster(conn, state, &cluster)?;
+        }
+    }
+    Ok(())
 }
 
 /// Loads pools to which an edit has sent a claim or a cluster. If they were not in the state, it

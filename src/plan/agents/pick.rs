@@ -60,7 +60,10 @@ fn list_agents<'a>(
 ) -> (Vec<(AgentId, &'a Agent)>, Vec<String>) {
     let mut free = Vec::new();
     let mut taken = Vec::new();
-    for (agent_id, agent) in state.agents.iter() {
+    // In the order of their rows, whatever was loaded first; new ones have no row yet.
+    let mut agents: Vec<(AgentId, &Agent)> = state.agents.iter().collect();
+    agents.sort_by_key(|(_, agent)| (agent.metadata.id == 0, agent.metadata.id));
+    for (agent_id, agent) in agents {
         let metadata = &agent.metadata;
         if metadata.namespace != pool.metadata.namespace || !selector.matches(&metadata.labels) {
             continue;
