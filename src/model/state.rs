@@ -35,8 +35,8 @@ pub use super::ids::{
 pub enum Scope {
     /// Everything.
     Whole,
-    /// All that belongs to no pool: hosts, Agents, InfraEnvs, addresses, clusters without a pool, and
-    /// customizations that no cluster has; and what they refer to.
+    /// All that belongs to no pool that exists: hosts, Agents, InfraEnvs, addresses, clusters and claims
+    /// of no such pool, and customizations that no cluster of a pool has; and what they refer to.
     WithoutPool,
     /// These pools with their clusters and claims, and what they refer to by name.
     Pools(Vec<Key>),

@@ -25,6 +25,7 @@ use super::{Door, PassOutcome, PlannedPass};
 const KINDS_OF_POOLS: [Kind; 3] = [Kind::ClusterPool, Kind::ClusterDeployment, Kind::ClusterClaim];
 /// How often a pass goes on with what its own changes have made possible elsewhere.
 const MAX_ROUNDS: usize = 20;
+
 impl Door<'_> {
     /// One pass over everything, be it due or not.
     pub fn run_whole_pass(&self) -> Result<PassOutcome, Refusal> {

@@ -69,13 +69,7 @@ impl<'a> Page<'a> {
     /// Reads the first values of the row whose cell begins at an offset. None if the page does not
     /// have them whole.
     pub fn read_row(&self, cell: usize, count: usize) -> Option<Vec<Value<'a>>> {
-        let mut row = Bytes(self.bytes.get(cell..)?);
-        let _size_of_row = row.take_varint()?;
-        let _number_of_row = row.take_varint()?;
-        let content = row.0;
-        let header_size = usize::try_from(row.take_varint()?).ok()?;
-        let mut types = Bytes(content.get(content.len() - row.0.len()..header_size)?);
-        let mut contents = Bytes(content.get(header_size..)?);
+        let (mut types, mut contents) = self.open_row(cell)?;
         let mut values = Vec::new();
         for _ in 0..count {
             let value_type = types.take_varint()?;
@@ -86,18 +80,24 @@ impl<'a> Page<'a> {
 
     /// How many values the row has whose cell begins at an offset. None if the page does not say.
     pub fn count_values(&self, cell: usize) -> Option<u32> {
-        let mut row = Bytes(self.bytes.get(cell..)?);
-        let _size_of_row = row.take_varint()?;
-        let _number_of_row = row.take_varint()?;
-        let content = row.0;
-        let header_size = usize::try_from(row.take_varint()?).ok()?;
-        let mut types = Bytes(content.get(content.len() - row.0.len()..header_size)?);
+        let (mut types, _) = self.open_row(cell)?;
         let mut count = 0;
         while !types.0.is_empty() {
             types.take_varint()?;
             count += 1;
         }
         Some(count)
+    }
+
+    /// The types of the values of a row, and the values behind them, as far as the page has them.
+    fn open_row(&self, cell: usize) -> Option<(Bytes<'a>, Bytes<'a>)> {
+        let mut row = Bytes(self.bytes.get(cell..)?);
+        let _size_of_row = row.take_varint()?;
+        let _number_of_row = row.take_varint()?;
+        let content = row.0;
+        let header_size = usize::try_from(row.take_varint()?).ok()?;
+        let types = Bytes(content.get(content.len() - row.0.len()..header_size)?);
+        Some((types, Bytes(content.get(header_size..)?)))
     }
 
     fn two_bytes(&self, offset: usize) -> Option<usize> {
