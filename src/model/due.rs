@@ -70,10 +70,10 @@ pub struct DueScopes {
 pub enum HelpedScopes {
     #[default]
     Nobody,
-    /// Pools, because Agents have changed. A cluster without a pool waits for its own Agents alone,
-    /// and is looked at with them.
+    /// Pools. What belongs to none waits for addresses alone; a cluster without a pool is looked at
+    /// with its own Agents, and with what it names.
     Pools,
-    /// All, because names, addresses, machines or customizations may have become free.
+    /// All, because addresses have become free.
     Everybody,
 }
 

@@ -138,8 +138,9 @@ fn due_of_claim(claim: &Claim, now: Time) -> Due {
 }
 
 fn due_of_cluster(state: &State, cluster: &Cluster, now: Time) -> Due {
-    let mut due =
-        Due { waits: cluster.unmet.is_some() || cluster.shortage.is_some(), ..Due::default() };
+    // A cluster without a pool waits for what names it, or what it names: it is looked at with that.
+    let is_short = cluster.unmet.is_some() || cluster.shortage.is_some();
+    let mut due = Due { waits: cluster.pool.is_some() && is_short, ..Due::default() };
     if !cluster.paused {
         add_later_instants(&mut due, cluster.expires_at(), now);
     }

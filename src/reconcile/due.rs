@@ -323,15 +323,24 @@ fn are_clusters_without_pool_changed(state: &State) -> bool {
 /// Which scopes may wait for names, addresses, machines or customizations that may have become free,
 /// or for Agents that have changed.
 fn find_helped_scopes(state: &State, now: Time) -> HelpedScopes {
+    if is_address_given_back(state) {
+        return HelpedScopes::Everybody;
+    }
     if is_cluster_removed(state)
         || !state.customizations.is_unchanged()
         || !state.ip_leases.is_unchanged()
         || !state.hosts.is_unchanged()
+        || state.agents.difference().any(|change| !is_sign_of_life(&change, now))
     {
-        return HelpedScopes::Everybody;
-    }
-    if state.agents.difference().any(|change| !is_sign_of_life(&change, now)) {
         return HelpedScopes::Pools;
     }
     HelpedScopes::Nobody
+}
+
+fn is_address_given_back(state: &State) -> bool {
+    let mut changes = state.ip_leases.difference();
+    changes.any(|change| {
+        let before = change.before.and_then(|lease| lease.address);
+        before.is_some() && before != change.after.and_then(|lease| lease.address)
+    })
 }

@@ -15,6 +15,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -45,6 +46,49 @@ def default_program():
     sys.exit(f"there is no {builds[0]} and no {builds[1]}\nnext: cargo build --locked")
 
 
+class Cost:
+    """What a run of a program cost: seconds until it answered and until it ended, and seconds of
+    processor time."""
+
+    def __init__(self, answered, ended, processor):
+        self.answered = answered
+        self.ended = ended
+        self.processor = processor
+
+    def least(self, other):
+        return Cost(
+            min(self.answered, other.answered),
+            min(self.ended, other.ended),
+            min(self.processor, other.processor),
+        )
+
+
+def measure(command, environment):
+    """Runs a program with as little around it as Python can do, and returns what it cost. Ends the
+    script if the program fails."""
+    reader, writer = os.pipe()
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_DUP2, writer, 1),
+        (os.POSIX_SPAWN_CLOSE, reader),
+        (os.POSIX_SPAWN_CLOSE, writer),
+    ]
+    begun = time.perf_counter()
+    child = os.posix_spawn(command[0], command, environment, file_actions=actions)
+    os.close(writer)
+    first = os.read(reader, 1 << 16)
+    answered = time.perf_counter() - begun
+    while first and os.read(reader, 1 << 16):
+        pass
+    _, status, usage = os.wait4(child, 0)
+    ended = time.perf_counter() - begun
+    os.close(reader)
+    if status != 0:
+        sys.exit(f"{' '.join(command)} failed")
+    processor = usage.ru_utime + usage.ru_stime
+    return Cost(answered, ended, processor)
+
+
 class Lab:
     """A state and the poolctl that changes it."""
 
@@ -63,6 +107,10 @@ class Lab:
             "HOME": str(self.folder),
         }
         return {**os.environ, **settings}
+
+    def measure(self, *arguments):
+        """Runs a command and returns what it cost; ends the script if the command fails."""
+        return measure([str(self.program), *arguments], self.environment())
 
     def run(self, *arguments, text=None):
         """Runs a command and returns what it printed; ends the script if the command fails."""
