@@ -23,6 +23,8 @@ EXAMPLES = PROJECT / "examples" / "agents"
 # When molds are made, and when the fleet that is cast from them is settled.
 MOLD_TIME = "2026-03-02T12:00:00Z"
 FLEET_TIME = "2026-03-02T12:01:00Z"
+# When the claims of a fleet of clusters have expired.
+LATER = "2026-03-02T14:00:00Z"
 # FLEET_TIME as the state keeps time, in microseconds since 1970.
 FLEET_MICROSECONDS = 1_772_452_860_000_000
 DAY_MICROSECONDS = 86_400_000_000
@@ -249,6 +251,28 @@ def build_clusters(lab, size):
     wait_for_replacements(lab)
 
 
+def build_gone(lab, size):
+    """The same, with an hour gone by since, so that the clusters of ten claims are about to be removed.
+    Beside them a cluster waits for its Agents and a claim for an address, which no pool gives back."""
+    build_clusters(lab, size)
+    lab.run("ippool", "create", "lan", "--range", "10.0.0.1-10.0.0.1", "-q")
+    lab.run("ip", "claim", "lan", "first", "-q")
+    lab.apply(*deployment("spare", 3, 0), waiting_claim())
+    lab.settle()
+    lab.now = LATER
+    lab.run("reconcile", "-q")
+
+
+def waiting_claim():
+    """A claim of an address of the pool `lan`."""
+    return {
+        "apiVersion": "ipam.metal3.io/v1alpha1",
+        "kind": "IPClaim",
+        "metadata": {"name": "waits"},
+        "spec": {"pool": {"name": "lan"}},
+    }
+
+
 def wait_for_replacements(lab):
     """Finishes the clusters that replace claimed ones, so that nothing is due at FLEET_TIME."""
     lab.run("reconcile", "--wait", "-q")
@@ -457,7 +481,7 @@ def build_history(lab, size):
 
 
 def build_year(lab, size):
-    """The fleet of a year: so many clusters in pools of 40, 15 Agents for each hundred clusters,
+    """The fleet of a year: so many clusters in pools of 20, 15 Agents for each hundred clusters,
     182 ended jobs and 500 events for each cluster."""
     mold = mold_of_pool(lab.program, lab.folder / "mold")
     lab.import_objects(cast_pools(mold, size // POOL_SIZE))
@@ -522,6 +546,7 @@ COMMIT;""")
 
 BUILDERS = {
     "clusters": build_clusters,
+    "gone": build_gone,
     "pool": build_pool,
     "wish": build_wish,
     "begun": build_begun,
