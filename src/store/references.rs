@@ -154,7 +154,8 @@ fn load_around_agents_and_clusters(conn: &Connection, state: &mut State) -> Resu
     }
     let mut first_new_agent = 0;
     let mut first_new_host = 0;
-    let mut looked_up_clusters = BTreeSet::new();
+    let mut clusters_with_hosts = BTreeSet::new();
+    let mut clusters_with_agents = BTreeSet::new();
     loop {
         let agents_before = state.agents.row_count();
         let hosts_before = state.hosts.row_count();
@@ -164,7 +165,7 @@ fn load_around_agents_and_clusters(conn: &Connection, state: &mut State) -> Resu
                 state.agents.iter_from(first_new_agent).map(|(_, agent)| agent.clone()).collect();
             first_new_agent = agents_before;
             for agent in &new_agents {
-                load_around_agent(conn, state, agent)?;
+                load_around_agent(conn, state, agent, &mut clusters_with_agents)?;
             }
             let new_hosts: Vec<BareMetalHost> =
                 state.hosts.iter_from(first_new_host).map(|(_, host)| host.clone()).collect();
@@ -173,7 +174,7 @@ fn load_around_agents_and_clusters(conn: &Connection, state: &mut State) -> Resu
                 load_agents_around_host(conn, state, host)?;
                 let switched_on_for = host.status.switched_on_for.as_deref();
                 for cluster in host.cluster().into_iter().chain(switched_on_for) {
-                    if looked_up_clusters.insert(cluster.to_owned()) {
+                    if clusters_with_hosts.insert(cluster.to_owned()) {
                         load_cluster_of_host(conn, state, cluster)?;
                     }
                 }
@@ -188,7 +189,9 @@ fn load_around_agents_and_clusters(conn: &Connection, state: &mut State) -> Resu
             .map(|cluster| cluster.name.clone())
             .collect();
         for name in clusters_of_hosts {
-            load_cluster_with_agents(conn, state, &name)?;
+            if clusters_with_agents.insert(name.clone()) {
+                load_cluster_with_agents(conn, state, &name)?;
+            }
         }
         if agents_before == state.agents.row_count()
             && hosts_before == state.hosts.row_count()
@@ -204,9 +207,14 @@ fn has_joining_agents(state: &State, cluster: &str) -> bool {
     state.live_job(cluster).is_some_and(|(_, job)| job.verb == Verb::AddNodes)
 }
 
-/// Loads the InfraEnv of an Agent, its clusters with their other hosts, its host, and all Agents
-/// and hosts that are the same machine.
-fn load_around_agent(conn: &Connection, state: &mut State, agent: &Agent) -> Result<(), Refusal> {
+/// Loads the InfraEnv of an Agent, its clusters with their other hosts unless they are among those
+/// that were loaded, its host, and all Agents and hosts that are the same machine.
+fn load_around_agent(
+    conn: &Connection,
+    state: &mut State,
+    agent: &Agent,
+    clusters_with_agents: &mut BTreeSet<String>,
+) -> Result<(), Refusal> {
     if let Some(key) = agent.infra_env_key() {
         load_infra_env(conn, state, &key)?;
     }
@@ -218,6 +226,9 @@ fn load_around_agent(conn: &Connection, state: &mut State, agent: &Agent) -> Res
         clusters.push(info.cluster_name.clone());
     }
     for name in clusters {
+        if !clusters_with_agents.insert(name.clone()) {
+            continue;
+        }
         load_cluster(conn, state, &name)?;
         if state.find_cluster(&name).is_some() {
             load_cluster_with_agents(conn, state, &name)?;
