@@ -69,8 +69,11 @@ const UPSTREAM_FINALIZERS: [&str; 7] = [
     "metal3datatemplate.infrastructure.cluster.x-k8s.io",
 ];
 
-/// The largest text of a whole state that is read, in bytes.
+/// The largest text of a whole state that is read into memory, in bytes.
 const LARGEST_STATE: usize = 1 << 30;
+/// The largest file of a whole state that is read object by object, in bytes. What is read is put
+/// aside on the disk.
+const LARGEST_SPOOLED_STATE: usize = 16 << 30;
 
 /// How manifests are to be read.
 #[derive(Default)]

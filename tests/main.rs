@@ -1,6 +1,6 @@
 //! One binary for all tests. A module that is not named here is not run; `architecture` checks
-//! that each file is. Tests begin in the order of their names, so a module whose test waits for
-//! minutes is best named for what comes early in the alphabet.
+//! that each file is. Tests begin in the order of their names: a module whose test takes minutes has
+//! a name early in the alphabet.
 //!
 //! Tests are written in as few notations as possible, one for each purpose:
 //!
@@ -85,6 +85,7 @@ mod explain;
 mod faults;
 mod first_hour;
 mod fixture;
+mod followers;
 mod foreign_leases;
 mod fuzz;
 mod given_back;

@@ -21,7 +21,7 @@ const SMALL_TABLES: [&str; 6] =
 
 /// Parts of the statements that are meant to read everything, or that run only where that does no
 /// harm, and where that is.
-const READ_EVERYTHING: [(&str, &str); 24] = [
+const READ_EVERYTHING: [(&str, &str); 25] = [
     ("SELECT EXISTS (SELECT 1 FROM infra_env_token)", "export"),
     ("FROM event ORDER BY id", "export"),
     ("FROM claim WHERE running = ?1 AND deleting IS NULL", "status and doctor: nothing is decoded"),
@@ -43,6 +43,10 @@ const READ_EVERYTHING: [(&str, &str); 24] = [
     (
         "INSERT OR REPLACE INTO {table} (id, body, checksum)",
         "bodies alone are written so, never pools",
+    ),
+    (
+        "SELECT 1 FROM ip_pool WHERE body",
+        "a cluster is removed: few IPPools and InfraEnvs name one",
     ),
     ("SELECT due, dirty, polled, waits, namespace, pool FROM due_scope", "a pass over everything"),
     ("SELECT due, dirty, polled, kind, namespace, name FROM due_object", "a pass over everything"),

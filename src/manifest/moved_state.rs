@@ -16,7 +16,9 @@ use crate::manifest::spool::Spool;
 use crate::manifest::spooled_clusters::{JobPlacement, Placement, may_be_put_aside};
 use crate::manifest::spooled_leases::SpooledLeases;
 use crate::manifest::texts::{read_text, read_texts, refuse_large, refuse_unreadable};
-use crate::manifest::{LARGEST_STATE, Manifests, ReadOptions, add_texts, finish_reading};
+use crate::manifest::{
+    LARGEST_SPOOLED_STATE, LARGEST_STATE, Manifests, ReadOptions, add_texts, finish_reading,
+};
 use crate::model::ip_lease::IpClaim;
 use crate::model::kinds::Kind;
 use crate::model::object::Object;
@@ -95,7 +97,7 @@ impl StateText {
         let Self::Large(file, name) = self else { return Ok(None) };
         let text = LargeText::File(file);
         let Some(cut) = text.cuts().into_iter().next() else { return Ok(None) };
-        if !text.size().is_ok_and(|size| size <= LARGEST_STATE as u64) {
+        if !text.size().is_ok_and(|size| size <= LARGEST_SPOOLED_STATE as u64) {
             return Ok(None);
         }
         let Ok(spool) = Spool::create_in(folder) else { return Ok(None) };
@@ -123,7 +125,7 @@ impl StateText {
 fn copy_to_unnamed_file(start: &[u8], rest: impl Read, folder: &Path) -> io::Result<File> {
     let mut file = tempfile::tempfile_in(folder)?;
     file.write_all(start)?;
-    io::copy(&mut rest.take(LARGEST_STATE as u64), &mut file)?;
+    io::copy(&mut rest.take(LARGEST_SPOOLED_STATE as u64), &mut file)?;
     Ok(file)
 }
 

@@ -15,7 +15,8 @@ pub struct Due {
     pub at: Option<Time>,
     /// Whether every pass asks for news of it: of jobs that run, of clusters that wake.
     pub is_polled: bool,
-    /// Whether it lacks what other scopes may give back: names, addresses, hosts, customizations.
+    /// Whether it lacks what other scopes may give back: names, addresses, hosts, customizations;
+    /// outside of pools addresses alone.
     pub waits: bool,
 }
 
@@ -70,10 +71,9 @@ pub struct DueScopes {
 pub enum HelpedScopes {
     #[default]
     Nobody,
-    /// Pools. What belongs to none waits for addresses alone; a cluster without a pool is looked at
-    /// with its own Agents, and with what it names.
+    /// Only pools. Outside of pools only claims of addresses wait.
     Pools,
-    /// All, because addresses have become free.
+    /// Pools and claims of addresses, because an address was given back.
     Everybody,
 }
 

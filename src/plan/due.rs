@@ -138,7 +138,8 @@ fn due_of_claim(claim: &Claim, now: Time) -> Due {
 }
 
 fn due_of_cluster(state: &State, cluster: &Cluster, now: Time) -> Due {
-    // A cluster without a pool waits for what names it, or what it names: it is looked at with that.
+    // A cluster without a pool lacks Agents, or an object that its spec names. A change of either has
+    // it looked at.
     let is_short = cluster.unmet.is_some() || cluster.shortage.is_some();
     let mut due = Due { waits: cluster.pool.is_some() && is_short, ..Due::default() };
     if !cluster.paused {

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use crate::model::agent::Agent;
 use crate::model::claim::Claim;
 use crate::model::clock::PassExtent;
+use crate::model::cluster::Cluster;
 use crate::model::due::{Due, DueChanges, DueNow, DueObject, HelpedScopes};
 use crate::model::host::BareMetalHost;
 use crate::model::kinds::Kind;
@@ -130,6 +131,9 @@ impl Door<'_> {
             is_rest_dirty: tick.clock_jumped,
             ..DueChanges::default()
         };
+        if !changes.is_whole && !changes.is_rest_settled {
+            self.mark_followers_of_clusters(state, &mut changes)?;
+        }
         let mut shared_kinds = edited.iter().filter(|kind| !KINDS_OF_POOLS.contains(kind));
         if !is_planned {
             mark_changed_pools(state, &mut changes);
@@ -155,6 +159,30 @@ impl Door<'_> {
             changes.dirty_pools = self.find_pools_sharing_customizations(state)?;
         }
         Ok(changes)
+    }
+
+    /// Marks what belongs to no pool but follows a cluster whose stage has changed, that was paused or
+    /// resumed, or is gone. It was not loaded with the cluster.
+    fn mark_followers_of_clusters(
+        &self,
+        state: &State,
+        changes: &mut DueChanges,
+    ) -> Result<(), Refusal> {
+        for change in state.clusters.difference() {
+            let Some(before) = change.before else { continue };
+            let stays_there = change.after.is_some_and(|after| after.paused == before.paused);
+            if stays_there && change.after.is_some_and(|after| is_at_same_stage(before, after)) {
+                continue;
+            }
+            for agent in self.store.list_names_of_agents_of(&before.name)? {
+                if !state.agents.has_or_had(&agent) {
+                    changes.dirty_objects.insert(DueObject::agent(agent));
+                }
+            }
+            changes.is_rest_dirty |=
+                !stays_there && self.store.is_named_outside_of_pools(&before.name)?;
+        }
+        Ok(())
     }
 
     /// What a pass over everything would change although nothing of it is due: there should be no
@@ -308,6 +336,11 @@ fn is_same_tied_host(before: &BareMetalHost, after: &BareMetalHost) -> bool {
         && before.status.may_run_for == after.status.may_run_for
 }
 
+/// Whether a cluster is as near to its installation as before, as its hosts see it.
+fn is_at_same_stage(before: &Cluster, after: &Cluster) -> bool {
+    before.phase() == after.phase() && before.started_at == after.started_at
+}
+
 fn is_cluster_removed(state: &State) -> bool {
     let mut changes = state.clusters.difference();
     changes.any(|change| change.before.is_some() && change.after.is_none())
@@ -320,8 +353,8 @@ fn are_clusters_without_pool_changed(state: &State) -> bool {
         .any(|change| change.before.or(change.after).is_some_and(|cluster| cluster.pool.is_none()))
 }
 
-/// Which scopes may wait for names, addresses, machines or customizations that may have become free,
-/// or for Agents that have changed.
+/// Which scopes that wait may now get what they lack: all of them after an address was given back,
+/// and only pools after any other change.
 fn find_helped_scopes(state: &State, now: Time) -> HelpedScopes {
     if is_address_given_back(state) {
         return HelpedScopes::Everybody;
@@ -337,6 +370,7 @@ fn find_helped_scopes(state: &State, now: Time) -> HelpedScopes {
     HelpedScopes::Nobody
 }
 
+/// Whether a claim has lost its address. One that was granted helps nobody.
 fn is_address_given_back(state: &State) -> bool {
     let mut changes = state.ip_leases.difference();
     changes.any(|change| {

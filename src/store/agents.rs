@@ -212,6 +212,19 @@ impl Store {
         select_agents(self.conn(), "WHERE bound = ?1", [cluster])
     }
 
+    /// The Agents whose hosts are in a cluster, are to join it, or have left it.
+    pub fn list_names_of_agents_of(&self, cluster: &str) -> Result<Vec<Key>, Refusal> {
+        let sql = "SELECT namespace, name FROM agent WHERE bound = ?1 \
+                   UNION SELECT namespace, name FROM agent WHERE wanted = ?1 \
+                   UNION SELECT namespace, name FROM agent \
+                   WHERE body ->> '$.status.deprovision_info.cluster_name' = ?1";
+        let mut statement = self.conn().prepare_cached(sql)?;
+        let keys = statement.query_map([cluster], |row| {
+            Ok(Key::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?))
+        })?;
+        Ok(keys.collect::<Result<_, _>>()?)
+    }
+
     /// Loads the Agents of machines that have one of these MAC addresses.
     pub fn load_agents_with_macs(&self, state: &mut State, macs: &[String]) -> Result<(), Refusal> {
         for mac in macs {

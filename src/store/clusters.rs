@@ -143,6 +143,14 @@ impl Store {
         Ok(self.conn().prepare_cached(sql)?.query_row([name], |row| row.get(0))?)
     }
 
+    /// Whether an IPPool or an InfraEnv names a cluster.
+    pub fn is_named_outside_of_pools(&self, cluster: &str) -> Result<bool, Refusal> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM ip_pool WHERE body ->> '$.spec.clusterName' = ?1) \
+                   OR EXISTS (SELECT 1 FROM infra_env \
+                   WHERE body ->> '$.spec.clusterRef.name' = ?1)";
+        Ok(self.conn().prepare_cached(sql)?.query_row([cluster], |row| row.get(0))?)
+    }
+
     /// Loads a cluster, if it is not there yet, and its document.
     pub fn load_cluster_body(&self, state: &mut State, name: &str) -> Result<(), Refusal> {
         load_whole_cluster(self.conn(), state, name)

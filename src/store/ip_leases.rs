@@ -35,7 +35,7 @@ const OWN_CLAIM: &str = "WHERE l.scope = (SELECT id FROM ip_scope WHERE namespac
     AND l.claim = ?2 AND l.claim_namespace IS NULL";
 /// The same from a pool of another namespace, which shares it.
 const FOREIGN_CLAIM: &str = "WHERE l.claim_namespace = ?1 AND l.claim = ?2";
-/// Whether a lease is of a claim of a namespace (`?1`).
+/// The claim of a lease is in a namespace (`?1`).
 const OF_NAMESPACE: &str =
     "coalesce(l.claim_namespace, (SELECT namespace FROM ip_scope WHERE id = l.scope)) = ?1";
 
@@ -168,14 +168,14 @@ fn whole_seconds(seconds: i64) -> Time {
     Time(seconds.saturating_mul(1_000_000))
 }
 
-/// The few leases that the clauses select. They begin with WHERE, and know the row of a lease as
-/// `l`.
+/// The leases that the clauses select, each with a query of its own, so they should be few. The
+/// clauses begin with WHERE and name the row of a lease `l`.
 pub fn select_leases(
     conn: &Connection,
     clauses: &str,
     values: impl Params,
 ) -> Result<Vec<IpLease>, Refusal> {
-    // Most questions find no lease. To prepare a query for its key alone is a quarter of the work.
+    // Most of these queries find no lease. One for keys alone takes a quarter of the time to prepare.
     let sql = format!("SELECT l.scope, l.address FROM ip_lease l {clauses}");
     let mut statement = conn.prepare_cached(&sql)?;
     let mut rows = statement.query(values)?;
@@ -323,7 +323,9 @@ impl Store {
     /// order of their addresses.
     pub fn list_leases_from_shared_pools(&self, namespace: &str) -> Result<Vec<IpLease>, Refusal> {
         let clauses = "WHERE l.claim_namespace = ?1 ORDER BY l.address";
-        select_leases(self.conn(), clauses, [namespace])
+        let mut leases = Vec::new();
+        visit_selected_leases(self.conn(), clauses, [namespace], &mut |lease| leases.push(lease))?;
+        Ok(leases)
     }
 
     /// Hands on the addresses that are leased from a pool, each with what the claim is called for

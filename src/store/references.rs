@@ -154,8 +154,8 @@ fn load_around_agents_and_clusters(conn: &Connection, state: &mut State) -> Resu
     }
     let mut first_new_agent = 0;
     let mut first_new_host = 0;
-    let mut clusters_with_hosts = BTreeSet::new();
-    let mut clusters_with_agents = BTreeSet::new();
+    let mut clusters_whose_hosts_are_loaded = BTreeSet::new();
+    let mut clusters_whose_agents_are_loaded = BTreeSet::new();
     loop {
         let agents_before = state.agents.row_count();
         let hosts_before = state.hosts.row_count();
@@ -165,7 +165,7 @@ fn load_around_agents_and_clusters(conn: &Connection, state: &mut State) -> Resu
                 state.agents.iter_from(first_new_agent).map(|(_, agent)| agent.clone()).collect();
             first_new_agent = agents_before;
             for agent in &new_agents {
-                load_around_agent(conn, state, agent, &mut clusters_with_agents)?;
+                load_around_agent(conn, state, agent, &mut clusters_whose_agents_are_loaded)?;
             }
             let new_hosts: Vec<BareMetalHost> =
                 state.hosts.iter_from(first_new_host).map(|(_, host)| host.clone()).collect();
@@ -174,7 +174,7 @@ fn load_around_agents_and_clusters(conn: &Connection, state: &mut State) -> Resu
                 load_agents_around_host(conn, state, host)?;
                 let switched_on_for = host.status.switched_on_for.as_deref();
                 for cluster in host.cluster().into_iter().chain(switched_on_for) {
-                    if clusters_with_hosts.insert(cluster.to_owned()) {
+                    if clusters_whose_hosts_are_loaded.insert(cluster.to_owned()) {
                         load_cluster_of_host(conn, state, cluster)?;
                     }
                 }
@@ -184,12 +184,14 @@ fn load_around_agents_and_clusters(conn: &Connection, state: &mut State) -> Resu
             .clusters
             .rows()
             .filter(|cluster| {
-                cluster.is_made_of_agents() || has_joining_agents(state, &cluster.name)
+                cluster.is_made_of_agents()
+                    || has_joining_agents(state, &cluster.name)
+                    || state.agents.linked_to(&cluster.name).next().is_some()
             })
             .map(|cluster| cluster.name.clone())
             .collect();
         for name in clusters_of_hosts {
-            if clusters_with_agents.insert(name.clone()) {
+            if clusters_whose_agents_are_loaded.insert(name.clone()) {
                 load_cluster_with_agents(conn, state, &name)?;
             }
         }
@@ -207,13 +209,13 @@ fn has_joining_agents(state: &State, cluster: &str) -> bool {
     state.live_job(cluster).is_some_and(|(_, job)| job.verb == Verb::AddNodes)
 }
 
-/// Loads the InfraEnv of an Agent, its clusters with their other hosts unless they are among those
-/// that were loaded, its host, and all Agents and hosts that are the same machine.
+/// Loads the InfraEnv of an Agent, its clusters with their other hosts, each cluster once, its host,
+/// and all Agents and hosts that are the same machine.
 fn load_around_agent(
     conn: &Connection,
     state: &mut State,
     agent: &Agent,
-    clusters_with_agents: &mut BTreeSet<String>,
+    clusters_whose_agents_are_loaded: &mut BTreeSet<String>,
 ) -> Result<(), Refusal> {
     if let Some(key) = agent.infra_env_key() {
         load_infra_env(conn, state, &key)?;
@@ -226,7 +228,7 @@ fn load_around_agent(
         clusters.push(info.cluster_name.clone());
     }
     for name in clusters {
-        if !clusters_with_agents.insert(name.clone()) {
+        if !clusters_whose_agents_are_loaded.insert(name.clone()) {
             continue;
         }
         load_cluster(conn, state, &name)?;

@@ -252,8 +252,8 @@ def build_clusters(lab, size):
 
 
 def build_gone(lab, size):
-    """The same, with an hour gone by since, so that the clusters of ten claims are about to be removed.
-    Beside them a cluster waits for its Agents and a claim for an address, which no pool gives back."""
+    """The same two hours later: ten claims have expired, and their clusters are about to be removed.
+    Beside them a cluster waits for Agents, and a claim for an address that nobody gives back."""
     build_clusters(lab, size)
     lab.run("ippool", "create", "lan", "--range", "10.0.0.1-10.0.0.1", "-q")
     lab.run("ip", "claim", "lan", "first", "-q")

@@ -1,0 +1,141 @@
+//! What belongs to no pool but follows the cluster of a pool: an IPPool that names it, an InfraEnv
+//! whose hosts join it, an Agent that was bound to it. A pass that plans the pool alone does not see
+//! them; the next one has to.
+
+use serde_json::{Value, json};
+
+use crate::sandbox::{Sandbox, condition_field, jsonpath};
+
+/// A pool with one cluster that is installed, and the name of that cluster.
+fn lab_with_cluster() -> (Sandbox, String) {
+    let mut sandbox = Sandbox::new();
+    sandbox.ok("pool create lab --fake -q");
+    pass_at(&mut sandbox, "13:00");
+    let cluster = sandbox.ok("get cluster -o 'jsonpath={.items[0].metadata.name}'");
+    (sandbox, cluster)
+}
+
+/// Runs a pass at this time of the day. A dev build asserts that a pass over everything would find
+/// nothing else to do.
+fn pass_at(sandbox: &mut Sandbox, time: &str) {
+    sandbox.set_variable("POOLCTL_NOW", &format!("2026-03-02T{time}:00Z"));
+    sandbox.ok("reconcile -q");
+}
+
+/// Deletes a cluster, and runs the passes that remove it.
+fn remove(sandbox: &mut Sandbox, cluster: &str) {
+    sandbox.ok(&format!("delete cd {cluster} -y -q"));
+    for time in ["15:00", "15:01", "15:02"] {
+        pass_at(sandbox, time);
+    }
+    assert!(!sandbox.ok("get cluster -o name").contains(cluster));
+}
+
+/// An IPPool that names a paused cluster, and a claim that waits for one of its addresses.
+fn claim_from_paused_cluster(sandbox: &Sandbox, cluster: &str) {
+    let pool = POOL_OF_CLUSTER.replace("CLUSTER", cluster);
+    let file = sandbox.write_file("pool.yaml", &pool);
+    sandbox.ok(&format!("apply -qf {file}"));
+    sandbox.ok(&format!("annotate cd {cluster} cluster.x-k8s.io/paused=true -q"));
+    let file = sandbox.write_file("claim.yaml", CLAIM);
+    sandbox.ok(&format!("apply -qf {file}"));
+    sandbox.ok("reconcile -q");
+    assert_eq!(address_of_claim(sandbox), "");
+}
+
+fn address_of_claim(sandbox: &Sandbox) -> String {
+    jsonpath(sandbox, "ipclaim/waits", "{.status.address.name}")
+}
+
+const POOL_OF_CLUSTER: &str = "apiVersion: ipam.metal3.io/v1alpha1
+kind: IPPool
+metadata: {name: lan}
+spec:
+  clusterName: CLUSTER
+  namePrefix: lan
+  prefix: 24
+  pools: [{start: 10.0.0.1, end: 10.0.0.9}]
+";
+
+const CLAIM: &str = "apiVersion: ipam.metal3.io/v1alpha1
+kind: IPClaim
+metadata: {name: waits}
+spec: {pool: {name: lan}}
+";
+
+#[test]
+fn a_claim_of_a_pool_that_is_paused_with_its_cluster_goes_on_when_the_cluster_is_removed() {
+    let (mut sandbox, cluster) = lab_with_cluster();
+    sandbox.ok(&format!("delete cd {cluster} -y -q"));
+    claim_from_paused_cluster(&sandbox, &cluster);
+    for time in ["15:00", "15:01"] {
+        pass_at(&mut sandbox, time);
+    }
+    assert!(address_of_claim(&sandbox).starts_with("lan-"));
+}
+
+#[test]
+fn a_claim_of_a_pool_that_is_paused_with_its_cluster_goes_on_when_the_cluster_does() {
+    let (sandbox, cluster) = lab_with_cluster();
+    claim_from_paused_cluster(&sandbox, &cluster);
+    sandbox.ok(&format!("annotate cd {cluster} cluster.x-k8s.io/paused- -q"));
+    sandbox.ok("reconcile -q");
+    assert!(address_of_claim(&sandbox).starts_with("lan-"));
+}
+
+#[test]
+fn an_infra_env_is_told_that_its_cluster_is_gone() {
+    let (mut sandbox, cluster) = lab_with_cluster();
+    sandbox.ok("apply -qf examples/agents/rack.yaml");
+    let manifest = sandbox.ok("get infraenv rack -o json");
+    let mut infra_env: Value = serde_json::from_str(&manifest).unwrap();
+    infra_env["spec"]["clusterRef"] = json!({"name": cluster, "namespace": "default"});
+    infra_env["metadata"] = json!({"name": "bound"});
+    let file = sandbox.write_file("bound.json", &infra_env.to_string());
+    sandbox.ok(&format!("apply -qf {file}"));
+    sandbox.ok("reconcile -q");
+    remove(&mut sandbox, &cluster);
+    let reason = condition_field(&sandbox, "infraenv/bound", "ImageCreated", "reason");
+    assert_eq!(reason, "MissingClusterDeployment");
+}
+
+/// An Agent of this name that is approved and has reported.
+fn add_agent(sandbox: &Sandbox, name: &str) {
+    sandbox.ok("apply -qf examples/agents/rack.yaml");
+    sandbox.ok(&format!("agent register --infraenv rack --id {name} -q"));
+    let report = "--inventory examples/agents/reports/node-1.json";
+    sandbox.ok(&format!("agent report {name} {report} -q"));
+    sandbox.ok(&format!("agent approve {name} -q"));
+}
+
+#[test]
+fn a_host_that_joined_the_cluster_of_a_pool_leaves_it_when_it_is_removed() {
+    let (mut sandbox, cluster) = lab_with_cluster();
+    add_agent(&sandbox, "node-1");
+    sandbox.ok(&format!("agent bind node-1 --cluster {cluster} -q"));
+    sandbox.ok("reconcile -q");
+    sandbox.ok(&format!("delete cd {cluster} -y -q"));
+    for time in ["15:00", "15:01", "15:02", "15:03"] {
+        sandbox.set_variable("POOLCTL_NOW", &format!("2026-03-02T{time}:00Z"));
+        sandbox.ok("agent check-in node-1");
+        sandbox.ok("reconcile -q");
+    }
+    assert!(!sandbox.ok("get cluster -o name").contains(&cluster));
+    sandbox.ok("doctor");
+}
+
+#[test]
+fn a_host_that_is_to_join_the_cluster_of_a_pool_does_when_it_is_installed() {
+    let mut sandbox = Sandbox::new();
+    sandbox.ok("pool create lab --fake --fake-install-duration 10m -q");
+    sandbox.ok("reconcile -q");
+    let cluster = sandbox.ok("get cluster -o 'jsonpath={.items[0].metadata.name}'");
+    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T12:09:00Z");
+    add_agent(&sandbox, "node-1");
+    sandbox.ok(&format!("agent bind node-1 --cluster {cluster} --when-ready -q"));
+    sandbox.ok("reconcile -q");
+    sandbox.set_variable("POOLCTL_NOW", "2026-03-02T12:10:30Z");
+    sandbox.ok("agent check-in node-1");
+    sandbox.ok("reconcile -q");
+    assert_eq!(jsonpath(&sandbox, "agent/node-1", "{.status.debugInfo.state}"), "binding");
+}
