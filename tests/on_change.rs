@@ -21,8 +21,13 @@ mv \"$here/told.new\" \"$here/told\"
 fn lab() -> Lab {
     let lab = Lab::new();
     lab.install_program("poolctl-driver-net", PROGRAM);
-    lab.add_to_settings("spec:\n", "  onChange: exec:net\n");
+    name_program(&lab);
     lab
+}
+
+/// Names the program in the Settings. It is run at once: nobody has told it anything yet.
+fn name_program(lab: &Lab) {
+    lab.add_to_settings("spec:\n", "  onChange: exec:net\n");
 }
 
 /// The claims that the program was told of last, with their addresses.
@@ -60,8 +65,10 @@ fn the_program_is_told_of_each_change_and_not_without_one() {
 
 #[test]
 fn a_program_that_fails_is_tried_again_and_a_warning_says_why() {
-    let lab = lab();
+    let lab = Lab::new();
+    lab.install_program("poolctl-driver-net", PROGRAM);
     fs::write(lab.bin("broken"), "").unwrap();
+    name_program(&lab);
     lab.sandbox.ok("ippool create lan --range 10.0.0.1-10.0.0.9 --allocation sequential");
     // The command itself succeeds: the address is leased, whoever knows of it.
     assert_eq!(lab.sandbox.ok("ip claim lan web"), "10.0.0.1\n");
