@@ -170,8 +170,10 @@ impl Door<'_> {
     ) -> Result<(), Refusal> {
         for change in state.clusters.difference() {
             let Some(before) = change.before else { continue };
-            let stays_there = change.after.is_some_and(|after| after.paused == before.paused);
-            if stays_there && change.after.is_some_and(|after| is_at_same_stage(before, after)) {
+            let goes_on = change.after.is_some_and(|after| after.paused == before.paused);
+            let is_at_same_stage =
+                change.after.is_some_and(|after| is_at_same_stage(before, after));
+            if goes_on && is_at_same_stage {
                 continue;
             }
             for agent in self.store.list_names_of_agents_of(&before.name)? {
@@ -180,7 +182,7 @@ impl Door<'_> {
                 }
             }
             changes.is_rest_dirty |=
-                !stays_there && self.store.is_named_outside_of_pools(&before.name)?;
+                !goes_on && self.store.is_named_outside_of_pools(&before.name)?;
         }
         Ok(())
     }
