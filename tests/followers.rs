@@ -139,3 +139,24 @@ fn a_host_that_is_to_join_the_cluster_of_a_pool_does_when_it_is_installed() {
     sandbox.ok("reconcile -q");
     assert_eq!(jsonpath(&sandbox, "agent/node-1", "{.status.debugInfo.state}"), "binding");
 }
+
+/// Of two clusters that were made at the same time the first one runs. An IPPool that names the other
+/// one had that loaded first, and so the pool stopped the one and started the other in each pass.
+#[test]
+fn the_cluster_that_runs_stays_the_same_whatever_is_loaded_first() {
+    let mut sandbox = Sandbox::new();
+    sandbox.ok("pool create lab --fake --size 2 --running-count 1 -q");
+    for time in ["13:00", "13:01", "13:02"] {
+        pass_at(&mut sandbox, time);
+    }
+    let powers = sandbox
+        .ok("get cluster --no-headers -o custom-columns=N:.metadata.name,P:.status.powerState");
+    let sleeping = powers.lines().find(|line| line.ends_with("Hibernating")).unwrap();
+    let cluster = sleeping.split_whitespace().next().unwrap();
+    claim_from_paused_cluster(&sandbox, cluster);
+    sandbox.ok("annotate ippool lan changed=yes -q");
+    pass_at(&mut sandbox, "13:03");
+    let after = sandbox
+        .ok("get cluster --no-headers -o custom-columns=N:.metadata.name,P:.status.powerState");
+    assert_eq!(after, powers);
+}

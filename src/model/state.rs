@@ -331,11 +331,20 @@ impl Owners {
     }
 }
 
-/// The clusters and claims of a pool, in order of insertion.
+/// The clusters and claims of a pool, in the order in which they were made, whatever was loaded
+/// first: that order breaks ties between those that were made at the same time.
 #[derive(Clone, Debug, Default)]
 pub struct Members {
     pub clusters: Vec<ClusterId>,
     pub claims: Vec<ClaimId>,
+}
+
+/// Adds a member before those with a higher number in the store. Those that have none yet come last.
+fn add_in_order<T: Copy>(members: &mut Vec<T>, added: T, stored_id: impl Fn(T) -> Option<i64>) {
+    let number_of = |member| stored_id(member).filter(|id| *id != 0).unwrap_or(i64::MAX);
+    let added_number = number_of(added);
+    let last_before = members.iter().rposition(|member| number_of(*member) <= added_number);
+    members.insert(last_before.map_or(0, |place| place + 1), added);
 }
 
 impl State {
@@ -368,7 +377,8 @@ impl State {
 
     fn add_member(&mut self, pool: Option<&Key>, cluster_id: ClusterId) {
         if let Some(pool) = pool {
-            self.members.entry(pool.clone()).or_default().clusters.push(cluster_id);
+            let members = self.members.entry(pool.clone()).or_default();
+            add_in_order(&mut members.clusters, cluster_id, |id| Some(self.clusters.get(id)?.id));
         }
     }
 
@@ -376,7 +386,8 @@ impl State {
     pub fn load_claim(&mut self, claim: Claim) {
         let pool = claim.pool_key();
         let claim_id = self.claims.load(claim);
-        self.members.entry(pool).or_default().claims.push(claim_id);
+        let members = self.members.entry(pool).or_default();
+        add_in_order(&mut members.claims, claim_id, |id| Some(self.claims.get(id)?.id));
     }
 
     /// Adds a new claim.

@@ -40,16 +40,17 @@ pub fn choose_running_clusters(state: &mut State, pool_id: PoolId, tick: &Tick) 
     let is_by_hosts = pool.driver() == Driver::Agent;
     let running = pool.running_count().saturating_add(sorted.waiting.len());
     let has_waiting_claims = !sorted.waiting.is_empty();
-    let mut clusters: Vec<ClusterId> =
+    let usable: HashSet<ClusterId> =
         [sorted.installing, sorted.retrying, sorted.standby, sorted.ready]
             .into_iter()
             .flatten()
             .collect();
+    let mut clusters = state.members(&pool.key()).clusters;
+    clusters.retain(|cluster_id| usable.contains(cluster_id));
     // One whose installation has failed comes last: nobody knows whether it will ever run.
     clusters.sort_by_key(|cluster_id| {
         let cluster = state.clusters.get(*cluster_id);
-        let key = cluster.map(|cluster| (cluster.failed_at.is_some(), cluster.created));
-        (key, *cluster_id)
+        cluster.map(|cluster| (cluster.failed_at.is_some(), cluster.created))
     });
     let oldest: HashSet<ClusterId> = clusters.iter().copied().take(pool.running_count()).collect();
     clusters.sort_by_key(|cluster_id| {
