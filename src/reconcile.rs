@@ -217,7 +217,10 @@ impl Door<'_> {
         state.events.extend(news.map(|news| (clock_jumped_event(news, &tick), None)));
         let value = edit(&mut state, &tick)?;
         let edited = state.changed_kinds();
-        self.check_edit(scope, &mut state)?;
+        // Nothing is wrong with a machine because it was heard of, so nothing is loaded to check it.
+        if !due::are_signs_of_life(&state, &edited, tick.now) {
+            self.check_edit(scope, &mut state)?;
+        }
         if self.plans_changes {
             self.plan_to_fixed_point(scope, &mut state, &tick)?;
         }

@@ -160,3 +160,15 @@ fn the_cluster_that_runs_stays_the_same_whatever_is_loaded_first() {
         .ok("get cluster --no-headers -o custom-columns=N:.metadata.name,P:.status.powerState");
     assert_eq!(after, powers);
 }
+
+/// A claim that comes with its IPPool is answered at once, and must not be while the cluster that the
+/// pool names is paused.
+#[test]
+fn a_claim_that_comes_with_its_paused_pool_waits() {
+    let (sandbox, cluster) = lab_with_cluster();
+    sandbox.ok(&format!("annotate cd {cluster} cluster.x-k8s.io/paused=true -q"));
+    let pool = POOL_OF_CLUSTER.replace("CLUSTER", &cluster);
+    let file = sandbox.write_file("both.yaml", &format!("{pool}---\n{CLAIM}"));
+    sandbox.ok(&format!("apply -qf {file}"));
+    assert_eq!(address_of_claim(&sandbox), "");
+}

@@ -303,6 +303,12 @@ impl Cluster {
         Some(Key::new("", self.image_set.as_deref()?))
     }
 
+    /// The image set that its document names, also if it came from a pool. Needs the body.
+    pub fn named_image_set(&self) -> Option<Key> {
+        let provisioning = self.body.as_ref()?.spec.provisioning.as_ref()?;
+        Some(Key::new("", &*provisioning.image_set_ref.as_ref()?.name))
+    }
+
     /// The customization that has to be there before the cluster can be installed.
     pub fn required_customization(&self) -> Option<Key> {
         let name = self.customization_ref.as_ref()?;

@@ -82,6 +82,11 @@ impl Condition {
         }
     }
 
+    /// Whether another condition of its type differs only in times.
+    fn says_the_same_as(&self, other: &Self) -> bool {
+        self.status == other.status && self.reason == other.reason && self.message == other.message
+    }
+
     /// Sets both times.
     #[must_use]
     pub fn with_times(mut self, time: Time) -> Self {
@@ -110,6 +115,13 @@ pub fn set_condition_without_probe(
     }
 }
 
+/// Whether `set_condition_without_probe` would change nothing.
+pub fn is_set_without_probe(conditions: &[Condition], condition: &Condition) -> bool {
+    find_condition(conditions, &condition.kind).is_some_and(|current| {
+        current.says_the_same_as(condition) && current.last_probe_time.is_none()
+    })
+}
+
 /// Replaces the condition of the same type, or adds it. Returns whether anything changed. The
 /// transition time moves only when the status changes, the probe time when anything changes.
 pub fn set_condition(conditions: &mut Vec<Condition>, condition: Condition, now: Time) -> bool {
@@ -117,11 +129,10 @@ pub fn set_condition(conditions: &mut Vec<Condition>, condition: Condition, now:
         conditions.push(condition.with_times(now));
         return true;
     };
-    let has_same_status = current.status == condition.status;
-    if has_same_status && current.reason == condition.reason && current.message == condition.message
-    {
+    if current.says_the_same_as(&condition) {
         return false;
     }
+    let has_same_status = current.status == condition.status;
     let transition_time = if has_same_status { current.last_transition_time } else { Some(now) };
     *current = Condition { last_transition_time: transition_time, ..condition.with_times(now) };
     true

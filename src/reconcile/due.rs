@@ -281,6 +281,13 @@ fn mark_moved_agents(state: &State, changes: &mut DueChanges) {
     }
 }
 
+/// Whether no more was changed than that machines were heard of. `edited` are the kinds of what was
+/// changed.
+pub(super) fn are_signs_of_life(state: &State, edited: &BTreeSet<Kind>, now: Time) -> bool {
+    edited.iter().eq([&Kind::Agent])
+        && state.agents.difference().all(|change| is_sign_of_life(&change, now))
+}
+
 /// Whether a machine was heard of, and nothing follows from that: no pass has found it silent, nor
 /// will one before it is late again.
 fn is_sign_of_life(change: &Change<'_, Agent>, now: Time) -> bool {

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params, params_from_iter};
 
 use crate::model::agent::Agent;
+use crate::model::cluster::Cluster;
 use crate::model::meta::Key;
 use crate::model::nmstate_config::NMStateConfig;
 use crate::model::refusal::Refusal;
@@ -14,8 +15,9 @@ use crate::model::table::{Change, Owner};
 
 use super::clusters::load_whole_cluster;
 use super::connection::Store;
-use super::documents::{read_document, source_of, write_document};
+use super::documents::{load_document, read_document, source_of, write_document};
 use super::filter::Filter;
+use super::hosts::load_host;
 use super::stored::{Stored, Visitor, select_ids, select_names};
 use super::templates::load_template_of_cluster;
 
@@ -193,6 +195,28 @@ impl Stored for Agent {
 }
 
 impl Store {
+    /// Loads what an Agent depends on when it checks in, and the answer that it gets: its host, its
+    /// cluster and the other hosts there.
+    pub fn load_for_check_in(&self, state: &mut State, agent_key: &Key) -> Result<(), Refusal> {
+        let conn = self.conn();
+        let Some(agent) = state.agents.by_key(agent_key) else { return Ok(()) };
+        let (host, cluster) = (agent.host_key(), agent.bound_cluster());
+        if let Some(host) = host {
+            load_host(conn, state, &host)?;
+        }
+        let Some(cluster) = cluster else { return Ok(()) };
+        load_agents(conn, state, "WHERE bound = ?1", [&cluster.name])?;
+        load_whole_cluster(conn, state, &cluster.name)?;
+        load_template_of_cluster(conn, state, &cluster.name)?;
+        let cluster_id = state.find_cluster(&cluster.name);
+        let cluster = cluster_id.and_then(|cluster_id| state.clusters.get(cluster_id));
+        let made_of_agents = cluster.filter(|cluster| cluster.is_made_of_agents());
+        match made_of_agents.and_then(Cluster::named_image_set) {
+            Some(image_set) => load_document(conn, &mut state.image_sets, &image_set),
+            None => Ok(()),
+        }
+    }
+
     /// Whether there is an Agent of this name. Its document is not read.
     pub fn has_agent(&self, key: &Key) -> Result<bool, Refusal> {
         let sql = "SELECT EXISTS (SELECT 1 FROM agent WHERE namespace = ?1 AND name = ?2)";

@@ -167,15 +167,20 @@ fn load_claims_of_pool(conn: &Connection, state: &mut State, key: &Key) -> Resul
     load_claims_of_other_namespaces(conn, state, key)?;
     let Some(pool) = state.ip_pools.by_key(key) else { return Ok(()) };
     let pool_id = pool.metadata.id;
-    let cluster = pool.spec.cluster_name.clone();
     let clauses = "WHERE l.pool = ?1 AND l.more ->> '$.deleting' IS NOT NULL";
     for lease in select_leases(conn, clauses, [pool_id])? {
         load_lease(state, lease);
     }
-    if !cluster.is_empty() && state.find_cluster(&cluster).is_none() {
-        load_cluster(conn, state, &cluster)?;
+    load_cluster_of_pool(conn, state, key)
+}
+
+/// Loads the cluster that a pool is for, if it names one: the pool is paused with it.
+fn load_cluster_of_pool(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+    let pool = state.ip_pools.by_key(key);
+    match pool.map(|pool| pool.spec.cluster_name.clone()).filter(|cluster| !cluster.is_empty()) {
+        Some(cluster) => load_cluster(conn, state, &cluster),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Loads what the rules need after an edit: the pools that claims name, and for changed pools the
@@ -206,6 +211,7 @@ pub fn load_beside_edited_pools(conn: &Connection, state: &mut State) -> Result<
     for (before, after) in changed_pools {
         let key = after.metadata.key();
         load_claims_of_other_namespaces(conn, state, &key)?;
+        load_cluster_of_pool(conn, state, &key)?;
         let neighbours = if after.is_shared() {
             select_documents(conn, None)?
         } else {

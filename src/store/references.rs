@@ -337,10 +337,7 @@ fn collect_named_objects(state: &State) -> NamedObjects {
         named.image_sets.extend(cluster.required_image_set());
     }
     for cluster in state.clusters.rows().filter(|cluster| cluster.is_made_of_agents()) {
-        let body = cluster.body.as_ref();
-        let provisioning = body.and_then(|body| body.spec.provisioning.as_ref());
-        let image_set = provisioning.and_then(|spec| spec.image_set_ref.as_ref());
-        named.image_sets.extend(image_set.map(|image_set| Key::new("", &*image_set.name)));
+        named.image_sets.extend(cluster.named_image_set());
     }
     for pool in state.pools.rows() {
         let spec = &pool.spec;

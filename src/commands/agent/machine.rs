@@ -111,7 +111,7 @@ impl RunCommand for Report {
         if report == report::AgentReport::default() {
             return Err(Refusal::usage("nothing is reported").next(Self::EXAMPLE).into());
         }
-        change_agent(context, &store, &key, |state, agent_id, tick| {
+        change_agent(context, &store, &key, Surroundings::All, |state, agent_id, tick| {
             take_report(&store, state, agent_id, report, tick)
         })?;
         context.report_change(Kind::Agent, &key, "reported")
@@ -181,7 +181,8 @@ fn find_agent_key(context: &Context, store: &Store, name: &str) -> Result<Key, R
 
 /// Records the contact, and returns what the agent on the machine is told to do, as JSON.
 fn check_in(context: &Context, store: &Store, agent_key: &Key) -> Result<Value, Refusal> {
-    let answer = change_agent(context, store, agent_key, |state, agent_id, tick| {
+    let around = Surroundings::OfAnswer;
+    let answer = change_agent(context, store, agent_key, around, |state, agent_id, tick| {
         state.agents.update(agent_id, |agent| {
             agent.status.last_contact_time = Some(tick.now);
             agent.status.media_disconnected = false;
@@ -192,18 +193,31 @@ fn check_in(context: &Context, store: &Store, agent_key: &Key) -> Result<Value, 
     tell_to_install(context, store, agent_key, answer)
 }
 
+/// What is loaded beside an agent before it is edited.
+#[derive(Clone, Copy)]
+pub enum Surroundings {
+    /// What its answer depends on when it checks in.
+    OfAnswer,
+    /// All that it belongs to.
+    All,
+}
+
 /// Edits one agent, without a pass.
 pub fn change_agent<T>(
     context: &Context,
     store: &Store,
     agent_key: &Key,
+    around: Surroundings,
     edit: impl FnOnce(&mut State, AgentId, &Tick) -> Result<T, Refusal>,
 ) -> Result<T, Refusal> {
     let door = Door { store, world: &context.world, plans_changes: false };
     let needs = [NeededObject { kind: Kind::Agent, key: agent_key.clone() }];
     let scope = Scope::Pools(Vec::new());
     let (value, _) = door.change(&scope, &needs, |state, tick| {
-        store.load_references(&scope, state)?;
+        match around {
+            Surroundings::OfAnswer => store.load_for_check_in(state, agent_key)?,
+            Surroundings::All => store.load_references(&scope, state)?,
+        }
         let agent_id = state
             .agents
             .find(agent_key)

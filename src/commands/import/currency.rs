@@ -95,10 +95,15 @@ pub fn translate_versions(
     Ok(current_clusters.len())
 }
 
+/// The pools of the clusters that are in memory. Of a large state these are few, and a pool is large.
 fn pools_of_file(manifests: &Manifests) -> HashMap<Key, PoolOfFile> {
+    let keys: HashSet<Rc<Key>> = manifests.objects.iter().filter_map(pool_key_of).collect();
     let mut pools = HashMap::new();
     for object in &manifests.objects {
         let Object::ClusterPool(pool) = object else { continue };
+        if !keys.contains(&pool.key()) {
+            continue;
+        }
         let condition = find_condition(&pool.status.conditions, ConditionType::AllClustersCurrent);
         let pool_of_file = PoolOfFile {
             pool: (**pool).clone(),

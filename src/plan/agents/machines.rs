@@ -42,38 +42,22 @@ pub fn recognize_machine(
     controller_inventory::update_inventory(state, agent_id);
     link_to_host(state, agent_id, hosts_by_mac);
     let Some(agent) = state.agents.get(agent_id) else { return };
-    let infra_env = agent.infra_env_key().and_then(|key| state.infra_envs.by_key(&key)).cloned();
-    let host = agent.host_key().and_then(|key| state.hosts.by_key(&key)).cloned();
-    // An Agent is large, so it is copied once, and written only if it has changed.
-    let mut after = agent.clone();
-    after.spec.approved |= why_approved(state, agent).is_some();
-    if let Some(inventory) = &agent.status.inventory {
-        labels::apply_inventory_labels(&mut after, inventory);
-        let namespace = &agent.metadata.namespace;
-        let of_namespace =
-            classifications.iter().filter(|classification| classification.namespace == *namespace);
-        labels::apply_classifications(&mut after, inventory, of_namespace);
-    }
-    if let Some(infra_env) = &infra_env {
-        labels::inherit_node_labels(infra_env, &mut after);
-    }
-    if let Some(host) = &host {
-        follow_annotations(host, infra_env.as_ref(), &mut after);
-        labels::apply_host_labels(host, &mut after);
-    }
-    let was_approved_now = after.spec.approved != agent.spec.approved;
-    after.metadata.generation += i64::from(after.spec != agent.spec);
-    let has_changed = after != *agent;
     let bound_cluster = agent.bound_cluster();
+    let infra_env_key = agent.infra_env_key();
+    let host = agent.host_key().and_then(|key| state.hosts.by_key(&key)).cloned();
+    let recognized = describe_recognized(state, agent, host.as_ref(), classifications);
+    let was_approved_now = recognized.spec.approved != agent.spec.approved;
+    let has_changed = recognized != *agent;
     if let Some(host) = &host {
+        let infra_env = infra_env_key.and_then(|key| state.infra_envs.by_key(&key)).cloned();
         grant_machine(state, host, bound_cluster.as_ref());
         check_cluster_reference(state, host, infra_env.as_ref(), tick);
     }
     if !has_changed {
         return;
     }
-    let message = format!("Host {}: updated approved to true", after.hostname());
-    state.agents.update(agent_id, |agent| *agent = after);
+    let message = format!("Host {}: updated approved to true", recognized.hostname());
+    state.agents.update(agent_id, |agent| *agent = recognized);
     if was_approved_now {
         record_agent_event(
             state,
@@ -84,6 +68,35 @@ pub fn recognize_machine(
             tick,
         );
     }
+}
+
+/// An Agent with what follows from its machine, its InfraEnv and its `BareMetalHost`. An Agent is
+/// large, so it is copied once, and written only if it has changed.
+fn describe_recognized(
+    state: &State,
+    agent: &Agent,
+    host: Option<&BareMetalHost>,
+    classifications: &[Classification],
+) -> Agent {
+    let infra_env = agent.infra_env_key().and_then(|key| state.infra_envs.by_key(&key));
+    let mut recognized = agent.clone();
+    recognized.spec.approved |= why_approved(state, agent).is_some();
+    if let Some(inventory) = &agent.status.inventory {
+        labels::apply_inventory_labels(&mut recognized, inventory);
+        let namespace = &agent.metadata.namespace;
+        let of_namespace =
+            classifications.iter().filter(|classification| classification.namespace == *namespace);
+        labels::apply_classifications(&mut recognized, inventory, of_namespace);
+    }
+    if let Some(infra_env) = infra_env {
+        labels::inherit_node_labels(infra_env, &mut recognized);
+    }
+    if let Some(host) = host {
+        follow_annotations(host, infra_env, &mut recognized);
+        labels::apply_host_labels(host, &mut recognized);
+    }
+    recognized.metadata.generation += i64::from(recognized.spec != agent.spec);
+    recognized
 }
 
 /// Why a host is approved whatever its spec says; none: its spec decides.

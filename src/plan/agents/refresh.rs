@@ -4,8 +4,8 @@
 use std::rc::Rc;
 
 use crate::model::agent::inventory::Inventory;
-use crate::model::agent::{Agent, HostState, Progress, SKIP_CLEANUP};
-use crate::model::condition::set_condition_without_probe;
+use crate::model::agent::{Agent, CLUSTER_NAMESPACE_LABEL, HostState, Progress, SKIP_CLEANUP};
+use crate::model::condition::{Condition, is_set_without_probe, set_condition_without_probe};
 use crate::model::driver::Driver;
 use crate::model::event::EventType;
 use crate::model::event_reason::EventReason;
@@ -301,17 +301,26 @@ fn advance_checked(state: &mut State, agent_id: AgentId, tick: &Tick) {
 /// namespace and its conditions.
 pub fn update_conditions(state: &mut State, agent_id: AgentId, tick: &Tick) {
     update_disks(state, agent_id);
+    let Some(agent) = state.agents.get(agent_id) else { return };
+    let namespace = agent.bound_cluster().map(|cluster| cluster.namespace).unwrap_or_default();
+    let duplicate_condition = conditions::duplicate_condition(agent);
+    let is_duplicate = duplicate_condition.is_some();
+    let wanted: Vec<Condition> =
+        conditions::agent_conditions(agent).into_iter().chain(duplicate_condition).collect();
+    // An update copies the whole Agent, so first it is seen whether there is anything to do.
+    let are_labels_current = agent.metadata.labels.get(CLUSTER_NAMESPACE_LABEL) == Some(&namespace);
+    let are_conditions_current =
+        wanted.iter().all(|condition| is_set_without_probe(&agent.status.conditions, condition));
+    let is_mark_current = is_duplicate || agent.condition(conditions::DUPLICATE).is_none();
+    if are_labels_current && are_conditions_current && is_mark_current {
+        return;
+    }
     state.agents.update(agent_id, |agent| {
-        let namespace = agent.bound_cluster().map(|cluster| cluster.namespace).unwrap_or_default();
         labels::set_cluster_namespace(agent, namespace);
-        let duplicate_condition = conditions::duplicate_condition(agent);
-        if duplicate_condition.is_none() {
-            let conditions = &mut agent.status.conditions;
-            conditions.retain(|condition| condition.kind != conditions::DUPLICATE);
-        }
-        for condition in conditions::agent_conditions(agent).into_iter().chain(duplicate_condition)
-        {
-            set_condition_without_probe(&mut agent.status.conditions, condition, tick.now);
+        let conditions = &mut agent.status.conditions;
+        conditions.retain(|condition| is_duplicate || condition.kind != conditions::DUPLICATE);
+        for condition in wanted {
+            set_condition_without_probe(conditions, condition, tick.now);
         }
     });
 }
@@ -320,6 +329,10 @@ pub fn update_conditions(state: &mut State, agent_id: AgentId, tick: &Tick) {
 /// begun, and judges for each disk whether an installation may go to it.
 fn update_disks(state: &mut State, agent_id: AgentId) {
     let Some(agent) = state.agents.get(agent_id) else { return };
+    // The verdicts on the disks of a host that is being installed, or was, stay as they are.
+    if agent.state().has_ended_installation() || agent.state().is_installing() {
+        return;
+    }
     let cluster =
         agent.bound_cluster().and_then(|key| state.clusters.get(state.find_cluster(&key.name)?));
     let bound_role =

@@ -21,7 +21,7 @@ use crate::store::Store;
 
 use crate::commands::agent::machine::configuration::{read_configuration, tell_to_install};
 use crate::commands::agent::machine::{
-    Machine, change_agent, read_short_file, read_stdin, register_machine, take_report,
+    Machine, Surroundings, change_agent, read_short_file, read_stdin, register_machine, take_report,
 };
 use crate::commands::{Context, RunCommand};
 
@@ -238,7 +238,8 @@ fn take_message(
         .ok_or_else(|| refuse_proof(WRONG_SECRET))?;
     let secret = message.secret.ok_or_else(|| refuse_proof(WRONG_SECRET))?;
     let hash = hash_secret(&secret);
-    let answer = change_agent(context, store, &agent_key, |state, agent_id, tick| {
+    let around = if request == "report" { Surroundings::All } else { Surroundings::OfAnswer };
+    let answer = change_agent(context, store, &agent_key, around, |state, agent_id, tick| {
         let stored_hash = state.agents.get(agent_id).and_then(|agent| agent.secret.clone());
         if stored_hash.as_ref() != Some(&hash) {
             return Err(refuse_proof(WRONG_SECRET));
