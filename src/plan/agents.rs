@@ -40,7 +40,7 @@ pub use register::{
 pub use returning::retire_agent;
 
 use crate::model::agent::{Agent, HostState};
-use crate::model::condition::{Condition, set_condition_without_probe};
+use crate::model::condition::{Condition, is_set_without_probe, set_condition_without_probe};
 use crate::model::event::{Event, EventType};
 use crate::model::event_reason::EventReason;
 use crate::model::infra_env::InfraEnv;
@@ -91,10 +91,10 @@ pub fn advance_agents(state: &mut State, tick: &Tick) {
 /// Writes a condition of a host. It is compared before: an update copies the whole Agent.
 fn set_agent_condition(state: &mut State, agent_id: AgentId, condition: Condition, tick: &Tick) {
     let Some(agent) = state.agents.get(agent_id) else { return };
-    let mut conditions = agent.status.conditions.clone();
-    set_condition_without_probe(&mut conditions, condition, tick.now);
-    if conditions != agent.status.conditions {
-        state.agents.update(agent_id, |agent| agent.status.conditions = conditions);
+    if !is_set_without_probe(&agent.status.conditions, &condition) {
+        state.agents.update(agent_id, |agent| {
+            set_condition_without_probe(&mut agent.status.conditions, condition, tick.now);
+        });
     }
 }
 

@@ -203,14 +203,23 @@ pub fn assign_roles(state: &mut State, tick: &Tick) {
     for cluster in state.clusters.rows() {
         let agent_ids = agents_of_cluster(state, cluster);
         let stage = cluster_stage(state, cluster);
-        let takes_hosts = matches!(stage, ClusterStage::Open | ClusterStage::Installed);
-        if takes_hosts && !agent_ids.is_empty() {
+        // A host that is installed keeps its role.
+        let has_open_roles = match stage {
+            ClusterStage::Open => !agent_ids.is_empty(),
+            ClusterStage::Installed => agent_ids.iter().any(|id| !has_ended_installation(state, *id)),
+            _ => false,
+        };
+        if has_open_roles {
             clusters.push((agent_ids, needs_of_cluster(state, cluster)));
         }
     }
     for (agent_ids, needs) in clusters {
         assign_roles_of_cluster(state, &agent_ids, &needs, tick);
     }
+}
+
+fn has_ended_installation(state: &State, agent_id: AgentId) -> bool {
+    state.agents.get(agent_id).is_some_and(|agent| agent.state().has_ended_installation())
 }
 
 /// Writes into each Agent of a cluster the role that its host gets, and which of the masters is the
@@ -230,11 +239,10 @@ fn assign_roles_of_cluster(
         .min_by_key(|agent| (agent.hostname(), &agent.metadata.name))
         .map(Agent::key);
     for (agent_id, role) in agent_ids.iter().zip(assigned_roles) {
-        let Some(agent) = state.agents.get(*agent_id) else { continue };
-        // A host that is installed keeps its role.
-        if needs.day2 && agent.state().has_ended_installation() {
+        if needs.day2 && has_ended_installation(state, *agent_id) {
             continue;
         }
+        let Some(agent) = state.agents.get(*agent_id) else { continue };
         // The masters meet at the first of them, which installs the others.
         let is_bootstrap = !needs.day2 && first_master.as_ref() == Some(&agent.key());
         let has_changed = agent.status.role != role;
