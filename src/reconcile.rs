@@ -407,11 +407,11 @@ impl Door<'_> {
             }
             self.plan_to_fixed_point(scope, &mut state, &tick)?;
             let mut due = self.due_changes(scope, &state, &BTreeSet::new(), true, &tick)?;
-            for NeededObject { kind, key } in needs {
-                // What does not exist any more has nothing to do.
-                let object = DueObject { kind: *kind, key: key.clone() };
-                due.settled.objects.entry(object).or_default();
-            }
+            due.settle(
+                needs
+                    .iter()
+                    .map(|NeededObject { kind, key }| DueObject { kind: *kind, key: key.clone() }),
+            );
             Ok(PlannedPass { state, mark, due, tick })
         })
     }

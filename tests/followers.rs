@@ -1,6 +1,6 @@
-//! What belongs to no pool but follows the cluster of a pool: an IPPool that names it, an InfraEnv
-//! whose hosts join it, an Agent that was bound to it. A pass that plans the pool alone does not see
-//! them; the next one has to.
+//! What belongs to no pool: leases of addresses that end, clusters that were applied by hand, and what
+//! follows the cluster of a pool: an IPPool that names it, an InfraEnv whose hosts join it, an Agent
+//! that was bound to it. A pass that plans a pool alone does not see them; the next one has to.
 
 use serde_json::{Value, json};
 
@@ -172,3 +172,56 @@ fn a_claim_that_comes_with_its_paused_pool_waits() {
     sandbox.ok(&format!("apply -qf {file}"));
     assert_eq!(address_of_claim(&sandbox), "");
 }
+
+/// Other claims load the IPPool without the leases that end by themselves.
+#[test]
+fn a_lease_ends_in_time_and_gives_its_address_to_the_claim_that_waits() {
+    let mut sandbox = Sandbox::new();
+    sandbox.ok("ippool create lan --range 10.0.0.1-10.0.0.2 -q");
+    pass_at(&mut sandbox, "13:00");
+    sandbox.ok("ip claim lan first --for 1h -q");
+    sandbox.ok("ip claim lan second -q");
+    for name in ["sooner", "waits"] {
+        let file = sandbox.write_file("claim.yaml", &CLAIM.replace("waits", name));
+        sandbox.ok(&format!("apply -qf {file}"));
+    }
+    sandbox.ok("ip release second -q");
+    pass_at(&mut sandbox, "13:59");
+    assert_ne!(jsonpath(&sandbox, "ipclaim/sooner", "{.status.address.name}"), "");
+    assert_eq!(address_of_claim(&sandbox), "");
+    pass_at(&mut sandbox, "14:00");
+    assert_ne!(address_of_claim(&sandbox), "");
+}
+
+/// Each pass asks for its job, and a pass that looks at it alone ends the job, as one over everything
+/// would.
+#[test]
+fn a_cluster_without_a_pool_is_installed_and_removed_beside_pools() {
+    let mut sandbox = Sandbox::new();
+    sandbox.ok("pool create lab --fake -q");
+    pass_at(&mut sandbox, "13:00");
+    let file = sandbox.write_file("alone.yaml", CLUSTER);
+    sandbox.ok(&format!("apply -qf {file}"));
+    pass_at(&mut sandbox, "13:01");
+    assert_eq!(jsonpath(&sandbox, "cd/alone", "{.spec.installed}"), "");
+    pass_at(&mut sandbox, "14:00");
+    assert_eq!(jsonpath(&sandbox, "cd/alone", "{.spec.installed}"), "true");
+    remove(&mut sandbox, "alone");
+}
+
+const CLUSTER: &str = "apiVersion: v1
+kind: Secret
+metadata: {name: config}
+stringData: {install-config.yaml: '{}'}
+---
+apiVersion: hive.openshift.io/v1
+kind: ClusterDeployment
+metadata:
+  name: alone
+  annotations: {hive.openshift.io/fake-cluster: 'true', poolctl.dev/fake-install-duration: 30m}
+spec:
+  baseDomain: lab.test
+  clusterName: alone
+  platform: {openstack: {cloud: lab, credentialsSecretRef: {name: config}}}
+  provisioning: {imageSetRef: {name: simulated}, installConfigSecretRef: {name: config}}
+";

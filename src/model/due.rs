@@ -15,8 +15,8 @@ pub struct Due {
     pub at: Option<Time>,
     /// Whether every pass asks for news of it: of jobs that run, of clusters that wake.
     pub is_polled: bool,
-    /// Whether it lacks what other scopes may give back: names, addresses, hosts, customizations;
-    /// outside of pools addresses alone.
+    /// Whether it lacks what other scopes may give back: names, addresses, hosts, customizations. A
+    /// claim of an address is looked at when its pool gets one back.
     pub waits: bool,
 }
 
@@ -53,28 +53,34 @@ impl DueObject {
     pub fn host(key: Key) -> Self {
         Self { kind: Kind::BareMetalHost, key }
     }
+
+    /// A cluster without a pool that is to be looked at.
+    pub fn cluster(key: Key) -> Self {
+        Self { kind: Kind::ClusterDeployment, key }
+    }
+
+    /// A pool of addresses that is to be looked at, with the claims that wait for it.
+    pub fn ip_pool(key: Key) -> Self {
+        Self { kind: Kind::IpPool, key }
+    }
+
+    /// Whether other scopes load a part of it: a cluster without its hosts, a pool of addresses without
+    /// the leases that end by themselves. To settle it takes a pass that looks at it.
+    pub fn is_loaded_in_parts(&self) -> bool {
+        matches!(self.kind, Kind::ClusterDeployment | Kind::IpPool)
+    }
 }
 
 /// What the scopes of a state wait for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DueScopes {
     pub pools: BTreeMap<Key, Due>,
-    /// The Agents, each with what its own silence and its own limits are due for, and the hosts, with
-    /// their jobs and what is tried again.
+    /// The Agents, each with what its own silence and its own limits are due for, the hosts, with their
+    /// jobs and what is tried again, the clusters that were applied by hand, and the pools of addresses,
+    /// with the ends of their leases.
     pub objects: BTreeMap<DueObject, Due>,
-    /// What else belongs to no pool: addresses, clusters that were applied by hand.
+    /// What else belongs to no pool: what is left of pools that do not exist any more.
     pub rest: Due,
-}
-
-/// Which of the scopes that wait may have what they wait for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum HelpedScopes {
-    #[default]
-    Nobody,
-    /// Only pools. Outside of pools only claims of addresses wait.
-    Pools,
-    /// Pools and claims of addresses, because an address was given back.
-    Everybody,
 }
 
 /// What a commit says of scopes, beside the objects that it writes.
@@ -96,18 +102,31 @@ pub struct DueChanges {
     pub answered_pool: Option<Key>,
     /// The objects that were changed and not planned.
     pub dirty_objects: BTreeSet<DueObject>,
+    /// What objects wait for of which only a part was planned, beside what is known of them.
+    pub partly_settled: BTreeMap<DueObject, Due>,
     /// The objects of which nothing has changed but when they are due.
     pub postponed: BTreeMap<DueObject, Due>,
     /// Whether something that belongs to no pool was changed and not planned.
     pub is_rest_dirty: bool,
-    /// Which scopes may have waited for what was changed.
-    pub helped: HelpedScopes,
+    /// Whether pools may have waited for what was changed.
+    pub helps_pools: bool,
 }
 
 impl DueChanges {
     /// Whether a pool was planned to the end.
     pub fn settles(&self, pool: &Key) -> bool {
         self.is_whole || self.settled.pools.contains_key(pool)
+    }
+
+    /// The commit has planned objects to the end. One that does not exist any more has nothing to do.
+    pub fn settle(&mut self, objects: impl Iterator<Item = DueObject>) {
+        for object in objects {
+            if object.is_loaded_in_parts() {
+                self.dirty_objects.remove(&object);
+            }
+            let due = self.partly_settled.remove(&object);
+            self.settled.objects.entry(object).or_insert(due.unwrap_or_default());
+        }
     }
 
     /// The commit answers a claim. If that concerns one pool alone, the pool need not be marked.

@@ -41,6 +41,7 @@ pub mod kinds;
 pub mod lease;
 pub mod lease_purpose;
 pub mod links;
+pub mod members;
 pub mod meta;
 pub mod metal3_data;
 pub mod nmstate_config;

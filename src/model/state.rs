@@ -17,6 +17,7 @@ use super::ip_pool::IpPool;
 use super::job::Job;
 use super::kinds::{Kind, every_kind};
 use super::links::Linked;
+use super::members::{Members, add_in_order};
 use super::meta::{HasMeta, Key, Meta};
 use super::object::{Object, Resource, match_object};
 use super::pool_versions::PoolVersions;
@@ -329,22 +330,6 @@ impl Owners {
             }
         }
     }
-}
-
-/// The clusters and claims of a pool, in the order in which they were made, whatever was loaded
-/// first: that order breaks ties between those that were made at the same time.
-#[derive(Clone, Debug, Default)]
-pub struct Members {
-    pub clusters: Vec<ClusterId>,
-    pub claims: Vec<ClaimId>,
-}
-
-/// Adds a member before those with a higher number in the store. Those that have none yet come last.
-fn add_in_order<T: Copy>(members: &mut Vec<T>, added: T, stored_id: impl Fn(T) -> Option<i64>) {
-    let number_of = |member| stored_id(member).filter(|id| *id != 0).unwrap_or(i64::MAX);
-    let added_number = number_of(added);
-    let last_before = members.iter().rposition(|member| number_of(*member) <= added_number);
-    members.insert(last_before.map_or(0, |place| place + 1), added);
 }
 
 impl State {

@@ -35,7 +35,7 @@ pub fn due_scopes(state: &State, now: Time) -> DueScopes {
         scope_of(&mut scopes, Some(&claim.pool_key())).add(due_of_claim(claim, now));
     }
     for cluster in state.clusters.rows() {
-        scope_of(&mut scopes, cluster.pool.as_deref()).add(due_of_cluster(state, cluster, now));
+        scope_of_cluster(&mut scopes, cluster).add(due_of_cluster(state, cluster, now));
     }
     for agent in state.agents.rows() {
         scopes.objects.insert(DueObject::agent(agent.key()), due_of_agent(state, agent, now));
@@ -47,15 +47,31 @@ pub fn due_scopes(state: &State, now: Time) -> DueScopes {
         scopes.objects.insert(DueObject::host(host.key()), due);
     }
     for job in state.jobs.rows().filter(|job| job.ended.is_none()) {
-        scope_of_job(&mut scopes, job).is_polled = true;
+        scope_of_job(state, &mut scopes, job).is_polled = true;
     }
-    add_later_instants(&mut scopes.rest, state.resting_until.values().copied(), now);
+    for pool in state.ip_pools.rows() {
+        scopes.objects.insert(DueObject::ip_pool(pool.metadata.key()), Due::default());
+    }
+    for (pool_key, rests_until) in &state.resting_until {
+        add_later_instants(due_of_ip_pool(&mut scopes, pool_key.clone()), [*rests_until], now);
+    }
     for lease in state.ip_leases.rows() {
-        add_later_instants(&mut scopes.rest, lease.expiry_instants(), now);
+        let pool_due = due_of_ip_pool(&mut scopes, lease.pool_key());
+        add_later_instants(pool_due, lease.expiry_instants(), now);
     }
-    let mut leases = state.ip_leases.rows();
-    scopes.rest.waits |= leases.any(|lease| lease.address.is_none());
     scopes
+}
+
+fn due_of_ip_pool(scopes: &mut DueScopes, pool_key: Key) -> &mut Due {
+    scopes.objects.entry(DueObject::ip_pool(pool_key)).or_default()
+}
+
+/// The scope of a cluster: its pool, or the cluster alone.
+fn scope_of_cluster<'a>(scopes: &'a mut DueScopes, cluster: &Cluster) -> &'a mut Due {
+    match &cluster.pool {
+        Some(pool) => scope_of(scopes, Some(pool)),
+        None => scopes.objects.entry(DueObject::cluster(cluster.key())).or_default(),
+    }
 }
 
 /// The scope of what a pool has. What names a pool that does not exist belongs to no pool.
@@ -68,10 +84,13 @@ fn scope_of<'a>(scopes: &'a mut DueScopes, pool: Option<&Key>) -> &'a mut Due {
 
 /// The scope of a job: the host that it works on, or that of its cluster. The job of a host that
 /// does not exist any more belongs to none.
-fn scope_of_job<'a>(scopes: &'a mut DueScopes, job: &Job) -> &'a mut Due {
+fn scope_of_job<'a>(state: &State, scopes: &'a mut DueScopes, job: &Job) -> &'a mut Due {
     let host = job.host().map(DueObject::host);
-    match host.filter(|host| scopes.objects.contains_key(host)) {
-        Some(host) => scopes.objects.entry(host).or_default(),
+    if let Some(host) = host.filter(|host| scopes.objects.contains_key(host)) {
+        return scopes.objects.entry(host).or_default();
+    }
+    match state.find_cluster(&job.object).and_then(|cluster_id| state.clusters.get(cluster_id)) {
+        Some(cluster) => scope_of_cluster(scopes, cluster),
         None => scope_of(scopes, job.pool.as_deref()),
     }
 }

@@ -7,7 +7,7 @@ use crate::model::agent::Agent;
 use crate::model::claim::Claim;
 use crate::model::clock::PassExtent;
 use crate::model::cluster::Cluster;
-use crate::model::due::{Due, DueChanges, DueNow, DueObject, HelpedScopes};
+use crate::model::due::{Due, DueChanges, DueNow, DueObject};
 use crate::model::host::BareMetalHost;
 use crate::model::kinds::Kind;
 use crate::model::pool::ClusterPool;
@@ -126,7 +126,7 @@ impl Door<'_> {
             now: tick.now,
             is_whole: is_planned && state.is_whole,
             is_rest_settled: is_planned && *scope == Scope::WithoutPool,
-            helped: find_helped_scopes(state, tick.now),
+            helps_pools: helps_pools(state, tick.now),
             // What expired while the clock was not believed is still to be done.
             is_rest_dirty: tick.clock_jumped,
             ..DueChanges::default()
@@ -135,13 +135,15 @@ impl Door<'_> {
             self.mark_followers_of_clusters(state, &mut changes)?;
         }
         let mut shared_kinds = edited.iter().filter(|kind| !KINDS_OF_POOLS.contains(kind));
+        mark_changed_clusters_without_pool(state, &mut changes);
         if !is_planned {
             mark_changed_pools(state, &mut changes);
             mark_changed_agents(state, &mut changes);
-            let is_edit_shared = shared_kinds.any(|kind| *kind != Kind::Agent);
-            changes.is_rest_dirty |= is_edit_shared || !state.ip_leases.is_unchanged();
+            mark_changed_leases(state, &mut changes);
+            changes.is_rest_dirty |= shared_kinds.any(|kind| *kind != Kind::Agent);
             return Ok(changes);
         }
+        mark_ip_pools_elsewhere(state, &mut changes);
         changes.settled = plan::due_scopes(state, tick.now);
         for change in state.pools.difference().filter(|change| change.after.is_none()) {
             // What a removed pool leaves belongs to no pool.
@@ -151,9 +153,11 @@ impl Door<'_> {
         if let Scope::Pools(_) = scope {
             changes.is_rest_dirty |= shared_kinds.next().is_some()
                 || are_ties_of_hosts_changed(state)
-                || !state.infra_envs.is_unchanged()
-                || are_clusters_without_pool_changed(state);
+                || !state.infra_envs.is_unchanged();
             mark_moved_agents(state, &mut changes);
+            let objects = std::mem::take(&mut changes.settled.objects);
+            (changes.partly_settled, changes.settled.objects) =
+                objects.into_iter().partition(|(object, _)| object.is_loaded_in_parts());
         }
         if !changes.is_whole {
             changes.dirty_pools = self.find_pools_sharing_customizations(state)?;
@@ -238,7 +242,43 @@ fn mark_changed_pools(state: &State, changes: &mut DueChanges) {
             changes.dirty_pools.extend(cluster.pool.as_deref().cloned());
         }
     }
-    changes.is_rest_dirty |= are_clusters_without_pool_changed(state);
+}
+
+/// Marks the clusters without a pool that were changed, as far as the change was not planned with all
+/// that belongs to them. A new one may be what others wait for.
+fn mark_changed_clusters_without_pool(state: &State, changes: &mut DueChanges) {
+    if changes.is_whole || changes.is_rest_settled {
+        return;
+    }
+    for change in state.clusters.difference() {
+        let Some(cluster) = change.before.or(change.after) else { continue };
+        if cluster.pool.is_none() {
+            changes.dirty_objects.insert(DueObject::cluster(cluster.key()));
+            changes.is_rest_dirty |= change.before.is_none();
+        }
+    }
+}
+
+/// Marks the pools of the claims of addresses that were changed and not planned.
+fn mark_changed_leases(state: &State, changes: &mut DueChanges) {
+    for change in state.ip_leases.difference() {
+        let leases = [change.before, change.after].into_iter().flatten();
+        changes.dirty_objects.extend(leases.map(|lease| DueObject::ip_pool(lease.pool_key())));
+    }
+}
+
+/// Marks the pools that got an address back and were not planned with the claims that wait for them.
+fn mark_ip_pools_elsewhere(state: &State, changes: &mut DueChanges) {
+    for change in state.ip_leases.difference() {
+        let Some(before) = change.before.filter(|before| before.address.is_some()) else {
+            continue;
+        };
+        let is_given_back = change.after.is_none_or(|after| after.address != before.address);
+        let pool_key = before.pool_key();
+        if is_given_back && state.ip_pools.find(&pool_key).is_none() {
+            changes.dirty_objects.insert(DueObject::ip_pool(pool_key));
+        }
+    }
 }
 
 /// Marks the Agents that were changed and not planned. What a machine reports concerns the Agents
@@ -355,35 +395,11 @@ fn is_cluster_removed(state: &State) -> bool {
     changes.any(|change| change.before.is_some() && change.after.is_none())
 }
 
-fn are_clusters_without_pool_changed(state: &State) -> bool {
-    state
-        .clusters
-        .difference()
-        .any(|change| change.before.or(change.after).is_some_and(|cluster| cluster.pool.is_none()))
-}
-
-/// Which scopes that wait may now get what they lack: all of them after an address was given back,
-/// and only pools after any other change.
-fn find_helped_scopes(state: &State, now: Time) -> HelpedScopes {
-    if is_address_given_back(state) {
-        return HelpedScopes::Everybody;
-    }
-    if is_cluster_removed(state)
+/// Whether pools that wait may now get what they lack.
+fn helps_pools(state: &State, now: Time) -> bool {
+    is_cluster_removed(state)
         || !state.customizations.is_unchanged()
         || !state.ip_leases.is_unchanged()
         || !state.hosts.is_unchanged()
         || state.agents.difference().any(|change| !is_sign_of_life(&change, now))
-    {
-        return HelpedScopes::Pools;
-    }
-    HelpedScopes::Nobody
-}
-
-/// Whether a claim has lost its address. One that was granted helps nobody.
-fn is_address_given_back(state: &State) -> bool {
-    let mut changes = state.ip_leases.difference();
-    changes.any(|change| {
-        let before = change.before.and_then(|lease| lease.address);
-        before.is_some() && before != change.after.and_then(|lease| lease.address)
-    })
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::model::due::{Due, DueChanges, DueNow, DueObject, HelpedScopes};
+use crate::model::due::{Due, DueChanges, DueNow, DueObject};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
@@ -149,13 +149,8 @@ fn mark_pool_dirty(conn: &Connection, pool: &Key) -> Result<(), Refusal> {
 
 /// Writes what a commit says of scopes. Needs an open write transaction.
 pub fn write_due(conn: &Connection, changes: &DueChanges) -> Result<(), Refusal> {
-    match changes.helped {
-        _ if changes.is_whole => {}
-        // What belongs to no pool was planned until it got nothing more.
-        HelpedScopes::Everybody if changes.is_rest_settled => {
-            mark_waiting_scopes(conn, HelpedScopes::Pools)?;
-        }
-        helped => mark_waiting_scopes(conn, helped)?,
+    if changes.helps_pools && !changes.is_whole {
+        mark_waiting_pools(conn)?;
     }
     for (scope, row) in changed_rows(conn, changes)? {
         match scope {
@@ -214,15 +209,9 @@ fn is_pool(conn: &Connection, key: &Key) -> Result<bool, Refusal> {
     Ok(conn.prepare_cached(sql)?.exists([&key.namespace, &key.name])?)
 }
 
-/// Has the next pass look at scopes that may have what they wait for.
-fn mark_waiting_scopes(conn: &Connection, helped: HelpedScopes) -> Result<(), Refusal> {
-    let sql = match helped {
-        HelpedScopes::Nobody => return Ok(()),
-        HelpedScopes::Pools => {
-            "UPDATE due_scope SET dirty = 1 WHERE waits AND NOT dirty AND pool <> ''"
-        }
-        HelpedScopes::Everybody => "UPDATE due_scope SET dirty = 1 WHERE waits AND NOT dirty",
-    };
+/// Has the next pass look at pools that may have what they wait for.
+fn mark_waiting_pools(conn: &Connection) -> Result<(), Refusal> {
+    let sql = "UPDATE due_scope SET dirty = 1 WHERE waits AND NOT dirty AND pool <> ''";
     conn.prepare_cached(sql)?.execute([])?;
     Ok(())
 }
@@ -254,6 +243,12 @@ fn changed_rows(
     rest.due.add(changes.settled.rest);
     rest.is_dirty |= changes.is_rest_dirty;
     rows.insert(rest_scope(), rest);
+    for (object, due) in &changes.partly_settled {
+        let scope = DueScope::Object(object.clone());
+        let mut row = row_of(&stored, &scope);
+        row.due.add(*due);
+        rows.insert(scope, row);
+    }
     postpone_objects(&mut rows, &stored, changes);
     let dirty_pools = changes.dirty_pools.iter().cloned().map(DueScope::Pool);
     let dirty_objects = changes.dirty_objects.iter().cloned().map(DueScope::Object);
@@ -331,8 +326,9 @@ fn select_rows_of(conn: &Connection, changes: &DueChanges) -> Result<DueRows, Re
     let sql = "SELECT due, dirty, polled FROM due_object \
                WHERE kind = ?1 AND namespace = ?2 AND name = ?3";
     let mut statement = conn.prepare_cached(sql)?;
-    let objects = changes.settled.objects.keys().chain(&changes.dirty_objects);
-    for object in objects.chain(changes.postponed.keys()) {
+    let settled = changes.settled.objects.keys().chain(changes.partly_settled.keys());
+    let objects = settled.chain(changes.postponed.keys()).chain(&changes.dirty_objects);
+    for object in objects {
         let values = params![object.kind.name(), object.key.namespace, object.key.name];
         let row = statement.query_row(values, read_object_row).optional()?;
         stored.extend(row.map(|row| (DueScope::Object(object.clone()), row)));

@@ -51,6 +51,17 @@ pub fn load_all_ip_pools(conn: &Connection, state: &mut State) -> Result<(), Ref
     Ok(())
 }
 
+/// Loads a pool with its claims that wait, and with its leases that are being deleted or end by
+/// themselves.
+pub fn load_ip_pool_with_ends(
+    conn: &Connection,
+    state: &mut State,
+    key: &Key,
+) -> Result<(), Refusal> {
+    load_ip_pool(conn, state, key)?;
+    load_expiring_leases(conn, state, key)
+}
+
 /// Loads the leases of a pool that end by themselves.
 fn load_expiring_leases(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
     let Some(pool) = state.ip_pools.by_key(key) else { return Ok(()) };

@@ -20,9 +20,9 @@ use super::customizations::{
     load_customization, load_customizations, load_customizations_without_cluster,
 };
 use super::documents::{load_document, select_document, select_documents};
-use super::hosts::{load_all_hosts, load_host, load_hosts_of_pool};
+use super::hosts::{load_all_hosts, load_host, load_hosts_of_cluster, load_hosts_of_pool};
 use super::infra_envs::load_all_infra_envs;
-use super::ip_pools::load_all_ip_pools;
+use super::ip_pools::{load_all_ip_pools, load_ip_pool_with_ends};
 use super::jobs::load_jobs;
 use super::references::load_references;
 use super::stored::fetch;
@@ -67,6 +67,11 @@ impl Store {
         for NeededObject { kind, key } in objects {
             match kind {
                 Kind::BareMetalHost => load_host(conn, state, key)?,
+                Kind::ClusterDeployment => {
+                    load_cluster(conn, state, &key.name)?;
+                    load_hosts_of_cluster(conn, state, &key.name)?;
+                }
+                Kind::IpPool => load_ip_pool_with_ends(conn, state, key)?,
                 _ => fetch(conn, state, *kind, key)?,
             }
         }

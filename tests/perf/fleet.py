@@ -263,6 +263,24 @@ def build_gone(lab, size):
     lab.run("reconcile", "-q")
 
 
+def build_ending(lab, size):
+    """The same four hours later: a lease ends, a claim waits for its address, and a cluster without a
+    pool is being installed."""
+    build_clusters(lab, size)
+    lab.run("ippool", "create", "lan", "--range", "10.0.0.1-10.0.0.1", "-q")
+    lab.run("ip", "claim", "lan", "first", "--for", "4h", "-q")
+    secret, cluster = deployment("alone", 1, 0)
+    cluster["metadata"]["annotations"]["poolctl.dev/fake-install-duration"] = "24h"
+    credentials = {"cloud": "lab", "credentialsSecretRef": {"name": secret["metadata"]["name"]}}
+    cluster["spec"]["platform"] = {"openstack": credentials}
+    cluster["spec"]["provisioning"]["imageSetRef"] = {"name": image_set()["metadata"]["name"]}
+    lab.apply(secret, cluster, waiting_claim())
+    lab.settle()
+    for minute in range(5):
+        lab.now = LATER.replace(":00:", f":0{minute}:")
+        lab.run("reconcile", "-q")
+
+
 def waiting_claim():
     """A claim of an address of the pool `lan`."""
     return {
@@ -547,6 +565,7 @@ COMMIT;""")
 BUILDERS = {
     "clusters": build_clusters,
     "gone": build_gone,
+    "ending": build_ending,
     "pool": build_pool,
     "wish": build_wish,
     "begun": build_begun,

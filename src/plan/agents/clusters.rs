@@ -206,7 +206,9 @@ pub fn assign_roles(state: &mut State, tick: &Tick) {
         // A host that is installed keeps its role.
         let has_open_roles = match stage {
             ClusterStage::Open => !agent_ids.is_empty(),
-            ClusterStage::Installed => agent_ids.iter().any(|id| !has_ended_installation(state, *id)),
+            ClusterStage::Installed => {
+                agent_ids.iter().any(|id| !has_ended_installation(state, *id))
+            }
             _ => false,
         };
         if has_open_roles {
