@@ -18,14 +18,14 @@ macro_rules! platforms {
         $(#[$attribute:meta])*
         $field:ident: $Type:ty = $name:literal { hosts: $hosts:ident, vips: $vips:ident },
     )*) => {
-        /// Exactly one is set.
+        /// Exactly one is set. They are boxed, so that a pool takes no room for the others.
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
         pub struct Platform {
             $(
                 $(#[$attribute])*
                 #[serde(skip_serializing_if = "Option::is_none")]
-                pub $field: Option<$Type>,
+                pub $field: Option<Box<$Type>>,
             )*
         }
 
@@ -49,7 +49,7 @@ macro_rules! platforms {
             fn credentials_ref(&self) -> Option<&LocalRef> {
                 let mut reference = None;
                 $(
-                    let platform = self.$field.as_ref();
+                    let platform = self.$field.as_deref();
                     reference = reference.or(platform.and_then(Credentials::credentials));
                 )*
                 reference
@@ -58,7 +58,7 @@ macro_rules! platforms {
             fn credentials_refs_mut(&mut self) -> Vec<&mut LocalRef> {
                 let mut references = Vec::new();
                 $(
-                    let platform = self.$field.as_mut();
+                    let platform = self.$field.as_deref_mut();
                     references.extend(platform.and_then(Credentials::credentials_mut));
                 )*
                 references
@@ -67,7 +67,7 @@ macro_rules! platforms {
             fn certificates_ref(&self) -> Option<&LocalRef> {
                 let mut reference = None;
                 $(
-                    let platform = self.$field.as_ref();
+                    let platform = self.$field.as_deref();
                     reference = reference.or(platform.and_then(Credentials::certificates));
                 )*
                 reference
@@ -76,7 +76,7 @@ macro_rules! platforms {
             fn certificates_refs_mut(&mut self) -> Vec<&mut LocalRef> {
                 let mut references = Vec::new();
                 $(
-                    let platform = self.$field.as_mut();
+                    let platform = self.$field.as_deref_mut();
                     references.extend(platform.and_then(Credentials::certificates_mut));
                 )*
                 references

@@ -313,7 +313,8 @@ fn select_rows(conn: &Connection, has_all_pools: bool) -> Result<DueRows, Refusa
     Ok(stored)
 }
 
-/// The rows of the scopes that the changes are about.
+/// The rows of the scopes that the changes are about. The rows of objects are left out if all of them
+/// are read anyway.
 fn select_rows_of(conn: &Connection, changes: &DueChanges) -> Result<DueRows, Refusal> {
     let mut stored = DueRows::new();
     let sql = "SELECT due, dirty, polled, waits FROM due_scope WHERE namespace = ?1 AND pool = ?2";
@@ -322,6 +323,9 @@ fn select_rows_of(conn: &Connection, changes: &DueChanges) -> Result<DueRows, Re
     for pool in pools.chain([&Key::default()]) {
         let row = statement.query_row([&pool.namespace, &pool.name], read_pool_row).optional()?;
         stored.extend(row.map(|row| (DueScope::Pool(pool.clone()), row)));
+    }
+    if changes.is_whole || changes.is_rest_settled {
+        return Ok(stored);
     }
     let sql = "SELECT due, dirty, polled FROM due_object \
                WHERE kind = ?1 AND namespace = ?2 AND name = ?3";
