@@ -42,6 +42,21 @@ pub struct SpooledClusters {
     /// The pools that were read so far, in their order.
     pools: Vec<SpooledPool>,
     pool_positions: HashMap<Key, usize>,
+    seen: SeenObjects,
+    /// Whether jobs have ended whose cluster was not read before, or that were of hosts.
+    has_past_jobs: bool,
+    /// When the last job was begun, and in the end also the last event.
+    last_record: Option<Time>,
+    /// How many objects are put aside.
+    pub object_count: usize,
+    /// How many Secrets of these have no values, known once they were read again.
+    pub empty_secret_count: usize,
+}
+
+/// What is remembered of all clusters, claims and jobs until the whole file was read, to find those that
+/// contradict each other.
+#[derive(Default)]
+struct SeenObjects {
     /// All clusters, by the hashes of their names.
     clusters: HashMap<u64, Placement>,
     /// The hashes of the names that clusters have in DNS.
@@ -54,14 +69,6 @@ pub struct SpooledClusters {
     jobs_before_clusters: HashSet<u64>,
     /// The hashes of the ids of all jobs.
     job_ids: HashSet<u64>,
-    /// Whether jobs have ended whose cluster was not read before, or that were of hosts.
-    has_past_jobs: bool,
-    /// When the last job was begun, and in the end also the last event.
-    last_record: Option<Time>,
-    /// How many objects are put aside.
-    pub object_count: usize,
-    /// How many Secrets of these have no values, known once they were read again.
-    pub empty_secret_count: usize,
 }
 
 /// Where an object is.
@@ -132,12 +139,7 @@ impl SpooledClusters {
             records: ChainedRecords::create_in(folder)?,
             pools: Vec::new(),
             pool_positions: HashMap::new(),
-            clusters: HashMap::new(),
-            domains: HashSet::new(),
-            claimed: HashMap::new(),
-            claims: HashMap::new(),
-            jobs_before_clusters: HashSet::new(),
-            job_ids: HashSet::new(),
+            seen: SeenObjects::default(),
             has_past_jobs: false,
             last_record: None,
             object_count: 0,
@@ -167,12 +169,12 @@ impl SpooledClusters {
     /// Puts the job of a cluster aside that is put aside, or says where it belongs. None if it does
     /// not go together with others.
     pub fn take_job(&mut self, job: &Job, document: &Value) -> Option<JobPlacement> {
-        if !self.job_ids.insert(hash_of(&job.id)) {
+        if !self.seen.job_ids.insert(hash_of(&job.id)) {
             return None;
         }
         self.last_record = self.last_record.max(Some(job.started));
         let group = hash_of(&job.object);
-        match self.clusters.get(&group) {
+        match self.seen.clusters.get(&group) {
             Some(Placement::Spooled) => {
                 self.records.add(group, document).ok()?;
                 Some(JobPlacement::WithCluster)
@@ -184,7 +186,7 @@ impl SpooledClusters {
                 Some(JobPlacement::Past)
             }
             None => {
-                self.jobs_before_clusters.insert(group);
+                self.seen.jobs_before_clusters.insert(group);
                 Some(JobPlacement::Kept)
             }
         }
@@ -211,7 +213,7 @@ impl SpooledClusters {
             return None;
         }
         let name = hash_of(&cluster.name);
-        cluster.id = i64::try_from(self.clusters.len()).ok()? + 1;
+        cluster.id = i64::try_from(self.seen.clusters.len()).ok()? + 1;
         let position = cluster.pool.as_deref().and_then(|pool| self.pool_positions.get(pool));
         let pool = position.and_then(|position| self.pools.get_mut(*position));
         let pool = pool.filter(|pool| {
@@ -219,17 +221,17 @@ impl SpooledClusters {
             (is_current || cluster.deleting.is_some())
                 && cluster.customization.is_none()
                 && !cluster.is_made_of_agents()
-                && !self.jobs_before_clusters.contains(&name)
+                && !self.seen.jobs_before_clusters.contains(&name)
         });
         let placement = if pool.is_some() { Placement::Spooled } else { Placement::Kept };
         if let Some(pool) = pool {
             pool.clusters.push(SpooledCluster { group: name, number: cluster.id });
         }
-        let is_new = self.clusters.insert(name, placement).is_none()
-            && self.domains.insert(hash_of(&(&cluster.cluster_name, &cluster.base_domain)));
+        let is_new = self.seen.clusters.insert(name, placement).is_none()
+            && self.seen.domains.insert(hash_of(&(&cluster.cluster_name, &cluster.base_domain)));
         if let Some(claim) = cluster.claim_key() {
             let claimed = ClaimedCluster { cluster: name, pool: hash_of(&cluster.pool) };
-            if self.claimed.insert(hash_of(&claim), claimed).is_some() {
+            if self.seen.claimed.insert(hash_of(&claim), claimed).is_some() {
                 return None;
             }
         }
@@ -238,11 +240,11 @@ impl SpooledClusters {
 
     /// Remembers a claim and numbers it. It is put aside if its pool was read before.
     fn add_claim(&mut self, claim: &mut Claim) -> Option<Placement> {
-        claim.id = i64::try_from(self.claims.len()).ok()? + 1;
+        claim.id = i64::try_from(self.seen.claims.len()).ok()? + 1;
         let pool_key = Some(Rc::new(claim.pool_key()));
         let facts =
             ClaimFacts { cluster: claim.cluster.as_ref().map(hash_of), pool: hash_of(&pool_key) };
-        if self.claims.insert(hash_of(&claim.key()), facts).is_some() {
+        if self.seen.claims.insert(hash_of(&claim.key()), facts).is_some() {
             return None;
         }
         let position = self.pool_positions.get(&claim.pool_key());
@@ -263,14 +265,14 @@ impl SpooledClusters {
     pub fn finish(&mut self, kept: &mut Manifests, reading: &ReadOptions<'_>) -> Option<()> {
         self.last_record = self.last_record.max(kept.last_spooled_record);
         kept.last_spooled_record = self.last_record;
-        kept.has_spooled_jobs = self.job_ids.len() > kept.jobs.len();
+        kept.has_spooled_jobs = self.seen.job_ids.len() > kept.jobs.len();
         let mut groups_of_claims = HashSet::new();
         for pool in self.pools.iter().filter(|pool| !pool.claims.is_empty()) {
             groups_of_claims.insert(group_of_claims(&pool.key));
         }
         let mut given_back = HashSet::new();
         for group in self.records.groups() {
-            if self.clusters.get(&group) == Some(&Placement::Spooled)
+            if self.seen.clusters.get(&group) == Some(&Placement::Spooled)
                 || groups_of_claims.contains(&group)
             {
                 continue;
@@ -289,21 +291,22 @@ impl SpooledClusters {
             return Some(());
         }
         let is_plain = kept.server_objects.is_empty() && kept.cluster_installs.is_empty();
-        (is_plain
+        let is_whole = is_plain
             && self.do_claims_and_clusters_match()
-            && !self.are_clusters_used_by(&kept.objects))
-        .then_some(())
+            && !self.are_clusters_used_by(&kept.objects);
+        self.seen = SeenObjects::default();
+        is_whole.then_some(())
     }
 
     /// Whether each claim and its cluster name each other and one pool. A claim that waits may be named
     /// by a cluster already.
     fn do_claims_and_clusters_match(&self) -> bool {
-        let are_clusters_fine = self.claimed.iter().all(|(claim, claimed)| {
-            self.claims.get(claim).is_some_and(|facts| facts.pool == claimed.pool)
+        let are_clusters_fine = self.seen.claimed.iter().all(|(claim, claimed)| {
+            self.seen.claims.get(claim).is_some_and(|facts| facts.pool == claimed.pool)
         });
-        let are_claims_fine = self.claims.iter().all(|(claim, facts)| {
+        let are_claims_fine = self.seen.claims.iter().all(|(claim, facts)| {
             facts.cluster.is_none_or(|cluster| {
-                self.claimed.get(claim).is_some_and(|claimed| claimed.cluster == cluster)
+                self.seen.claimed.get(claim).is_some_and(|claimed| claimed.cluster == cluster)
             })
         });
         are_clusters_fine && are_claims_fine
@@ -317,7 +320,7 @@ impl SpooledClusters {
             Object::Customization(customization) => {
                 let holder = &customization.status.cluster_deployment_ref;
                 holder.as_ref().is_some_and(|cluster| {
-                    self.clusters.get(&hash_of(&cluster.name)) == Some(&Placement::Spooled)
+                    self.seen.clusters.get(&hash_of(&cluster.name)) == Some(&Placement::Spooled)
                 })
             }
             _ => false,
