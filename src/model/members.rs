@@ -1,13 +1,15 @@
 //! The members of a pool, in the order in which they were made. It decides nothing by that order.
 
-use super::state::{ClaimId, ClusterId};
+use super::claim::Claim;
+use super::cluster::Cluster;
+use super::table::Id;
 
 /// The clusters and claims of a pool, in the order in which they were made, whatever was loaded
 /// first: that order breaks ties between those that were made at the same time.
 #[derive(Clone, Debug, Default)]
 pub struct Members {
-    pub clusters: Vec<ClusterId>,
-    pub claims: Vec<ClaimId>,
+    pub clusters: Vec<Id<Cluster>>,
+    pub claims: Vec<Id<Claim>>,
 }
 
 /// Adds a member before those with a higher number in the store. Those that have none yet come last.
