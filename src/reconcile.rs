@@ -25,7 +25,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
 
 use crate::model::clock::{ClockNews, JudgedClocks, PassExtent};
-use crate::model::due::{DueChanges, DueObject};
+use crate::model::due::DueChanges;
 use crate::model::event::{Event, EventType};
 use crate::model::event_reason::EventReason;
 use crate::model::job::Job;
@@ -218,7 +218,7 @@ impl Door<'_> {
         let value = edit(&mut state, &tick)?;
         let edited = state.changed_kinds();
         // Nothing is wrong with a machine because it was heard of, so nothing is loaded to check it.
-        if !due::are_signs_of_life(&state, &edited, tick.now) {
+        if self.plans_changes || !due::are_signs_of_life(&state, &edited, tick.now) {
             self.check_edit(scope, &mut state)?;
         }
         if self.plans_changes {
@@ -406,12 +406,7 @@ impl Door<'_> {
                 self.store.load_references(scope, &mut state)?;
             }
             self.plan_to_fixed_point(scope, &mut state, &tick)?;
-            let mut due = self.due_changes(scope, &state, &BTreeSet::new(), true, &tick)?;
-            due.settle(
-                needs
-                    .iter()
-                    .map(|NeededObject { kind, key }| DueObject { kind: *kind, key: key.clone() }),
-            );
+            let due = self.due_changes(scope, &state, &BTreeSet::new(), true, &tick)?;
             Ok(PlannedPass { state, mark, due, tick })
         })
     }

@@ -22,6 +22,15 @@ fn pass_at(sandbox: &mut Sandbox, time: &str) {
     sandbox.ok("reconcile -q");
 }
 
+/// No row says that the next pass has to look at everything, now or later.
+fn assert_nothing_concerns_everything(sandbox: &Sandbox) {
+    let connection = rusqlite::Connection::open(sandbox.state()).unwrap();
+    let sql = "SELECT count(*) FROM due_scope \
+               WHERE pool = '' AND (dirty OR polled OR due IS NOT NULL)";
+    let rows: i64 = connection.query_row(sql, [], |row| row.get(0)).unwrap();
+    assert_eq!(rows, 0);
+}
+
 /// Deletes a cluster, and runs the passes that remove it.
 fn remove(sandbox: &mut Sandbox, cluster: &str) {
     sandbox.ok(&format!("delete cd {cluster} -y -q"));
@@ -149,16 +158,19 @@ fn the_cluster_that_runs_stays_the_same_whatever_is_loaded_first() {
     for time in ["13:00", "13:01", "13:02"] {
         pass_at(&mut sandbox, time);
     }
-    let powers = sandbox
-        .ok("get cluster --no-headers -o custom-columns=N:.metadata.name,P:.status.powerState");
-    let sleeping = powers.lines().find(|line| line.ends_with("Hibernating")).unwrap();
+    let before = powers(&sandbox);
+    let sleeping = before.lines().find(|line| line.ends_with("Hibernating")).unwrap();
     let cluster = sleeping.split_whitespace().next().unwrap();
     claim_from_paused_cluster(&sandbox, cluster);
     sandbox.ok("annotate ippool lan changed=yes -q");
     pass_at(&mut sandbox, "13:03");
-    let after = sandbox
-        .ok("get cluster --no-headers -o custom-columns=N:.metadata.name,P:.status.powerState");
-    assert_eq!(after, powers);
+    assert_eq!(powers(&sandbox), before);
+}
+
+/// A line for each cluster: its name and its power.
+fn powers(sandbox: &Sandbox) -> String {
+    let columns = "custom-columns=N:.metadata.name,P:.status.powerState";
+    sandbox.ok(&format!("get cluster --no-headers -o {columns}"))
 }
 
 /// A claim that comes with its IPPool is answered at once, and must not be while the cluster that the
@@ -189,6 +201,7 @@ fn a_lease_ends_in_time_and_gives_its_address_to_the_claim_that_waits() {
     pass_at(&mut sandbox, "13:59");
     assert_ne!(jsonpath(&sandbox, "ipclaim/sooner", "{.status.address.name}"), "");
     assert_eq!(address_of_claim(&sandbox), "");
+    assert_nothing_concerns_everything(&sandbox);
     pass_at(&mut sandbox, "14:00");
     assert_ne!(address_of_claim(&sandbox), "");
 }
@@ -204,6 +217,7 @@ fn a_cluster_without_a_pool_is_installed_and_removed_beside_pools() {
     sandbox.ok(&format!("apply -qf {file}"));
     pass_at(&mut sandbox, "13:01");
     assert_eq!(jsonpath(&sandbox, "cd/alone", "{.spec.installed}"), "");
+    assert_nothing_concerns_everything(&sandbox);
     pass_at(&mut sandbox, "14:00");
     assert_eq!(jsonpath(&sandbox, "cd/alone", "{.spec.installed}"), "true");
     remove(&mut sandbox, "alone");
@@ -225,3 +239,47 @@ spec:
   platform: {openstack: {cloud: lab, credentialsSecretRef: {name: config}}}
   provisioning: {imageSetRef: {name: simulated}, installConfigSecretRef: {name: config}}
 ";
+
+/// An address is leased once for a namespace, so the claim of the other IPPool could not have it.
+#[test]
+fn an_address_that_is_given_back_goes_to_a_claim_of_an_overlapping_pool() {
+    let mut sandbox = Sandbox::new();
+    for name in ["lax", "lan"] {
+        let pool = POOL_OF_CLUSTER.replace("  clusterName: CLUSTER\n", "").replace("0.9}", "0.1}");
+        let annotations =
+            format!("{{name: {name}, annotations: {{poolctl.dev/allow-overlap: 'true'}}}}");
+        let file = sandbox.write_file("pool.yaml", &pool.replace("{name: lan}", &annotations));
+        sandbox.ok(&format!("apply -qf {file}"));
+    }
+    sandbox.ok("ip claim lax first -q");
+    let file = sandbox.write_file("claim.yaml", CLAIM);
+    sandbox.ok(&format!("apply -qf {file}"));
+    pass_at(&mut sandbox, "13:00");
+    assert_eq!(address_of_claim(&sandbox), "");
+    sandbox.ok("ip release first -q");
+    assert_nothing_concerns_everything(&sandbox);
+    pass_at(&mut sandbox, "13:01");
+    assert_eq!(address_of_claim(&sandbox), "lan-10-0-0-1");
+}
+
+/// Neither of these IPPools exists. A pass over everything sees their claims, too.
+#[test]
+fn a_claim_that_waits_in_vain_ends_when_its_time_is_over() {
+    for first_pass in ["reconcile -q", "reconcile --all -q"] {
+        let mut sandbox = Sandbox::new();
+        for pool in ["{name: nosuch}", "{name: lan, namespace: elsewhere}"] {
+            let metadata = format!(
+                "{{name: waits-{}, annotations: {{poolctl.dev/until: '2026-03-02T14:00:00Z'}}}}",
+                pool.len()
+            );
+            let claim = CLAIM.replace("{name: waits}", &metadata).replace("{name: lan}", pool);
+            let file = sandbox.write_file("claim.yaml", &claim);
+            sandbox.ok(&format!("apply -qf {file}"));
+        }
+        sandbox.ok(first_pass);
+        pass_at(&mut sandbox, "13:59");
+        assert_eq!(sandbox.ok("get ipclaim -o name").lines().count(), 2, "{first_pass}");
+        pass_at(&mut sandbox, "14:00");
+        assert_eq!(sandbox.ok("get ipclaim -o name"), "", "{first_pass}");
+    }
+}

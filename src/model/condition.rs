@@ -82,7 +82,7 @@ impl Condition {
         }
     }
 
-    /// Whether another condition of its type differs only in times.
+    /// Whether two conditions of one type differ at most in their times.
     fn says_the_same_as(&self, other: &Self) -> bool {
         self.status == other.status && self.reason == other.reason && self.message == other.message
     }

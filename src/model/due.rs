@@ -1,5 +1,5 @@
-//! When a pass has to look again at a pool, at an Agent, at a host, or at what belongs to none of
-//! them. A plan computes it, and the store keeps it, so that a pass looks at what is due and not at
+//! When a pass has to look again at a pool, at an object that has a row of its own, or at what belongs
+//! to none of them. A plan computes it, and the store keeps it, so that a pass looks at what is due and not at
 //! all that is kept.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,8 +15,8 @@ pub struct Due {
     pub at: Option<Time>,
     /// Whether every pass asks for news of it: of jobs that run, of clusters that wake.
     pub is_polled: bool,
-    /// Whether it lacks what other scopes may give back: names, addresses, hosts, customizations. A
-    /// claim of an address is looked at when its pool gets one back.
+    /// Whether it lacks what other scopes may give back: names, addresses, hosts, customizations. Only
+    /// pools wait: other scopes are marked when what they lack comes back.
     pub waits: bool,
 }
 
@@ -64,8 +64,8 @@ impl DueObject {
         Self { kind: Kind::IpPool, key }
     }
 
-    /// Whether other scopes load a part of it: a cluster without its hosts, a pool of addresses without
-    /// the leases that end by themselves. To settle it takes a pass that looks at it.
+    /// Whether other scopes load only a part of it: a cluster without its hosts, an IPPool without the
+    /// leases that end by themselves. Only a pass that looks at the object itself may settle it.
     pub fn is_loaded_in_parts(&self) -> bool {
         matches!(self.kind, Kind::ClusterDeployment | Kind::IpPool)
     }
@@ -119,13 +119,14 @@ impl DueChanges {
     }
 
     /// The commit has planned objects to the end. One that does not exist any more has nothing to do.
-    pub fn settle(&mut self, objects: impl Iterator<Item = DueObject>) {
+    pub fn settle(&mut self, objects: &[DueObject]) {
         for object in objects {
+            // Agents and hosts may be marked because they have moved, and then stay marked.
             if object.is_loaded_in_parts() {
-                self.dirty_objects.remove(&object);
+                self.dirty_objects.remove(object);
             }
-            let due = self.partly_settled.remove(&object);
-            self.settled.objects.entry(object).or_insert(due.unwrap_or_default());
+            let due = self.partly_settled.remove(object);
+            self.settled.objects.entry(object.clone()).or_insert(due.unwrap_or_default());
         }
     }
 

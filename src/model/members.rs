@@ -1,4 +1,4 @@
-//! The members of a pool, in the order in which they were made. It decides nothing by that order.
+//! The members of a pool, and how their order is kept. Nothing here chooses one of them.
 
 use super::claim::Claim;
 use super::cluster::Cluster;

@@ -18,7 +18,7 @@ macro_rules! platforms {
         $(#[$attribute:meta])*
         $field:ident: $Type:ty = $name:literal { hosts: $hosts:ident, vips: $vips:ident },
     )*) => {
-        /// Exactly one is set. They are boxed, so that a pool takes no room for the others.
+        /// Exactly one is set. Each is boxed, so that a pool reserves no memory for the others.
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
         pub struct Platform {

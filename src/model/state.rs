@@ -11,6 +11,7 @@ use super::claim::Claim;
 use super::cluster::Cluster;
 use super::condition::Shortage;
 use super::driver_description::DriverSighting;
+use super::due::DueObject;
 use super::event::Event;
 use super::ip_lease::{IpAddress, IpClaim, IpLease, address_name};
 use super::ip_pool::IpPool;
@@ -105,6 +106,8 @@ macro_rules! declare_state {
             pub shortages: HashMap<Key, Shortage>,
             /// IPPools whose claims wait for an address with a reuse delay, and until when.
             pub resting_until: HashMap<Key, Time>,
+            /// The objects without a pool that were loaded with all that a pass needs to settle them.
+            pub looked_at: Vec<DueObject>,
             /// How many provision jobs were begun in this pass, by pool. They are added to
             /// `status.provisions` at its end.
             pub begun_provisions: HashMap<PoolId, u32>,

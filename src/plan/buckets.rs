@@ -98,7 +98,7 @@ impl SortedPool {
         }
     }
 
-    /// Members come in order of insertion, and the sorts are stable: that breaks ties.
+    /// Members come in the order in which they were made, and the sorts are stable: that breaks ties.
     fn order_by_age(&mut self, state: &State) {
         for clusters in [
             &mut self.installing,

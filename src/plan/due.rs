@@ -24,7 +24,7 @@ pub fn next_due_at(state: &State, now: Time) -> Option<Time> {
     parts.filter_map(|due| due.at).min()
 }
 
-/// What each pool, each Agent and each host in the state waits for, and what belongs to none of them.
+/// What each pool and each object with a row of its own waits for, and what is left.
 /// Only after a plan that has settled this is true until somebody changes something.
 pub fn due_scopes(state: &State, now: Time) -> DueScopes {
     let mut scopes = DueScopes::default();
@@ -82,8 +82,8 @@ fn scope_of<'a>(scopes: &'a mut DueScopes, pool: Option<&Key>) -> &'a mut Due {
     }
 }
 
-/// The scope of a job: the host that it works on, or that of its cluster. The job of a host that
-/// does not exist any more belongs to none.
+/// The scope of a job: its host, else its cluster or the pool of that cluster. If neither is in the
+/// state, it is the pool that the job names.
 fn scope_of_job<'a>(state: &State, scopes: &'a mut DueScopes, job: &Job) -> &'a mut Due {
     let host = job.host().map(DueObject::host);
     if let Some(host) = host.filter(|host| scopes.objects.contains_key(host)) {

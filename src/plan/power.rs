@@ -47,7 +47,8 @@ pub fn choose_running_clusters(state: &mut State, pool_id: PoolId, tick: &Tick) 
             .collect();
     let mut clusters = state.members(&pool.key()).clusters;
     clusters.retain(|cluster_id| usable.contains(cluster_id));
-    // One whose installation has failed comes last: nobody knows whether it will ever run.
+    // One whose installation has failed comes last: nobody knows whether it will ever run. The sort is
+    // stable, so the order of the members breaks ties.
     clusters.sort_by_key(|cluster_id| {
         let cluster = state.clusters.get(*cluster_id);
         cluster.map(|cluster| (cluster.failed_at.is_some(), cluster.created))

@@ -133,9 +133,10 @@ impl Door<'_> {
         };
         if !changes.is_whole && !changes.is_rest_settled {
             self.mark_followers_of_clusters(state, &mut changes)?;
+            self.mark_ip_pools_with_returned_addresses(state, &mut changes)?;
+            mark_changed_clusters_without_pool(state, &mut changes);
         }
         let mut shared_kinds = edited.iter().filter(|kind| !KINDS_OF_POOLS.contains(kind));
-        mark_changed_clusters_without_pool(state, &mut changes);
         if !is_planned {
             mark_changed_pools(state, &mut changes);
             mark_changed_agents(state, &mut changes);
@@ -143,7 +144,6 @@ impl Door<'_> {
             changes.is_rest_dirty |= shared_kinds.any(|kind| *kind != Kind::Agent);
             return Ok(changes);
         }
-        mark_ip_pools_elsewhere(state, &mut changes);
         changes.settled = plan::due_scopes(state, tick.now);
         for change in state.pools.difference().filter(|change| change.after.is_none()) {
             // What a removed pool leaves belongs to no pool.
@@ -158,6 +158,7 @@ impl Door<'_> {
             let objects = std::mem::take(&mut changes.settled.objects);
             (changes.partly_settled, changes.settled.objects) =
                 objects.into_iter().partition(|(object, _)| object.is_loaded_in_parts());
+            changes.settle(&state.looked_at);
         }
         if !changes.is_whole {
             changes.dirty_pools = self.find_pools_sharing_customizations(state)?;
@@ -187,6 +188,32 @@ impl Door<'_> {
             }
             changes.is_rest_dirty |=
                 !goes_on && self.store.is_named_outside_of_pools(&before.name)?;
+        }
+        Ok(())
+    }
+
+    /// Marks the IPPools whose claims may now get an address that was given back, as far as they were
+    /// not planned with it. IPPools of one namespace may have the same address.
+    fn mark_ip_pools_with_returned_addresses(
+        &self,
+        state: &State,
+        changes: &mut DueChanges,
+    ) -> Result<(), Refusal> {
+        let mut namespaces = BTreeSet::new();
+        for change in state.ip_leases.difference() {
+            let Some(before) = change.before.filter(|before| before.address.is_some()) else {
+                continue;
+            };
+            if change.after.is_none_or(|after| after.address != before.address) {
+                namespaces.insert(before.address_namespace());
+            }
+        }
+        for namespace in namespaces {
+            for pool_key in self.store.list_ip_pools_with_waiting_claims(namespace)? {
+                if state.ip_pools.find(&pool_key).is_none() {
+                    changes.dirty_objects.insert(DueObject::ip_pool(pool_key));
+                }
+            }
         }
         Ok(())
     }
@@ -244,40 +271,24 @@ fn mark_changed_pools(state: &State, changes: &mut DueChanges) {
     }
 }
 
-/// Marks the clusters without a pool that were changed, as far as the change was not planned with all
-/// that belongs to them. A new one may be what others wait for.
+/// Marks the clusters without a pool that were changed. Only a pass that looks at such a cluster has
+/// all that belongs to it. A new one may be what others wait for.
 fn mark_changed_clusters_without_pool(state: &State, changes: &mut DueChanges) {
-    if changes.is_whole || changes.is_rest_settled {
-        return;
-    }
     for change in state.clusters.difference() {
-        let Some(cluster) = change.before.or(change.after) else { continue };
-        if cluster.pool.is_none() {
-            changes.dirty_objects.insert(DueObject::cluster(cluster.key()));
-            changes.is_rest_dirty |= change.before.is_none();
+        for cluster in [change.before, change.after].into_iter().flatten() {
+            if cluster.pool.is_none() {
+                changes.dirty_objects.insert(DueObject::cluster(cluster.key()));
+                changes.is_rest_dirty |= change.before.is_none();
+            }
         }
     }
 }
 
-/// Marks the pools of the claims of addresses that were changed and not planned.
+/// Marks the IPPools whose claims were changed and not planned.
 fn mark_changed_leases(state: &State, changes: &mut DueChanges) {
     for change in state.ip_leases.difference() {
         let leases = [change.before, change.after].into_iter().flatten();
         changes.dirty_objects.extend(leases.map(|lease| DueObject::ip_pool(lease.pool_key())));
-    }
-}
-
-/// Marks the pools that got an address back and were not planned with the claims that wait for them.
-fn mark_ip_pools_elsewhere(state: &State, changes: &mut DueChanges) {
-    for change in state.ip_leases.difference() {
-        let Some(before) = change.before.filter(|before| before.address.is_some()) else {
-            continue;
-        };
-        let is_given_back = change.after.is_none_or(|after| after.address != before.address);
-        let pool_key = before.pool_key();
-        if is_given_back && state.ip_pools.find(&pool_key).is_none() {
-            changes.dirty_objects.insert(DueObject::ip_pool(pool_key));
-        }
     }
 }
 

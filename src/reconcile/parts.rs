@@ -17,7 +17,8 @@ const POOLS_AT_ONCE: usize = 200;
 /// What is planned and committed together.
 pub(super) struct PassPart {
     pub scope: Scope,
-    /// Hosts and Agents that are planned although no pool of the scope has them.
+    /// Objects that are planned although no pool of the scope has them: Agents, hosts, clusters without
+    /// a pool, IPPools.
     pub needs: Vec<NeededObject>,
 }
 

@@ -200,7 +200,8 @@ impl Store {
     pub fn load_for_check_in(&self, state: &mut State, agent_key: &Key) -> Result<(), Refusal> {
         let conn = self.conn();
         let Some(agent) = state.agents.by_key(agent_key) else { return Ok(()) };
-        let (host, cluster) = (agent.host_key(), agent.bound_cluster());
+        let host = agent.host_key();
+        let cluster = agent.bound_cluster();
         if let Some(host) = host {
             load_host(conn, state, &host)?;
         }

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Params, params};
 
 use crate::model::address::{Addr, IpRange};
 use crate::model::annotations::{OVERLAP, SHARE_WITH};
@@ -48,18 +48,41 @@ pub fn load_all_ip_pools(conn: &Connection, state: &mut State) -> Result<(), Ref
         load_claims_of_pool(conn, state, &key)?;
         load_expiring_leases(conn, state, &key)?;
     }
-    Ok(())
+    // Claims may wait for pools that do not exist, or that are not shared with them.
+    load_waiting_claims(conn, state, "ORDER BY id", [], |_| true)
 }
 
-/// Loads a pool with its claims that wait, and with its leases that are being deleted or end by
-/// themselves.
-pub fn load_ip_pool_with_ends(
+/// Loads a pool with its claims that wait, also with those that name it in vain, and with its leases
+/// that are being deleted or end by themselves.
+pub fn load_ip_pool_with_ends_of_leases(
     conn: &Connection,
     state: &mut State,
     key: &Key,
 ) -> Result<(), Refusal> {
     load_ip_pool(conn, state, key)?;
+    let clauses = "WHERE pool = ?1 ORDER BY id";
+    load_waiting_claims(conn, state, clauses, [&key.name], |claim| claim.pool_key() == *key)?;
     load_expiring_leases(conn, state, key)
+}
+
+/// Loads those of the claims that wait and that some clauses select which fit.
+fn load_waiting_claims(
+    conn: &Connection,
+    state: &mut State,
+    clauses: &str,
+    values: impl Params,
+    fits: impl Fn(&IpLease) -> bool,
+) -> Result<(), Refusal> {
+    let sql = format!("SELECT {WAITING_CLAIM_SELECTION} {clauses}");
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut rows = statement.query(values)?;
+    while let Some(row) = rows.next()? {
+        let claim = read_waiting_claim(row)?;
+        if fits(&claim) {
+            load_lease(state, claim);
+        }
+    }
+    Ok(())
 }
 
 /// Loads the leases of a pool that end by themselves.
@@ -366,6 +389,15 @@ fn find_leases_out_of_bounds(
 }
 
 impl Store {
+    /// The pools of a namespace whose names claims give that wait, also claims of other namespaces.
+    pub fn list_ip_pools_with_waiting_claims(&self, namespace: &str) -> Result<Vec<Key>, Refusal> {
+        let sql = "SELECT name FROM ip_pool p WHERE namespace = ?1 \
+                   AND EXISTS (SELECT 1 FROM ip_wait w WHERE w.pool = p.name)";
+        let mut statement = self.conn().prepare_cached(sql)?;
+        let names = statement.query_map([namespace], |row| row.get::<_, String>(0))?;
+        names.map(|name| Ok(Key::new(namespace, name?))).collect()
+    }
+
     /// The pools whose addresses claims of a namespace may have: those of the namespace, and then
     /// those that are shared with it. They come without the counts of their addresses.
     pub fn list_pools_serving(&self, namespace: &str) -> Result<Vec<IpPool>, Refusal> {

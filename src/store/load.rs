@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use rusqlite::{Connection, params};
 
 use crate::model::claim::Claim;
+use crate::model::due::DueObject;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
@@ -22,7 +23,7 @@ use super::customizations::{
 use super::documents::{load_document, select_document, select_documents};
 use super::hosts::{load_all_hosts, load_host, load_hosts_of_cluster, load_hosts_of_pool};
 use super::infra_envs::load_all_infra_envs;
-use super::ip_pools::{load_all_ip_pools, load_ip_pool_with_ends};
+use super::ip_pools::{load_all_ip_pools, load_ip_pool_with_ends_of_leases};
 use super::jobs::load_jobs;
 use super::references::load_references;
 use super::stored::fetch;
@@ -65,13 +66,14 @@ impl Store {
     ) -> Result<(), Refusal> {
         let conn = self.conn();
         for NeededObject { kind, key } in objects {
+            state.looked_at.push(DueObject { kind: *kind, key: key.clone() });
             match kind {
                 Kind::BareMetalHost => load_host(conn, state, key)?,
                 Kind::ClusterDeployment => {
                     load_cluster(conn, state, &key.name)?;
                     load_hosts_of_cluster(conn, state, &key.name)?;
                 }
-                Kind::IpPool => load_ip_pool_with_ends(conn, state, key)?,
+                Kind::IpPool => load_ip_pool_with_ends_of_leases(conn, state, key)?,
                 _ => fetch(conn, state, *kind, key)?,
             }
         }

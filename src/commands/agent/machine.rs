@@ -181,8 +181,8 @@ fn find_agent_key(context: &Context, store: &Store, name: &str) -> Result<Key, R
 
 /// Records the contact, and returns what the agent on the machine is told to do, as JSON.
 fn check_in(context: &Context, store: &Store, agent_key: &Key) -> Result<Value, Refusal> {
-    let around = Surroundings::OfAnswer;
-    let answer = change_agent(context, store, agent_key, around, |state, agent_id, tick| {
+    let surroundings = Surroundings::OfAnswer;
+    let answer = change_agent(context, store, agent_key, surroundings, |state, agent_id, tick| {
         state.agents.update(agent_id, |agent| {
             agent.status.last_contact_time = Some(tick.now);
             agent.status.media_disconnected = false;
@@ -207,14 +207,14 @@ pub fn change_agent<T>(
     context: &Context,
     store: &Store,
     agent_key: &Key,
-    around: Surroundings,
+    surroundings: Surroundings,
     edit: impl FnOnce(&mut State, AgentId, &Tick) -> Result<T, Refusal>,
 ) -> Result<T, Refusal> {
     let door = Door { store, world: &context.world, plans_changes: false };
     let needs = [NeededObject { kind: Kind::Agent, key: agent_key.clone() }];
     let scope = Scope::Pools(Vec::new());
     let (value, _) = door.change(&scope, &needs, |state, tick| {
-        match around {
+        match surroundings {
             Surroundings::OfAnswer => store.load_for_check_in(state, agent_key)?,
             Surroundings::All => store.load_references(&scope, state)?,
         }

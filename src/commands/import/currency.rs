@@ -95,7 +95,8 @@ pub fn translate_versions(
     Ok(current_clusters.len())
 }
 
-/// The pools of the clusters that are in memory. Of a large state these are few, and a pool is large.
+/// The pools that clusters in memory belong to. Most clusters of a large file are on the disk, and a pool
+/// that is copied takes memory, so no other pool is copied.
 fn pools_of_file(manifests: &Manifests) -> HashMap<Key, PoolOfFile> {
     let keys: HashSet<Rc<Key>> = manifests.objects.iter().filter_map(pool_key_of).collect();
     let mut pools = HashMap::new();

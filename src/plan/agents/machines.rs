@@ -45,7 +45,7 @@ pub fn recognize_machine(
     let bound_cluster = agent.bound_cluster();
     let infra_env_key = agent.infra_env_key();
     let host = agent.host_key().and_then(|key| state.hosts.by_key(&key)).cloned();
-    let recognized = describe_recognized(state, agent, host.as_ref(), classifications);
+    let recognized = make_recognized_agent(state, agent, host.as_ref(), classifications);
     let was_approved_now = recognized.spec.approved != agent.spec.approved;
     let has_changed = recognized != *agent;
     if let Some(host) = &host {
@@ -72,7 +72,7 @@ pub fn recognize_machine(
 
 /// An Agent with what follows from its machine, its InfraEnv and its `BareMetalHost`. An Agent is
 /// large, so it is copied once, and written only if it has changed.
-fn describe_recognized(
+fn make_recognized_agent(
     state: &State,
     agent: &Agent,
     host: Option<&BareMetalHost>,

@@ -307,29 +307,31 @@ pub fn update_conditions(state: &mut State, agent_id: AgentId, tick: &Tick) {
     let is_duplicate = duplicate_condition.is_some();
     let wanted: Vec<Condition> =
         conditions::agent_conditions(agent).into_iter().chain(duplicate_condition).collect();
-    // An update copies the whole Agent, so first it is seen whether there is anything to do.
+    // An update copies the whole Agent, so it is made only if something changes.
     let are_labels_current = agent.metadata.labels.get(CLUSTER_NAMESPACE_LABEL) == Some(&namespace);
     let are_conditions_current =
         wanted.iter().all(|condition| is_set_without_probe(&agent.status.conditions, condition));
-    let is_mark_current = is_duplicate || agent.condition(conditions::DUPLICATE).is_none();
-    if are_labels_current && are_conditions_current && is_mark_current {
+    let is_duplicate_condition_current =
+        is_duplicate || agent.condition(conditions::DUPLICATE).is_none();
+    if are_labels_current && are_conditions_current && is_duplicate_condition_current {
         return;
     }
     state.agents.update(agent_id, |agent| {
         labels::set_cluster_namespace(agent, namespace);
         let conditions = &mut agent.status.conditions;
-        conditions.retain(|condition| is_duplicate || condition.kind != conditions::DUPLICATE);
+        if !is_duplicate {
+            conditions.retain(|condition| condition.kind != conditions::DUPLICATE);
+        }
         for condition in wanted {
             set_condition_without_probe(conditions, condition, tick.now);
         }
     });
 }
 
-/// Chooses the disk that a bound host will be installed on, as long as its installation has not
-/// begun, and judges for each disk whether an installation may go to it.
+/// Before the installation of a host begins, chooses the disk for it if the host is bound, and judges
+/// for each disk whether an installation may go to it. After that, both stay as they are.
 fn update_disks(state: &mut State, agent_id: AgentId) {
     let Some(agent) = state.agents.get(agent_id) else { return };
-    // The verdicts on the disks of a host that is being installed, or was, stay as they are.
     if agent.state().has_ended_installation() || agent.state().is_installing() {
         return;
     }

@@ -290,6 +290,12 @@ fn record_report(agent: &mut Agent, report: AgentReport, tick: &Tick) {
     agent.status.media_disconnected = report.media == Some(BootMedia::Disconnected);
     if let Some(mut inventory) = report.inventory {
         inventory.report_time = Some(tick.now);
+        // Its disks are not judged again once the installation has begun.
+        if agent.state().is_installing()
+            && let Some(previous) = &agent.status.inventory
+        {
+            inventory.keep_verdicts(previous);
+        }
         agent.status.found_by_controller = false;
         let host_id = agent.status.host_id.clone();
         agent.set_inventory(inventory, &host_id);
@@ -368,4 +374,33 @@ fn list_addresses(agent: &Agent) -> Vec<&str> {
         }
     }
     addresses
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::model::agent::inventory::{Disk, Inventory};
+
+    /// The disks of a host are not judged again once its installation has begun.
+    #[test]
+    fn a_report_during_an_installation_keeps_the_verdicts_on_disks() {
+        let disk = Disk { id: "sda".into(), ..Disk::default() };
+        let reported = Inventory { disks: vec![disk], ..Inventory::default() };
+        let mut judged = reported.clone();
+        judged.disks[0].installation_eligibility.set_verdict(vec!["too small".into()]);
+        for (host_state, is_kept) in
+            [(HostState::InstallingInProgress, true), (HostState::Known, false)]
+        {
+            let mut agent = Agent::default();
+            agent.status.debug_info.state = host_state;
+            agent.status.inventory = Some(Rc::new(judged.clone()));
+            let report =
+                AgentReport { inventory: Some(reported.clone()), ..AgentReport::default() };
+            record_report(&mut agent, report, &Tick::default());
+            let disks = &agent.status.inventory.unwrap().disks;
+            assert_eq!(*disks == judged.disks, is_kept, "{host_state}");
+        }
+    }
 }

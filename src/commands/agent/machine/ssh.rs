@@ -238,25 +238,27 @@ fn take_message(
         .ok_or_else(|| refuse_proof(WRONG_SECRET))?;
     let secret = message.secret.ok_or_else(|| refuse_proof(WRONG_SECRET))?;
     let hash = hash_secret(&secret);
-    let around = if request == "report" { Surroundings::All } else { Surroundings::OfAnswer };
-    let answer = change_agent(context, store, &agent_key, around, |state, agent_id, tick| {
-        let stored_hash = state.agents.get(agent_id).and_then(|agent| agent.secret.clone());
-        if stored_hash.as_ref() != Some(&hash) {
-            return Err(refuse_proof(WRONG_SECRET));
-        }
-        if request == "report" {
-            let document = message.report.unwrap_or_default();
-            let report = report::parse_report(&document.to_string()).map_err(Refusal::invalid)?;
-            take_report(store, state, agent_id, report, tick)?;
-        }
-        state.agents.update(agent_id, |agent| {
-            agent.status.last_contact_time = Some(tick.now);
-            // A report has just set it; a check-in means that the image can be read again.
-            agent.status.media_disconnected &= request == "report";
-        });
-        let agent = state.agents.get(agent_id);
-        Ok(agent.map(|agent| agents::check_in_answer(state, agent)).unwrap_or_default())
-    })?;
+    let surroundings = if request == "report" { Surroundings::All } else { Surroundings::OfAnswer };
+    let answer =
+        change_agent(context, store, &agent_key, surroundings, |state, agent_id, tick| {
+            let stored_hash = state.agents.get(agent_id).and_then(|agent| agent.secret.clone());
+            if stored_hash.as_ref() != Some(&hash) {
+                return Err(refuse_proof(WRONG_SECRET));
+            }
+            if request == "report" {
+                let document = message.report.unwrap_or_default();
+                let report =
+                    report::parse_report(&document.to_string()).map_err(Refusal::invalid)?;
+                take_report(store, state, agent_id, report, tick)?;
+            }
+            state.agents.update(agent_id, |agent| {
+                agent.status.last_contact_time = Some(tick.now);
+                // A report has just set it; a check-in means that the image can be read again.
+                agent.status.media_disconnected &= request == "report";
+            });
+            let agent = state.agents.get(agent_id);
+            Ok(agent.map(|agent| agents::check_in_answer(state, agent)).unwrap_or_default())
+        })?;
     if request == "config" {
         return read_configuration(context, store, &agent_key);
     }
