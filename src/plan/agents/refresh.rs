@@ -328,11 +328,14 @@ pub fn update_conditions(state: &mut State, agent_id: AgentId, tick: &Tick) {
     });
 }
 
-/// Before the installation of a host begins, chooses the disk for it if the host is bound, and judges
-/// for each disk whether an installation may go to it. After that, both stay as they are.
+/// Chooses the disk that a bound host will be installed on, as long as its installation has not
+/// begun, and judges for each disk whether an installation may go to it.
 fn update_disks(state: &mut State, agent_id: AgentId) {
     let Some(agent) = state.agents.get(agent_id) else { return };
-    if agent.state().has_ended_installation() || agent.state().is_installing() {
+    // Nobody accepts another report of a host that is installed, and its disks were judged before.
+    let is_installed =
+        matches!(agent.state(), HostState::Installed | HostState::AddedToExistingCluster);
+    if is_installed && !agent.status.found_by_controller {
         return;
     }
     let cluster =

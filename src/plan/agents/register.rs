@@ -290,7 +290,7 @@ fn record_report(agent: &mut Agent, report: AgentReport, tick: &Tick) {
     agent.status.media_disconnected = report.media == Some(BootMedia::Disconnected);
     if let Some(mut inventory) = report.inventory {
         inventory.report_time = Some(tick.now);
-        // Its disks are not judged again once the installation has begun.
+        // The installation may end before the next pass, and then the disks are not judged again.
         if agent.state().is_installing()
             && let Some(previous) = &agent.status.inventory
         {
@@ -383,7 +383,7 @@ mod tests {
     use super::*;
     use crate::model::agent::inventory::{Disk, Inventory};
 
-    /// The disks of a host are not judged again once its installation has begun.
+    /// The disks of a host are not judged again once it is installed.
     #[test]
     fn a_report_during_an_installation_keeps_the_verdicts_on_disks() {
         let disk = Disk { id: "sda".into(), ..Disk::default() };
