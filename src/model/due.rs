@@ -83,6 +83,15 @@ pub struct DueScopes {
     pub rest: Due,
 }
 
+/// Which of the scopes that wait may have what they wait for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HelpedScopes {
+    #[default]
+    Nobody,
+    /// All pools that wait.
+    Pools,
+}
+
 /// What a commit says of scopes, beside the objects that it writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DueChanges {
@@ -108,8 +117,8 @@ pub struct DueChanges {
     pub postponed: BTreeMap<DueObject, Due>,
     /// Whether something that belongs to no pool was changed and not planned.
     pub is_rest_dirty: bool,
-    /// Whether pools may have waited for what was changed.
-    pub helps_pools: bool,
+    /// Which scopes may have waited for what was changed.
+    pub helped: HelpedScopes,
 }
 
 impl DueChanges {

@@ -89,14 +89,14 @@ pub type Owner = Option<Rc<Key>>;
 #[derive(Debug)]
 pub struct Table<T> {
     /// The rows, each at the index that is its id. A removed row leaves None, so that no other row
-    /// moves.
-    rows: Vec<Option<T>>,
+    /// moves. They are boxed, because rows are large, and a list that grows is copied.
+    rows: Vec<Option<Box<T>>>,
     index: HashMap<Key, Id<T>>,
     /// The rows that have a link, in their order.
     linked: HashMap<String, BTreeSet<Id<T>>>,
     /// What each changed row was before its first change, and on whose behalf it was changed last.
     /// A row that was inserted was None.
-    before: BTreeMap<Id<T>, (Option<T>, Owner)>,
+    before: BTreeMap<Id<T>, (Option<Box<T>>, Owner)>,
     /// On whose behalf rows change now.
     owner: Owner,
     changes: usize,
@@ -147,13 +147,13 @@ impl<T: Row> Table<T> {
         }
         self.index.insert(row.key(), id);
         add_links(&mut self.linked, id, &row);
-        self.rows.push(Some(row));
+        self.rows.push(Some(Box::new(row)));
         id
     }
 
     /// Puts a part into a row that is loaded later than the row, such as its body: no change.
     pub fn fill_part(&mut self, id: Id<T>, put: impl FnOnce(&mut T)) {
-        if let Some(row) = self.rows.get_mut(id.index).and_then(Option::as_mut) {
+        if let Some(row) = self.rows.get_mut(id.index).and_then(Option::as_deref_mut) {
             put(row);
         }
     }
@@ -186,7 +186,7 @@ impl<T: Row> Table<T> {
 
     /// The row at a place; none if it was removed.
     pub fn get(&self, id: Id<T>) -> Option<&T> {
-        self.rows.get(id.index)?.as_ref()
+        self.rows.get(id.index)?.as_deref()
     }
 
     /// The rows that have a link, in the order in which they were loaded or inserted.
@@ -202,12 +202,12 @@ impl<T: Row> Table<T> {
     /// The rows that were loaded or inserted after `places` returned this number.
     pub fn iter_from(&self, first: usize) -> impl Iterator<Item = (Id<T>, &T)> {
         let rows = self.rows.iter().enumerate().skip(first);
-        rows.filter_map(|(index, row)| Some((Id::new(index), row.as_ref()?)))
+        rows.filter_map(|(index, row)| Some((Id::new(index), row.as_deref()?)))
     }
 
     /// All rows, in the order in which they were added.
     pub fn rows(&self) -> impl Iterator<Item = &T> {
-        self.rows.iter().flatten()
+        self.rows.iter().filter_map(Option::as_deref)
     }
 
     /// From here on, rows change on behalf of this owner.
@@ -230,7 +230,7 @@ impl<T: Row> Table<T> {
 
     /// Edits a row, whose key must stay the same. Returns whether anything changed.
     pub fn update(&mut self, id: Id<T>, edit: impl FnOnce(&mut T)) -> bool {
-        let Some(row) = self.rows.get_mut(id.index).and_then(Option::as_mut) else {
+        let Some(row) = self.rows.get_mut(id.index).and_then(Option::as_deref_mut) else {
             return false;
         };
         let row_before = row.clone();
@@ -241,7 +241,7 @@ impl<T: Row> Table<T> {
                 remove_links(&mut self.linked, id, &row_before);
                 add_links(&mut self.linked, id, row);
             }
-            self.remember_row_before(id, row_before);
+            self.remember_row_before(id, Box::new(row_before));
         }
         is_changed
     }
@@ -262,7 +262,7 @@ impl<T: Row> Table<T> {
     }
 
     /// Keeps what a row was before its first change; later ones only change the owner.
-    fn remember_row_before(&mut self, id: Id<T>, row_before: T) {
+    fn remember_row_before(&mut self, id: Id<T>, row_before: Box<T>) {
         let owner = self.owner.clone();
         let (_, last_owner) = self.before.entry(id).or_insert((Some(row_before), None));
         *last_owner = owner;
@@ -283,7 +283,7 @@ impl<T: Row> Table<T> {
     /// among them.
     pub fn difference(&self) -> impl Iterator<Item = Change<'_, T>> {
         self.before.iter().filter_map(|(id, (before, owner))| {
-            let before = before.as_ref();
+            let before = before.as_deref();
             let after = self.get(*id);
             (before != after).then_some(Change { owner, before, after })
         })

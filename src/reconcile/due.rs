@@ -7,7 +7,7 @@ use crate::model::agent::Agent;
 use crate::model::claim::Claim;
 use crate::model::clock::PassExtent;
 use crate::model::cluster::Cluster;
-use crate::model::due::{Due, DueChanges, DueNow, DueObject};
+use crate::model::due::{Due, DueChanges, DueNow, DueObject, HelpedScopes};
 use crate::model::host::BareMetalHost;
 use crate::model::kinds::Kind;
 use crate::model::pool::ClusterPool;
@@ -126,7 +126,7 @@ impl Door<'_> {
             now: tick.now,
             is_whole: is_planned && state.is_whole,
             is_rest_settled: is_planned && *scope == Scope::WithoutPool,
-            helps_pools: helps_pools(state, tick.now),
+            helped: find_helped_scopes(state, tick.now),
             // What expired while the clock was not believed is still to be done.
             is_rest_dirty: tick.clock_jumped,
             ..DueChanges::default()
@@ -406,11 +406,15 @@ fn is_cluster_removed(state: &State) -> bool {
     changes.any(|change| change.before.is_some() && change.after.is_none())
 }
 
-/// Whether pools that wait may now get what they lack.
-fn helps_pools(state: &State, now: Time) -> bool {
-    is_cluster_removed(state)
+/// Which scopes that wait may now get what they lack.
+fn find_helped_scopes(state: &State, now: Time) -> HelpedScopes {
+    if is_cluster_removed(state)
         || !state.customizations.is_unchanged()
         || !state.ip_leases.is_unchanged()
         || !state.hosts.is_unchanged()
         || state.agents.difference().any(|change| !is_sign_of_life(&change, now))
+    {
+        return HelpedScopes::Pools;
+    }
+    HelpedScopes::Nobody
 }

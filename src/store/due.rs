@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::model::due::{Due, DueChanges, DueNow, DueObject};
+use crate::model::due::{Due, DueChanges, DueNow, DueObject, HelpedScopes};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
@@ -149,7 +149,7 @@ fn mark_pool_dirty(conn: &Connection, pool: &Key) -> Result<(), Refusal> {
 
 /// Writes what a commit says of scopes. Needs an open write transaction.
 pub fn write_due(conn: &Connection, changes: &DueChanges) -> Result<(), Refusal> {
-    if changes.helps_pools && !changes.is_whole {
+    if changes.helped == HelpedScopes::Pools && !changes.is_whole {
         mark_waiting_pools(conn)?;
     }
     for (scope, row) in changed_rows(conn, changes)? {
