@@ -394,7 +394,8 @@ impl State {
         self.claims.update(claim_id, |claim| pool.clone_into(&mut claim.pool));
         let new_pool = Key::new(&*old_pool.namespace, pool);
         self.members.entry(old_pool).or_default().claims.retain(|member| *member != claim_id);
-        self.members.entry(new_pool).or_default().claims.push(claim_id);
+        let members = self.members.entry(new_pool).or_default();
+        add_in_order(&mut members.claims, claim_id, |id| Some(self.claims.get(id)?.id));
     }
 
     /// The cluster with this name. Names of clusters are unique over all namespaces.
