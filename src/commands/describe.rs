@@ -242,7 +242,7 @@ fn describe_agent(description: &mut Description, agent: &Agent) {
     if !counts.is_empty() {
         description.add_part("Validations:", &counts.join(", "));
     }
-    for (category, checks) in &*agent.status.validations_info {
+    for (category, checks) in agent.status.validations_info.get() {
         let mut lines = Vec::new();
         for check in checks {
             if matches!(check.status.as_str(), "failure" | "error") {

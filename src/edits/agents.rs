@@ -29,6 +29,7 @@ impl EditedDocument for Agent {
     fn carry_over(existing: &Self, desired: &mut Self, mode: PutMode, _: &Tick) -> bool {
         desired.status.clone_from(&existing.status);
         desired.secret.clone_from(&existing.secret);
+        desired.keep_inventory_labels(existing);
         // A manifest that names no cluster leaves the Agent with its cluster.
         if mode == PutMode::Apply && desired.spec.cluster_deployment_name.is_none() {
             desired.spec.cluster_deployment_name.clone_from(&existing.spec.cluster_deployment_name);
@@ -138,7 +139,8 @@ fn restore_status(agent: &mut Agent, tick: &Tick) {
         let report = metadata
             .annotation(INVENTORY_ANNOTATION)
             .and_then(|json| report::parse_report(json).ok());
-        status.inventory = report.and_then(|report| report.inventory).map(Rc::new);
+        let inventory = report.and_then(|report| report.inventory);
+        status.inventory = inventory.map(|inventory| Rc::new(inventory.into()));
     }
     let stage = metadata.annotation(STAGE_ANNOTATION).filter(|stage| STAGES.contains(stage));
     status.progress.current_stage = stage.unwrap_or_default().to_owned();

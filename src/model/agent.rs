@@ -2,6 +2,7 @@
 //! that is free or bound to a cluster. Its wire format is assisted installer's. It says what an
 //! Agent is; what becomes of one is decided in `plan/agents`.
 
+pub mod hostname;
 pub mod inventory;
 pub mod needs;
 pub mod report;
@@ -13,10 +14,12 @@ use std::rc::Rc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use self::hostname::is_valid_hostname;
 use self::inventory::Inventory;
 pub use self::state::HostState;
 use super::agent_classification::CLASSIFICATION_LABEL_PREFIX;
 use super::condition::{self, Condition, ConditionType};
+use super::deferred::Deferred;
 use super::lease::{ClusterHolder, Holder, Lease, LeasedResource};
 use super::meta::{Key, Meta, is_zero};
 use super::tick::Tick;
@@ -156,10 +159,11 @@ impl ClusterReference {
     }
 }
 
-type Validations = BTreeMap<String, Vec<Validation>>;
+/// The checks of a host, by their categories.
+pub type Validations = BTreeMap<String, Vec<Validation>>;
 
-fn has_no_validations(validations: &Rc<Validations>) -> bool {
-    validations.is_empty()
+fn has_no_validations(validations: &Rc<Deferred<Validations>>) -> bool {
+    validations.get().is_empty()
 }
 
 /// What is known of a machine: what it reported, and what poolctl made of it. An Agent is copied to
@@ -173,8 +177,9 @@ pub struct AgentStatus {
     /// The role that the host has in its cluster, or would get.
     pub role: Role,
     /// The hardware of the host, as its agent or its controller reports it.
+    #[schemars(with = "Option<Inventory>")]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub inventory: Option<Rc<Inventory>>,
+    pub inventory: Option<Rc<Deferred<Inventory>>>,
     /// The progress of the installation.
     #[serde(skip_serializing_if = "is_zero")]
     pub progress: Progress,
@@ -187,8 +192,9 @@ pub struct AgentStatus {
     /// The state of the host, with a reason.
     pub debug_info: DebugInfo,
     /// The checks of the host, by category.
+    #[schemars(with = "Validations")]
     #[serde(skip_serializing_if = "has_no_validations")]
-    pub validations_info: Rc<Validations>,
+    pub validations_info: Rc<Deferred<Validations>>,
     /// The id of the disk that the host is installed on.
     #[serde(rename = "installation_disk_id", skip_serializing_if = "String::is_empty")]
     pub installation_disk_id: String,
@@ -439,7 +445,7 @@ impl Agent {
         if is_valid_hostname(&self.spec.hostname) {
             return &self.spec.hostname;
         }
-        if let Some(inventory) = &status.inventory
+        if let Some(inventory) = self.inventory()
             && !inventory.hostname.is_empty()
         {
             return &inventory.hostname;
@@ -473,7 +479,47 @@ impl Agent {
             self.status.known_by.push(uuid.to_lowercase());
         }
         self.status.known_as.clone_from(&inventory.hostname);
-        self.status.inventory = Some(Rc::new(inventory));
+        self.replace_inventory(inventory);
+    }
+
+    /// What the host or its controller has reported.
+    pub fn inventory(&self) -> Option<&Inventory> {
+        self.status.inventory.as_deref().map(Deferred::get)
+    }
+
+    /// The same, unless the report was so long that all of it was left out.
+    pub fn complete_inventory(&self) -> Option<&Inventory> {
+        self.inventory().filter(|inventory| inventory.is_complete())
+    }
+
+    /// Whether the inventory stays as it is: the host is installed, so no other report of it is
+    /// accepted, and its controller is not asked.
+    pub fn has_final_inventory(&self) -> bool {
+        self.state().is_installed() && !self.status.found_by_controller
+    }
+
+    /// Takes the labels that were made from the inventory of the same Agent, whatever else they were
+    /// changed to.
+    pub fn keep_inventory_labels(&mut self, existing: &Self) {
+        let metadata = &mut self.metadata;
+        metadata.labels.retain(|name, _| !name.starts_with(INVENTORY_LABEL_PREFIX));
+        let existing_labels = existing.metadata.labels.iter();
+        let inventory_labels =
+            existing_labels.filter(|(name, _)| name.starts_with(INVENTORY_LABEL_PREFIX));
+        metadata.labels.extend(inventory_labels.map(|(name, value)| (name.clone(), value.clone())));
+        metadata.annotations.remove(INVENTORY_VERSION);
+        let version = existing.metadata.annotations.get(INVENTORY_VERSION);
+        metadata.annotations.extend(version.map(|value| (INVENTORY_VERSION.into(), value.clone())));
+    }
+
+    /// Stores an inventory of the same machine.
+    pub fn replace_inventory(&mut self, inventory: Inventory) {
+        self.status.inventory = Some(Rc::new(inventory.into()));
+    }
+
+    /// Stores the results of all checks.
+    pub fn replace_validations(&mut self, validations: Validations) {
+        self.status.validations_info = Rc::new(validations.into());
     }
 
     /// Whether the host has not reported for too long, or never.
@@ -536,34 +582,8 @@ impl Agent {
 
     /// All validations of the machine, of every category.
     pub fn validations(&self) -> impl Iterator<Item = &Validation> {
-        self.status.validations_info.values().flatten()
+        self.status.validations_info.get().values().flatten()
     }
-}
-
-/// Names that every machine has for itself, so none of them can name a host in a cluster.
-pub const DEFAULT_HOSTNAMES: [&str; 6] = [
-    "localhost",
-    "localhost.localdomain",
-    "localhost4",
-    "localhost4.localdomain4",
-    "localhost6",
-    "localhost6.localdomain6",
-];
-
-/// Whether a host may have this name in a cluster: a name in DNS of at most 63 characters, in lower
-/// case, and not one that every machine has for itself.
-pub fn is_valid_hostname(name: &str) -> bool {
-    name.len() <= 63
-        && !name.starts_with('-')
-        && name.split('.').all(is_dns_label)
-        && !DEFAULT_HOSTNAMES.contains(&name)
-}
-
-fn is_dns_label(label: &str) -> bool {
-    (1..=63).contains(&label.len())
-        && label
-            .bytes()
-            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
 }
 
 /// Whether only poolctl sets this label of Agents.

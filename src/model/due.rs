@@ -37,7 +37,7 @@ impl Due {
 }
 
 /// An object that a pass looks at without a pool, together with what the object belongs to.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DueObject {
     pub kind: Kind,
     pub key: Key,

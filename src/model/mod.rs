@@ -15,6 +15,7 @@ pub mod condition;
 pub mod customization;
 pub mod data_template;
 pub mod declared;
+pub mod deferred;
 pub mod deployment;
 pub mod documents;
 pub mod driver;

@@ -186,7 +186,7 @@ fn infra_env_columns(infra_env: &InfraEnv) -> Row {
 
 fn agent_columns(agent: &Agent, view: &RowContext) -> Row {
     let cluster = agent.bound_cluster().map(|key| key.name);
-    let inventory = agent.status.inventory.as_ref();
+    let inventory = agent.inventory();
     let processors = inventory.map(|inventory| inventory.cpu.count.to_string());
     let memory = inventory.map(|inventory| gibibytes(inventory.memory.physical_bytes));
     let disks = inventory.map(|inventory| inventory.disks.as_slice()).unwrap_or_default();

@@ -80,7 +80,7 @@ impl<'a> Node<'a> {
     }
 
     fn inventory(&self) -> Option<&'a Inventory> {
-        self.agent.status.inventory.as_deref()
+        self.agent.inventory()
     }
 
     fn first_static_address(&self) -> Option<Addr> {

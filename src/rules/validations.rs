@@ -9,9 +9,10 @@ mod network_reports;
 
 use std::collections::BTreeMap;
 
+use crate::model::agent::hostname::{DEFAULT_HOSTNAMES, is_valid_hostname};
 use crate::model::agent::inventory::Inventory;
 use crate::model::agent::needs::{HostNeeds, NodeRole};
-use crate::model::agent::{Agent, DEFAULT_HOSTNAMES, Role, Validation, is_valid_hostname};
+use crate::model::agent::{Agent, Role, Validation};
 use crate::model::time::Time;
 
 pub use fit::missing_requirements;
@@ -75,7 +76,7 @@ struct ValidationContext<'a> {
 impl<'a> ValidationContext<'a> {
     /// The host's inventory, unless it is missing or truncated.
     fn valid_inventory(&self) -> Option<&'a Inventory> {
-        self.agent.status.inventory.as_deref().filter(|inventory| inventory.is_complete())
+        self.agent.complete_inventory()
     }
 
     /// The role by which the host is judged. A free host is judged as one of several nodes.
@@ -187,13 +188,15 @@ mod tests {
         let mut agent = Agent::default();
         agent.metadata.name = "h1".into();
         agent.status.last_contact_time = Some(NOW);
-        agent.status.inventory = Some(serde_json::from_value(inventory).unwrap());
+        agent.replace_inventory(serde_json::from_value(inventory).unwrap());
         agent
     }
 
     fn host_with(change: impl FnOnce(&mut Inventory)) -> Agent {
         let mut agent = good_host();
-        change(std::rc::Rc::make_mut(agent.status.inventory.as_mut().unwrap()));
+        let mut inventory = agent.inventory().unwrap().clone();
+        change(&mut inventory);
+        agent.replace_inventory(inventory);
         agent
     }
 

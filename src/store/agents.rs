@@ -2,33 +2,64 @@
 //! column beside its document, so that a host which reports that it is there rewrites no document.
 
 use std::collections::BTreeSet;
+use std::mem;
+use std::rc::Rc;
 
 use rusqlite::{Connection, OptionalExtension, Params, Row, params, params_from_iter};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::model::agent::Agent;
 use crate::model::cluster::Cluster;
+use crate::model::deferred::{Deferred, Undecodable};
 use crate::model::meta::Key;
 use crate::model::nmstate_config::NMStateConfig;
-use crate::model::refusal::Refusal;
+use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::State;
 use crate::model::table::{Change, Owner};
 
+use super::body_checksums::checksum_of;
 use super::clusters::load_whole_cluster;
 use super::connection::Store;
-use super::documents::{load_document, read_document, source_of, write_document};
+use super::documents::{
+    Document, load_document, read_document, source_of, to_body, write_document,
+};
 use super::filter::Filter;
 use super::hosts::load_host;
 use super::stored::{Stored, Visitor, select_ids, select_names};
 use super::templates::load_template_of_cluster;
 
 /// What is selected of Agents, up to the clauses. `read_agent` reads a row of it.
-const AGENT: &str = "id, body, secret, seen FROM agent";
+const AGENT: &str = "id, body, secret, seen, inventory, validations FROM agent";
 
-fn read_agent(row: &Row<'_>) -> Result<Agent, Refusal> {
+/// Reads an Agent. Its longest parts are decoded only when somebody reads them.
+fn read_agent(row: &Row<'_>, undecodable: &Undecodable) -> Result<Agent, Refusal> {
     let mut agent: Agent = read_document(row)?;
     agent.secret = row.get(2)?;
     agent.status.last_contact_time = row.get(3)?;
+    let inventory: Option<String> = row.get(4)?;
+    agent.status.inventory = inventory.map(|json| Rc::new(Deferred::from_kept(json, undecodable)));
+    if let Some(json) = row.get(5)? {
+        agent.status.validations_info = Rc::new(Deferred::from_kept(json, undecodable));
+    }
     Ok(agent)
+}
+
+/// Reads an Agent with all of its parts.
+fn read_whole_agent(row: &Row<'_>) -> Result<Agent, Refusal> {
+    let undecodable = Undecodable::default();
+    let agent = read_agent(row, &undecodable)?;
+    agent.inventory();
+    agent.status.validations_info.get();
+    refuse_undecodable(&undecodable)?;
+    Ok(agent)
+}
+
+/// Refuses to go on with Agents of which a part could not be decoded.
+pub fn refuse_undecodable(undecodable: &Undecodable) -> Result<(), Refusal> {
+    let Some(why) = undecodable.get() else { return Ok(()) };
+    let message = format!("a row of table {} cannot be read", Agent::TABLE);
+    Err(Refusal::new(Exit::State, message).because(why.clone()))
 }
 
 /// Visits the rows of the Agents that a WHERE clause names, in the order of insertion.
@@ -54,7 +85,7 @@ fn select_agents(
 ) -> Result<Vec<Agent>, Refusal> {
     let mut agents = Vec::new();
     visit_rows(conn, condition, values, |row| {
-        agents.push(read_agent(row)?);
+        agents.push(read_whole_agent(row)?);
         Ok(())
     })?;
     Ok(agents)
@@ -73,7 +104,7 @@ fn load_agents(
         if state.agents.has_or_had_stored(row.get(0)?) {
             return Ok(());
         }
-        let agent = read_agent(row)?;
+        let agent = read_agent(row, &state.undecodable)?;
         if !state.agents.has_or_had(&agent.key()) {
             state.agents.load(agent);
         }
@@ -188,7 +219,7 @@ impl Stored for Agent {
         let mut statement =
             store.conn().prepare_cached(&format!("SELECT {AGENT} WHERE id = ?1"))?;
         for id in select_ids(store.conn(), &source_of::<Self>(namespace), namespace)? {
-            visit(statement.query_row([id], |row| Ok(read_agent(row)))??)?;
+            visit(statement.query_row([id], |row| Ok(read_whole_agent(row)))??)?;
         }
         Ok(())
     }
@@ -329,20 +360,32 @@ fn releases_machine(change: &Change<'_, Agent>) -> bool {
 /// Writes an Agent that was made, changed or deleted. If it was only heard of, no more than its
 /// column `seen` is written.
 fn write_agent(conn: &Connection, change: &Change<'_, Agent>) -> Result<(), Refusal> {
-    let before = change.before.map(without_contact_time);
-    let after = change.after.map(without_contact_time);
-    let document_change =
-        Change { owner: change.owner, before: before.as_ref(), after: after.as_ref() };
     let Some(agent) = change.after else {
-        write_document(conn, &document_change)?;
+        write_document(conn, change)?;
         return Ok(());
     };
-    let is_same_document = before == after;
-    let id =
-        if is_same_document { agent.metadata.id } else { write_document(conn, &document_change)? };
     let seen = agent.status.last_contact_time;
-    let sql = "UPDATE agent SET secret = ?2, seen = ?3 WHERE id = ?1";
-    conn.prepare_cached(sql)?.execute(params![id, agent.secret, seen])?;
+    let before = change.before.map(without_contact_time);
+    if before == Some(without_contact_time(agent)) {
+        let sql = "UPDATE agent SET secret = ?2, seen = ?3 WHERE id = ?1";
+        conn.prepare_cached(sql)?.execute(params![agent.metadata.id, agent.secret, seen])?;
+        return write_macs(conn, agent.metadata.id, change.before, agent);
+    }
+    let AgentParts { body, inventory, validations } = AgentParts::of(agent)?;
+    let parts = [Some(&body), inventory.as_ref(), validations.as_ref()];
+    let checksum = checksum_of(parts.into_iter().flatten().map(String::as_bytes));
+    let sql = if change.before.is_some() {
+        "UPDATE agent SET body = ?2, checksum = ?3, secret = ?4, seen = ?5, inventory = ?6, \
+         validations = ?7 WHERE id = ?1"
+    } else {
+        "INSERT INTO agent (id, body, checksum, secret, seen, inventory, validations) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
+    };
+    // SQLite chooses the number of a row that has none.
+    let id = change.before.map(|before| before.metadata.id);
+    let values = params![id, body, checksum, agent.secret, seen, inventory, validations];
+    conn.prepare_cached(sql)?.execute(values)?;
+    let id = id.unwrap_or_else(|| conn.last_insert_rowid());
     write_macs(conn, id, change.before, agent)
 }
 
@@ -350,6 +393,35 @@ fn without_contact_time(agent: &Agent) -> Agent {
     let mut agent = agent.clone();
     agent.status.last_contact_time = None;
     agent
+}
+
+/// What the columns of an Agent hold. Its longest parts have columns of their own.
+struct AgentParts {
+    body: String,
+    inventory: Option<String>,
+    validations: Option<String>,
+}
+
+impl AgentParts {
+    fn of(agent: &Agent) -> Result<Self, Refusal> {
+        let mut document = without_contact_time(agent);
+        let inventory = document.status.inventory.take();
+        let validations = mem::take(&mut document.status.validations_info);
+        // Validations that are kept are not decoded only to be counted.
+        let has_validations = validations.kept_json().is_some() || !validations.get().is_empty();
+        Ok(Self {
+            body: to_body(&document)?,
+            inventory: inventory.map(|inventory| json_of(&inventory)).transpose()?,
+            validations: has_validations.then(|| json_of(&validations)).transpose()?,
+        })
+    }
+}
+
+/// The JSON of a part, as it is kept already or else anew.
+fn json_of<T: DeserializeOwned + Default + Serialize>(
+    part: &Deferred<T>,
+) -> Result<String, Refusal> {
+    part.kept_json().map_or_else(|| to_body(part), |json| Ok(json.to_owned()))
 }
 
 /// Writes the identities that a machine is known by, such as its MAC addresses. The database

@@ -6,16 +6,23 @@ use rusqlite::{Connection, Row};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use crate::model::agent::Agent;
 use crate::model::refusal::Refusal;
 
+use super::documents::Document;
 use super::schema::SHARED_TABLE;
 
 /// More damaged documents of a table than this are not listed.
 const MOST_LISTED: usize = 20;
 
-/// The first eight bytes of the SHA-256 of a document, as a number for a column.
-pub fn checksum_of(body: &[u8]) -> i64 {
-    let digest = Sha256::digest(body);
+/// The first eight bytes of the SHA-256 of a document, as a number for a column. A document may be in
+/// several columns.
+pub fn checksum_of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> i64 {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(part);
+    }
+    let digest = hash.finalize();
     let mut first_bytes = [0; 8];
     first_bytes.copy_from_slice(&digest[..8]);
     i64::from_be_bytes(first_bytes)
@@ -41,15 +48,18 @@ fn select_tables_with_checksums(conn: &Connection) -> Result<Vec<String>, Refusa
 fn find_changed_documents_of(conn: &Connection, table: &str) -> Result<Vec<String>, Refusal> {
     // Documents of an earlier schema have no checksum until they are written again.
     let kind_column = if table == SHARED_TABLE { "kind || ' '" } else { "''" };
-    let sql =
-        format!("SELECT id, body, checksum, {kind_column} FROM {table} WHERE checksum IS NOT NULL");
+    let document = document_of(table);
+    let sql = format!(
+        "SELECT id, body, checksum, {document}, {kind_column} FROM {table} \
+         WHERE checksum IS NOT NULL"
+    );
     let mut statement = conn.prepare(&sql)?;
     let mut rows = statement.query([])?;
     let mut problems = Vec::new();
     while let Some(row) = rows.next()? {
         let checksum: i64 = row.get(2)?;
-        if problems.len() < MOST_LISTED && checksum_of(body_of(row)?) != checksum {
-            let kind: String = row.get(3)?;
+        if problems.len() < MOST_LISTED && checksum_of([bytes_of(row, 3)?]) != checksum {
+            let kind: String = row.get(4)?;
             let document = describe_document(row)?;
             problems.push(format!(
                 "the document of {kind}{document} in table {table} is not the one that was \
@@ -74,13 +84,14 @@ pub fn accept_documents(conn: &Connection) -> Result<(), Refusal> {
 
 /// The rows of a table whose documents have changed, by their ids, and the checksums they have now.
 fn find_new_checksums(conn: &Connection, table: &str) -> Result<Vec<(i64, i64)>, Refusal> {
-    let sql = format!("SELECT id, body, checksum FROM {table} WHERE checksum IS NOT NULL");
+    let document = document_of(table);
+    let sql = format!("SELECT id, {document}, checksum FROM {table} WHERE checksum IS NOT NULL");
     let mut statement = conn.prepare(&sql)?;
     let mut rows = statement.query([])?;
     let mut new_checksums = Vec::new();
     while let Some(row) = rows.next()? {
         let checksum: i64 = row.get(2)?;
-        let new_checksum = checksum_of(body_of(row)?);
+        let new_checksum = checksum_of([bytes_of(row, 1)?]);
         if new_checksum != checksum {
             new_checksums.push((row.get(0)?, new_checksum));
         }
@@ -88,9 +99,18 @@ fn find_new_checksums(conn: &Connection, table: &str) -> Result<Vec<(i64, i64)>,
     Ok(new_checksums)
 }
 
-/// The bytes of the document of a row, also of one that is no text any more.
-fn body_of<'a>(row: &'a Row<'_>) -> Result<&'a [u8], Refusal> {
-    Ok(match row.get_ref(1)? {
+/// The whole document of a row in SQL, with its parts in the order in which they are written.
+fn document_of(table: &str) -> &'static str {
+    if table == Agent::TABLE {
+        "body || coalesce(inventory, '') || coalesce(validations, '')"
+    } else {
+        "body"
+    }
+}
+
+/// The bytes of a column with a document, also of one that is no text any more.
+fn bytes_of<'a>(row: &'a Row<'_>, column: usize) -> Result<&'a [u8], Refusal> {
+    Ok(match row.get_ref(column)? {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes,
         _ => &[],
     })
@@ -98,7 +118,7 @@ fn body_of<'a>(row: &'a Row<'_>) -> Result<&'a [u8], Refusal> {
 
 /// The name in a document, if it still has one, else the number of its row.
 fn describe_document(row: &Row<'_>) -> Result<String, Refusal> {
-    let document: Option<Value> = serde_json::from_slice(body_of(row)?).ok();
+    let document: Option<Value> = serde_json::from_slice(bytes_of(row, 1)?).ok();
     let name = document.as_ref().and_then(|document| document.pointer("/metadata/name")?.as_str());
     Ok(match name {
         Some(name) => format!("`{name}`"),
@@ -118,7 +138,7 @@ mod tests {
         let body = r#"{"metadata":{"name":"lab"}}"#;
         let sql = "INSERT INTO pool (body, checksum) VALUES (?1, ?2)";
         for _ in 0..2 {
-            conn.execute(sql, (body, checksum_of(body.as_bytes()))).unwrap();
+            conn.execute(sql, (body, checksum_of([body.as_bytes()]))).unwrap();
         }
         conn.execute(sql, (body, None::<i64>)).unwrap();
         assert!(find_changed_documents(&conn).unwrap().is_empty());

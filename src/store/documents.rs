@@ -151,7 +151,7 @@ pub fn write_document<T: Document>(
         }
         (None, Some(after)) => {
             let body = to_body(after)?;
-            let values = params![body, checksum_of(body.as_bytes())];
+            let values = params![body, checksum_of([body.as_bytes()])];
             conn.prepare_cached(T::INSERTION)?.execute(values)?;
             Ok(conn.last_insert_rowid())
         }
@@ -159,14 +159,14 @@ pub fn write_document<T: Document>(
             let body = to_body(after)?;
             let sql = format!("UPDATE {table} SET body = ?2, checksum = ?3 WHERE id = ?1");
             let id = before.meta().id;
-            let values = params![id, body, checksum_of(body.as_bytes())];
+            let values = params![id, body, checksum_of([body.as_bytes()])];
             conn.prepare_cached(&sql)?.execute(values)?;
             Ok(id)
         }
     }
 }
 
-/// The JSON for a column `body`.
+/// The JSON of a document, or of a part of one, for its column.
 pub fn to_body<T: Serialize>(document: &T) -> Result<String, Refusal> {
     serde_json::to_string(document)
         .map_err(|error| Refusal::invalid("an object cannot be written").because(error.to_string()))

@@ -1,7 +1,7 @@
 //! When scopes are next to be looked at: rows that every commit keeps true for what it planned. A
 //! scope without a row has nothing to do. It decides nothing.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -23,7 +23,7 @@ pub enum DueFilter {
 }
 
 /// What a row is about.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum DueScope {
     /// A pool. Without names, all that is neither of a pool nor an object with a row of its own.
     Pool(Key),
@@ -38,7 +38,7 @@ struct DueRow {
     is_dirty: bool,
 }
 
-type DueRows = BTreeMap<DueScope, DueRow>;
+type DueRows = HashMap<DueScope, DueRow>;
 
 impl Store {
     /// What a pass has to look at now. A row of a pool that does not exist any more says that
@@ -216,7 +216,7 @@ fn mark_waiting_pools(conn: &Connection) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The rows that are to be written, and what is to be in them.
+/// The rows that are to be written, and what is to be in them, in the order of their scopes.
 fn changed_rows(
     conn: &Connection,
     changes: &DueChanges,
@@ -262,6 +262,7 @@ fn changed_rows(
             changed.push((scope, row));
         }
     }
+    changed.sort_by(|(left, _), (right, _)| left.cmp(right));
     Ok(changed)
 }
 

@@ -1,5 +1,5 @@
 -- What all migrations make. A new state needs only this script, which is written by
--- tests/newest_schema.rs. Digest of the migrations: 0ff8462c2c1c6593
+-- tests/newest_schema.rs. Digest of the migrations: 839f04fee0199ac2
 CREATE TABLE state (
   id INTEGER PRIMARY KEY CHECK (id = 1),
   revision INTEGER NOT NULL,
@@ -166,7 +166,7 @@ CREATE TABLE agent (
   host TEXT AS (lower(body ->> '$.status.hostID')) VIRTUAL,
   wanted TEXT AS (body ->> '$.spec.clusterDeploymentName.name') VIRTUAL,
   bound TEXT AS (body ->> '$.status.boundTo.name') VIRTUAL
-, checksum INTEGER) STRICT;
+, checksum INTEGER, inventory TEXT CHECK (json_valid(inventory)), validations TEXT CHECK (json_valid(validations))) STRICT;
 CREATE TABLE agent_mac (
   agent INTEGER NOT NULL REFERENCES agent ON DELETE CASCADE,
   mac TEXT NOT NULL,

@@ -423,7 +423,7 @@ impl Match {
     fn find_obstacles(&self, state: &State, agent: &Agent) -> Vec<String> {
         let mut obstacles: Vec<String> =
             agents::pick::why_not_free(state, agent).into_iter().collect();
-        let Some(inventory) = &agent.status.inventory else { return obstacles };
+        let Some(inventory) = agent.inventory() else { return obstacles };
         let node = match self.role {
             As::Master => NodeRole::multi_node(Role::Master),
             As::Worker => NodeRole::multi_node(Role::Worker),

@@ -1,6 +1,5 @@
 //! Tells for which roles a machine has enough, and what it lacks for the others.
 
-use crate::model::agent::inventory::Inventory;
 use crate::model::agent::needs::NodeRole;
 use crate::model::agent::{Agent, Role};
 use crate::rules::validations::missing_requirements;
@@ -14,7 +13,7 @@ const ROLES: [(&str, NodeRole); 3] = [
 
 /// The roles for which a machine has enough, such as `master,worker`; without an inventory nothing.
 pub fn suitable_roles(agent: &Agent) -> Option<String> {
-    let inventory = valid_inventory(agent)?;
+    let inventory = agent.complete_inventory()?;
     let mut names = Vec::new();
     for (name, node) in ROLES {
         if missing_requirements(inventory, node).is_empty() {
@@ -26,7 +25,7 @@ pub fn suitable_roles(agent: &Agent) -> Option<String> {
 
 /// A line for each role: `master: yes`, or `master: no (WHAT IT LACKS)`.
 pub fn role_fit_lines(agent: &Agent) -> Vec<String> {
-    let Some(inventory) = valid_inventory(agent) else { return Vec::new() };
+    let Some(inventory) = agent.complete_inventory() else { return Vec::new() };
     let mut lines = Vec::new();
     for (name, node) in ROLES {
         let reasons: Vec<String> =
@@ -38,8 +37,4 @@ pub fn role_fit_lines(agent: &Agent) -> Vec<String> {
         });
     }
     lines
-}
-
-fn valid_inventory(agent: &Agent) -> Option<&Inventory> {
-    agent.status.inventory.as_deref().filter(|inventory| inventory.is_complete())
 }

@@ -204,12 +204,14 @@ impl HostState {
         self.has_ended_installation() || is_installing
     }
 
+    /// Whether the host is a node of an installed cluster.
+    pub fn is_installed(self) -> bool {
+        matches!(self, Self::Installed | Self::AddedToExistingCluster)
+    }
+
     /// Whether the installation of the host has ended, whatever came of it.
     pub fn has_ended_installation(self) -> bool {
-        matches!(
-            self,
-            Self::Installed | Self::AddedToExistingCluster | Self::Error | Self::Cancelled
-        )
+        self.is_installed() || matches!(self, Self::Error | Self::Cancelled)
     }
 }
 

@@ -111,7 +111,7 @@ fn find_spec_problem(agent: &Agent) -> Option<String> {
     }
     let disk_names = [&spec.installation_disk_id, &spec.installation_disk_path];
     let disk_name = disk_names.into_iter().find(|name| !name.is_empty())?;
-    let inventory = agent.status.inventory.as_ref()?;
+    let inventory = agent.inventory()?;
     let bound_role = agent.bound_cluster().map(|_| NodeRole::multi_node(agent.role()));
     if eligible_disks(inventory, bound_role).into_iter().any(|disk| disk.is_named(disk_name)) {
         return None;

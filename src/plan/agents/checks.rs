@@ -2,7 +2,6 @@
 //! a host to another state.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 use crate::model::agent::needs::HostNeeds;
 use crate::model::agent::{Agent, Role, Validation};
@@ -41,7 +40,7 @@ pub fn check_agent(state: &mut State, agent_id: AgentId, tick: &Tick) {
         return;
     }
     let results = run_checks(state, agent_id, agent, tick.now);
-    if *agent.status.validations_info == results {
+    if *agent.status.validations_info.get() == results {
         return;
     }
     let hostname = agent.hostname();
@@ -67,7 +66,7 @@ pub fn check_agent(state: &mut State, agent_id: AgentId, tick: &Tick) {
             _ => {}
         }
     }
-    state.agents.update(agent_id, |agent| agent.status.validations_info = Rc::new(results));
+    state.agents.update(agent_id, |agent| agent.replace_validations(results));
     for event in events {
         state.record_event(event);
     }

@@ -1,7 +1,6 @@
 //! The conditions of an Agent. They follow from its state, with assisted-service's words, also for
 //! the states for which assisted-service writes wrong conditions. They never change a state.
 
-use crate::model::agent::inventory::Inventory;
 use crate::model::agent::{Agent, HostState};
 use crate::model::condition::{Condition, ConditionReason, ConditionText, ConditionType};
 use crate::rules::validations::{GATES_UNBOUND, blocks_installation, is_met};
@@ -237,7 +236,7 @@ fn join_unmet_validations(agent: &Agent) -> String {
 
 /// Whether a host has been checked, which needs a valid inventory.
 fn is_checked(agent: &Agent) -> bool {
-    let has_inventory = agent.status.inventory.as_deref().is_some_and(Inventory::is_complete);
+    let has_inventory = agent.complete_inventory().is_some();
     has_inventory && agent.validations().next().is_some()
 }
 
@@ -281,6 +280,7 @@ mod tests {
 
     use super::*;
     use crate::model::agent::Validation;
+    use crate::model::agent::inventory::Inventory;
 
     /// State, then Bound, `RequirementsMet`, Validated, Installed and Connected.
     const TABLE: &str = "
@@ -356,15 +356,14 @@ mod tests {
     #[test]
     fn the_last_results_count_while_a_host_is_silent() {
         let mut silent = agent(HostState::DisconnectedUnbound);
-        silent.status.inventory = Some(Inventory::default().into());
+        silent.replace_inventory(Inventory::default());
         let mut validations =
             vec![validation("connected", "failure", "a"), validation("ntp-synced", "failure", "b")];
-        silent.status.validations_info =
-            BTreeMap::from([("network".into(), validations.clone())]).into();
+        silent.replace_validations(BTreeMap::from([("network".into(), validations.clone())]));
         assert_eq!(agent_conditions(&silent)[2].reason, "ValidationsPassing");
         validations.push(validation("has-min-memory", "failure", "c"));
         validations.push(validation("media-connected", "disabled", "d"));
-        silent.status.validations_info = BTreeMap::from([("network".into(), validations)]).into();
+        silent.replace_validations(BTreeMap::from([("network".into(), validations)]));
         let message = "The agent's validations are failing: a,b,c";
         assert_eq!(agent_conditions(&silent)[2].message, message);
     }

@@ -35,7 +35,7 @@ pub fn update_inventory(state: &mut State, agent_id: AgentId) {
         status.last_contact_time = status.last_contact_time.max(answered_at);
         if let Some(mut inventory) = inventory {
             if let Some(previous) = &status.inventory {
-                inventory.keep_verdicts(previous);
+                inventory.keep_verdicts(previous.get());
             }
             agent.set_inventory(inventory, &uuid);
         }
@@ -164,7 +164,7 @@ mod tests {
         let settled = state.changes_made();
         advance_agents(&mut state, &tick);
         assert_eq!(state.changes_made(), settled);
-        let inventory = state.agents.get(agent_id).unwrap().status.inventory.clone().unwrap();
+        let inventory = state.agents.get(agent_id).unwrap().inventory().unwrap();
         let eligible: Vec<bool> =
             inventory.disks.iter().map(|disk| disk.installation_eligibility.eligible).collect();
         assert_eq!(eligible, [true, false]);

@@ -12,6 +12,7 @@ use crate::model::agent::{
 use crate::model::agent_classification::{
     AgentClassification, CLASSIFICATION_LABEL_PREFIX, QUERY_ERROR_PREFIX,
 };
+use crate::model::deferred::Deferred;
 use crate::model::host::{AGENT_LABEL_PREFIX, BareMetalHost, NODE_LABEL_PREFIX};
 use crate::model::infra_env::{INHERITED_LABELS, InfraEnv, PROPAGATED_LABELS};
 use crate::model::state::State;
@@ -60,6 +61,11 @@ pub fn apply_inventory_labels(agent: &mut Agent, inventory: &Inventory) {
     metadata.annotations.insert(INVENTORY_VERSION.into(), VERSION.into());
 }
 
+/// Whether an Agent has the labels that this program makes from an inventory. Nobody else changes them.
+pub fn has_labels_of_this_version(agent: &Agent) -> bool {
+    agent.metadata.annotation(INVENTORY_VERSION) == Some(VERSION)
+}
+
 /// An AgentClassification with its query, which is read once.
 pub struct Classification {
     pub namespace: String,
@@ -91,7 +97,7 @@ pub fn read_classifications(state: &State) -> Vec<Classification> {
 /// that it has now. A query that cannot tell gives a label that says so, as in assisted-service.
 pub fn apply_classifications<'a>(
     agent: &mut Agent,
-    inventory: &Inventory,
+    inventory: &Deferred<Inventory>,
     classifications: impl Iterator<Item = &'a Classification>,
 ) {
     let mut labels = BTreeMap::new();

@@ -82,7 +82,9 @@ fn make_recognized_agent(
     let mut recognized = agent.clone();
     recognized.spec.approved |= why_approved(state, agent).is_some();
     if let Some(inventory) = &agent.status.inventory {
-        labels::apply_inventory_labels(&mut recognized, inventory);
+        if !agent.has_final_inventory() || !labels::has_labels_of_this_version(agent) {
+            labels::apply_inventory_labels(&mut recognized, inventory.get());
+        }
         let namespace = &agent.metadata.namespace;
         let of_namespace =
             classifications.iter().filter(|classification| classification.namespace == *namespace);
@@ -149,7 +151,10 @@ fn find_host_of_machine<'a>(
     agent: &Agent,
     hosts_by_mac: &HostsByMac,
 ) -> Option<&'a BareMetalHost> {
-    let inventory = agent.status.inventory.as_ref()?;
+    if hosts_by_mac.is_empty() {
+        return None;
+    }
+    let inventory = agent.inventory()?;
     let infra_env_key = agent.infra_env_key()?;
     let mut first: Option<(usize, &BareMetalHost)> = None;
     for mac in inventory.macs() {
@@ -212,7 +217,7 @@ fn follow_annotations(host: &BareMetalHost, infra_env: Option<&InfraEnv>, agent:
         }
     }
     if let Some(root_device_hints) = &host.spec.root_device_hints
-        && let Some(inventory) = &agent.status.inventory
+        && let Some(inventory) = agent.inventory()
     {
         let disk = hints::find_disk(inventory, root_device_hints);
         agent.spec.installation_disk_id = disk.map_or(NO_DISK, |disk| &disk.id).to_owned();

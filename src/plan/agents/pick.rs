@@ -212,7 +212,7 @@ impl Picker<'_> {
         if agent.spec.role != Role::AutoAssign && agent.spec.role != role {
             return Some(format!("has role {}", agent.spec.role.name()));
         }
-        let inventory = agent.status.inventory.as_ref()?;
+        let inventory = agent.inventory()?;
         let other_agents: Vec<&Agent> = self.picked.iter().map(|(_, agent)| *agent).collect();
         let context = ClusterContext { needs: self.needs, other_agents: &other_agents };
         let results = validate_agent(agent, role, Some(&context), self.tick.now);

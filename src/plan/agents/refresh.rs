@@ -1,9 +1,6 @@
 //! The state of a host: it follows from the host's checks, from silence, from time and from its
 //! cluster. The conditions follow from the state. It never binds a host.
 
-use std::rc::Rc;
-
-use crate::model::agent::inventory::Inventory;
 use crate::model::agent::{Agent, CLUSTER_NAMESPACE_LABEL, HostState, Progress, SKIP_CLEANUP};
 use crate::model::condition::{Condition, is_set_without_probe, set_condition_without_probe};
 use crate::model::driver::Driver;
@@ -139,7 +136,7 @@ fn advance_unbound(state: &mut State, agent_id: AgentId, tick: &Tick) {
     }
     let was_checked =
         matches!(host_state, HostState::KnownUnbound | HostState::InsufficientUnbound);
-    let (next, info) = match &agent.status.inventory {
+    let (next, info) = match agent.inventory() {
         Some(inventory) if inventory.is_complete() => {
             let unmet = checks::unmet_gates(agent);
             if unmet.is_empty() {
@@ -277,7 +274,7 @@ fn advance_checked(state: &mut State, agent_id: AgentId, tick: &Tick) {
         let info = format!("Host is the same machine as Agent {}", agent.status.duplicate_of);
         return enter_state(state, agent_id, HostState::Insufficient, &info, tick);
     }
-    let has_inventory = agent.status.inventory.as_deref().is_some_and(Inventory::is_complete);
+    let has_inventory = agent.complete_inventory().is_some();
     let unmet_hardware = checks::unmet_hardware(agent);
     let unmet_input = checks::unmet_input(agent);
     let unmet_checks = checks::unmet_before_installation(agent);
@@ -332,10 +329,8 @@ pub fn update_conditions(state: &mut State, agent_id: AgentId, tick: &Tick) {
 /// begun, and judges for each disk whether an installation may go to it.
 fn update_disks(state: &mut State, agent_id: AgentId) {
     let Some(agent) = state.agents.get(agent_id) else { return };
-    // Nobody accepts another report of a host that is installed, and its disks were judged before.
-    let is_installed =
-        matches!(agent.state(), HostState::Installed | HostState::AddedToExistingCluster);
-    if is_installed && !agent.status.found_by_controller {
+    // The disks of a host that is installed were judged before.
+    if agent.has_final_inventory() {
         return;
     }
     let cluster =
@@ -347,12 +342,12 @@ fn update_disks(state: &mut State, agent_id: AgentId) {
         _ => None,
     };
     let mut problems_by_disk: Vec<Vec<String>> = Vec::new();
-    if let Some(inventory) = &agent.status.inventory {
+    if let Some(inventory) = agent.inventory() {
         let problems =
             inventory.disks.iter().map(|disk| disk_problems(disk, inventory, bound_role));
         problems_by_disk.extend(problems);
     }
-    let disks = agent.status.inventory.iter().flat_map(|inventory| &inventory.disks);
+    let disks = agent.inventory().into_iter().flat_map(|inventory| &inventory.disks);
     let mut verdicts = disks.zip(&problems_by_disk);
     let are_verdicts_current =
         verdicts.all(|(disk, problems)| disk.installation_eligibility.has_verdict(problems));
@@ -362,9 +357,10 @@ fn update_disks(state: &mut State, agent_id: AgentId) {
     }
     state.agents.update(agent_id, |agent| {
         agent.status.installation_disk_id = disk_id;
-        let Some(inventory) = &mut agent.status.inventory else { return };
-        for (disk, problems) in Rc::make_mut(inventory).disks.iter_mut().zip(problems_by_disk) {
+        let Some(mut inventory) = agent.inventory().cloned() else { return };
+        for (disk, problems) in inventory.disks.iter_mut().zip(problems_by_disk) {
             disk.installation_eligibility.set_verdict(problems);
         }
+        agent.replace_inventory(inventory);
     });
 }

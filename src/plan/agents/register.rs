@@ -140,7 +140,7 @@ fn state_after_boot(agent: &Agent) -> Result<(HostState, String), String> {
 /// The disk that a host is installed on, as people can tell it from others; empty if nothing is
 /// known of its disks.
 fn describe_installation_disk(agent: &Agent) -> String {
-    let Some(inventory) = &agent.status.inventory else { return String::new() };
+    let Some(inventory) = agent.inventory() else { return String::new() };
     let disk_id = &agent.status.installation_disk_id;
     let installation_disk = inventory.disks.iter().find(|disk| disk.id == *disk_id);
     let Some(disk) = installation_disk.or(inventory.disks.first()) else { return String::new() };
@@ -292,7 +292,7 @@ fn record_report(agent: &mut Agent, report: AgentReport, tick: &Tick) {
         inventory.report_time = Some(tick.now);
         // The installation may end before the next pass, and then the disks are not judged again.
         if agent.state().is_installing()
-            && let Some(previous) = &agent.status.inventory
+            && let Some(previous) = agent.inventory()
         {
             inventory.keep_verdicts(previous);
         }
@@ -366,7 +366,7 @@ fn domains_of_cluster(state: &State, agent: &Agent) -> Vec<String> {
 
 /// The IP addresses of all interfaces of a host, without prefixes.
 fn list_addresses(agent: &Agent) -> Vec<&str> {
-    let Some(inventory) = &agent.status.inventory else { return Vec::new() };
+    let Some(inventory) = agent.inventory() else { return Vec::new() };
     let mut addresses = Vec::new();
     for interface in &inventory.interfaces {
         for address in interface.ipv4_addresses.iter().chain(&interface.ipv6_addresses) {
@@ -378,8 +378,6 @@ fn list_addresses(agent: &Agent) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
-    use std::rc::Rc;
-
     use super::*;
     use crate::model::agent::inventory::{Disk, Inventory};
 
@@ -395,11 +393,11 @@ mod tests {
         {
             let mut agent = Agent::default();
             agent.status.debug_info.state = host_state;
-            agent.status.inventory = Some(Rc::new(judged.clone()));
+            agent.replace_inventory(judged.clone());
             let report =
                 AgentReport { inventory: Some(reported.clone()), ..AgentReport::default() };
             record_report(&mut agent, report, &Tick::default());
-            let disks = &agent.status.inventory.unwrap().disks;
+            let disks = &agent.inventory().unwrap().disks;
             assert_eq!(*disks == judged.disks, is_kept, "{host_state}");
         }
     }

@@ -79,7 +79,7 @@ fn describe_last_use(state: &State, agent: &Agent) -> LastUse {
     let pool =
         cluster.and_then(|cluster_id| state.clusters.get(cluster_id)?.pool.as_deref().cloned());
     let disk_id = &agent.status.installation_disk_id;
-    let disks = agent.status.inventory.iter().flat_map(|inventory| &inventory.disks);
+    let disks = agent.inventory().into_iter().flat_map(|inventory| &inventory.disks);
     let written = disks.filter(|disk| !disk_id.is_empty() && disk.id == *disk_id);
     let mut written_disks: Vec<WrittenDisk> = written.map(WrittenDisk::of_inventory).collect();
     written_disks.retain(|disk| !disk.is_unknown());

@@ -49,7 +49,7 @@ fn weigh(inventory: &Inventory) -> Weight {
 /// Where a host stands in the order in which machines are used up.
 pub fn usage_rank(agent: &Agent) -> UsageRank {
     UsageRank {
-        weight: valid_inventory(agent).map(weigh),
+        weight: agent.complete_inventory().map(weigh),
         hostname: agent.hostname().to_owned(),
         name: agent.metadata.name.clone(),
     }
@@ -61,7 +61,7 @@ pub fn usage_rank(agent: &Agent) -> UsageRank {
 pub fn assign_roles(agents: &[&Agent], needs: &HostNeeds) -> Vec<Role> {
     let mut roles: Vec<Role> = agents.iter().map(|agent| agent.spec.role).collect();
     let is_any_unknown =
-        agents.iter().any(|agent| is_auto_assigned(agent) && valid_inventory(agent).is_none());
+        agents.iter().any(|agent| is_auto_assigned(agent) && agent.complete_inventory().is_none());
     if is_any_unknown && !needs.day2 && !needs.is_single_node() {
         return roles;
     }
@@ -116,22 +116,18 @@ fn can_be_master(agent: &Agent, needs: &HostNeeds) -> bool {
     if needs.is_single_node() {
         return true;
     }
-    let Some(inventory) = valid_inventory(agent) else { return false };
+    let Some(inventory) = agent.complete_inventory() else { return false };
     let missing = missing_requirements(inventory, NodeRole::multi_node(Role::Master));
     missing
         .iter()
         .all(|(id, _)| needs.ignored.as_ref().is_some_and(|ignored| ignored.contains(*id)))
 }
 
-fn valid_inventory(agent: &Agent) -> Option<&Inventory> {
-    agent.status.inventory.as_deref().filter(|inventory| inventory.is_complete())
-}
-
 /// The id of the disk on which a host is to be installed: the one that its spec asks for, else the
 /// one that was chosen before, else the best. None if there is no such disk, also when the spec
 /// asks for one that cannot be used.
 pub fn installation_disk(agent: &Agent, node: NodeRole) -> Option<String> {
-    let disks = eligible_disks(valid_inventory(agent)?, Some(node));
+    let disks = eligible_disks(agent.complete_inventory()?, Some(node));
     let requested_disks = [&agent.spec.installation_disk_id, &agent.spec.installation_disk_path];
     let previous_id = &agent.status.installation_disk_id;
     let disk = if let Some(name) = requested_disks.into_iter().find(|name| !name.is_empty()) {
@@ -200,7 +196,7 @@ mod tests {
     fn host(name: &str, inventory: Option<Inventory>) -> Agent {
         let mut agent = Agent::default();
         agent.metadata.name = name.into();
-        agent.status.inventory = inventory.map(Rc::new);
+        agent.status.inventory = inventory.map(|inventory| Rc::new(inventory.into()));
         agent
     }
 

@@ -30,7 +30,7 @@ pub fn nmstate_for_agent(
     agent: &Agent,
     configs: &[NMStateConfig],
 ) -> Result<Option<Value>, String> {
-    let Some(inventory) = &agent.status.inventory else { return Ok(None) };
+    let Some(inventory) = agent.inventory() else { return Ok(None) };
     let mut matching = configs.iter().filter(|config| config.is_for(inventory.macs()));
     let Some(config) = matching.next() else { return Ok(None) };
     if let Some(second_config) = matching.next() {
@@ -77,7 +77,7 @@ fn rename_interfaces(value: &mut Value, names: &BTreeMap<&str, &str>) {
 
 /// The network of a host whose addresses were leased for it: all of them belong to its first card.
 pub fn nmstate_of_leases(agent: &Agent, leases: &[IpLease]) -> Option<Value> {
-    let card = cards(agent.status.inventory.as_ref()?).into_iter().next()?;
+    let card = cards(agent.inventory()?).into_iter().next()?;
     let mut nmstate = json!({"interfaces": [{
         "name": card.name, "type": "ethernet", "state": "up", "mac-address": card.mac,
         "ipv4": render_family(leases, IpFamily::V4),

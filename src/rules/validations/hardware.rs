@@ -46,7 +46,7 @@ impl Minimum {
 
 /// The validations of a host's hardware. Those that measure are pending without a valid inventory.
 pub(super) fn validate(context: &ValidationContext<'_>) -> Vec<Validation> {
-    let inventory = context.agent.status.inventory.as_deref();
+    let inventory = context.agent.inventory();
     let mut validations = match inventory {
         Some(inventory) => validate_inventory(context, inventory),
         // An empty one gives the ids of the validations.

@@ -284,7 +284,7 @@ fn find_missing_network(inventory: &Inventory, needs: &HostNeeds) -> Option<&'st
 fn find_collision(name: &str, inventory: &Inventory, other_agents: &[&Agent]) -> Option<String> {
     let own_addresses: BTreeSet<Addr> =
         inventory.interfaces.iter().flat_map(addresses_of).collect();
-    let other_inventories = other_agents.iter().filter_map(|agent| agent.status.inventory.as_ref());
+    let other_inventories = other_agents.iter().filter_map(|agent| agent.inventory());
     for interface in other_inventories.flat_map(|inventory| &inventory.interfaces) {
         let mac = &interface.mac_address;
         if let Some(address) =

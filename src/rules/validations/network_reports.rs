@@ -109,7 +109,7 @@ fn find_narrow_path(agent: &Agent, other_agents: &[&Agent]) -> Option<String> {
 /// Finds the installation disk if it is reached by iSCSI through a network of the machines: the
 /// installation configures that anew, and would lose the disk.
 fn find_iscsi_inside(agent: &Agent, needs: &HostNeeds) -> Option<String> {
-    let inventory = agent.status.inventory.as_ref()?;
+    let inventory = agent.inventory()?;
     let disk_id = &agent.status.installation_disk_id;
     let disk = inventory.disks.iter().find(|disk| disk.id == *disk_id)?;
     let written = &disk.iscsi.as_ref()?.host_ip_address;
@@ -184,7 +184,7 @@ mod tests {
         for (address, is_found) in [("192.0.2.7", true), ("198.51.100.7", false)] {
             let inventory = json!({"disks": [{"id": "d", "name": "sda", "driveType": "iSCSI",
                 "iscsi": {"hostIpAddress": address}}]});
-            agent.status.inventory = Some(serde_json::from_value(inventory).unwrap());
+            agent.replace_inventory(serde_json::from_value(inventory).unwrap());
             agent.status.installation_disk_id = "d".into();
             assert_eq!(find_iscsi_inside(&agent, &needs()).is_some(), is_found, "{address}");
         }

@@ -1,0 +1,9 @@
+-- Schema 11: the longest parts of an Agent have columns of their own. Most commands read none of them.
+ALTER TABLE agent ADD COLUMN inventory TEXT CHECK (json_valid(inventory));
+ALTER TABLE agent ADD COLUMN validations TEXT CHECK (json_valid(validations));
+-- SQLite makes no checksums. The program makes one when it writes the Agent again.
+UPDATE agent SET
+  inventory = body -> '$.status.inventory',
+  validations = body -> '$.status.validationsInfo',
+  body = json_remove(body, '$.status.inventory', '$.status.validationsInfo'),
+  checksum = NULL;
