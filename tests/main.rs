@@ -124,6 +124,7 @@ mod output;
 mod own_drivers;
 mod packages;
 mod pages;
+mod parts_of_agents;
 mod patches;
 mod picture;
 mod planner;

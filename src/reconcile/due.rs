@@ -2,6 +2,7 @@
 //! run. Everything else is as the last pass left it, and is not even read.
 
 use std::collections::BTreeSet;
+use std::mem;
 
 use crate::model::agent::Agent;
 use crate::model::claim::Claim;
@@ -77,7 +78,9 @@ impl Door<'_> {
             })?;
         }
         let mut is_changed = false;
-        for PassPart { scope, needs } in self.parts_of(due)? {
+        let parts = self.parts_of(due)?;
+        let is_only_part = parts.len() == 1;
+        for PassPart { scope, needs } in parts {
             let is_last_of_many = scope == Scope::WithoutPool;
             let outcome = match self.run_pass_with(&scope, &needs) {
                 // What belongs to no pool is planned with pools that have hosts. It waits until a
@@ -97,6 +100,10 @@ impl Door<'_> {
             if is_last_of_many && is_changed {
                 let failure = self.remove_orphaned_copies().err();
                 passed.warnings.extend(failure.map(|refusal| refusal.to_string()));
+            }
+            // The program ends soon, and the kernel frees all of its memory at once.
+            if is_only_part {
+                mem::forget(outcome.state);
             }
         }
         Ok(())

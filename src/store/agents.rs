@@ -226,13 +226,13 @@ impl Stored for Agent {
 }
 
 impl Store {
-    /// Loads what an Agent depends on when it checks in, and the answer that it gets: its host, its
-    /// cluster and the other hosts there.
+    /// Loads what an Agent depends on when it checks in, and the answer that it gets: its host, and
+    /// unless it is installed, its cluster and the other hosts there.
     pub fn load_for_check_in(&self, state: &mut State, agent_key: &Key) -> Result<(), Refusal> {
         let conn = self.conn();
         let Some(agent) = state.agents.by_key(agent_key) else { return Ok(()) };
         let host = agent.host_key();
-        let cluster = agent.bound_cluster();
+        let cluster = if agent.state().is_installed() { None } else { agent.bound_cluster() };
         if let Some(host) = host {
             load_host(conn, state, &host)?;
         }

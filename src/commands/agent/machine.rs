@@ -31,7 +31,7 @@ use crate::reconcile::Door;
 use crate::rules;
 use crate::store::{NeededObject, Store};
 
-use crate::commands::agent::machine::configuration::tell_to_install;
+use crate::commands::agent::machine::configuration::{may_get_configuration, tell_to_install};
 use crate::commands::agent::machine::ssh::{Proof, check_proof, hash_secret};
 use crate::commands::agent::refused::is_recorded_enough;
 use crate::commands::target;
@@ -182,15 +182,17 @@ fn find_agent_key(context: &Context, store: &Store, name: &str) -> Result<Key, R
 /// Records the contact, and returns what the agent on the machine is told to do, as JSON.
 fn check_in(context: &Context, store: &Store, agent_key: &Key) -> Result<Value, Refusal> {
     let surroundings = Surroundings::OfAnswer;
+    let mut is_waiting = false;
     let answer = change_agent(context, store, agent_key, surroundings, |state, agent_id, tick| {
         state.agents.update(agent_id, |agent| {
             agent.status.last_contact_time = Some(tick.now);
             agent.status.media_disconnected = false;
         });
-        let agent = state.agents.get(agent_id);
-        Ok(agent.map(|agent| agents::check_in_answer(state, agent)).unwrap_or_default())
+        let Some(agent) = state.agents.get(agent_id) else { return Ok(Value::Null) };
+        is_waiting = may_get_configuration(agent);
+        Ok(agents::check_in_answer(state, agent))
     })?;
-    tell_to_install(context, store, agent_key, answer)
+    if is_waiting { tell_to_install(context, store, agent_key, answer) } else { Ok(answer) }
 }
 
 /// What is loaded beside an agent before it is edited.

@@ -324,7 +324,8 @@ fn record_report(agent: &mut Agent, report: AgentReport, tick: &Tick) {
 
 /// What the agent on a host that has just checked in is to do: `next` (register, reboot or none),
 /// `after` how many seconds it checks in again, the `peers` that it is to reach, which are the other
-/// hosts of its cluster with their addresses, and the `domains` that it is to ask DNS for, if any.
+/// hosts of its cluster with their addresses, and the `domains` that it is to ask DNS for, if any. A
+/// host that is installed is not checked again, so it has nothing to reach.
 pub fn check_in_answer(state: &State, agent: &Agent) -> Value {
     let host_state = agent.state();
     let next = match host_state {
@@ -341,15 +342,16 @@ pub fn check_in_answer(state: &State, agent: &Agent) -> Value {
         _ => CHECK_IN_INTERVAL,
     };
     let mut peers = Vec::new();
+    let cluster_to_check = if host_state.is_installed() { None } else { agent.bound_cluster() };
     for peer in state.agents.rows() {
-        let is_in_cluster =
-            peer.bound_cluster().is_some() && peer.bound_cluster() == agent.bound_cluster();
+        let is_in_cluster = cluster_to_check.is_some() && peer.bound_cluster() == cluster_to_check;
         if is_in_cluster && peer.key() != agent.key() {
             peers.push(json!({"agent": peer.metadata.name, "addresses": list_addresses(peer)}));
         }
     }
     let mut answer = json!({"next": next, "after": after, "peers": peers});
-    let domains = domains_of_cluster(state, agent);
+    let domains =
+        cluster_to_check.map(|cluster| domains_of_cluster(state, &cluster)).unwrap_or_default();
     if !domains.is_empty() {
         answer["domains"] = json!(domains);
     }
@@ -357,9 +359,8 @@ pub fn check_in_answer(state: &State, agent: &Agent) -> Value {
 }
 
 /// The names that a host of a cluster has to find in DNS.
-fn domains_of_cluster(state: &State, agent: &Agent) -> Vec<String> {
-    let cluster = agent.bound_cluster().and_then(|key| clusters::find_cluster(state, &key));
-    let Some(cluster) = cluster else { return Vec::new() };
+fn domains_of_cluster(state: &State, cluster: &Key) -> Vec<String> {
+    let Some(cluster) = clusters::find_cluster(state, cluster) else { return Vec::new() };
     let needs = clusters::needs_of_cluster(state, cluster);
     needed_domains(&needs).into_iter().map(|domain| domain.name).collect()
 }

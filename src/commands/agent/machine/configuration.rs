@@ -48,6 +48,12 @@ pub fn read_configuration(
               "image": STANDARD.encode(&image)}))
 }
 
+/// Whether the installation of a host waits for a configuration, as far as the host itself shows.
+pub fn may_get_configuration(agent: &Agent) -> bool {
+    let has_begun = !agent.status.progress.current_stage.is_empty();
+    agent.state() == HostState::PreparingForInstallation && !has_begun
+}
+
 /// The file with the configuration for a host. None if the job of its cluster hands over none, or if
 /// the host has it already.
 fn find_configuration(
@@ -56,8 +62,7 @@ fn find_configuration(
     agent_key: &Key,
 ) -> Result<Option<PathBuf>, Refusal> {
     let Some(agent) = store.find::<Agent>(agent_key)? else { return Ok(None) };
-    let has_begun = !agent.status.progress.current_stage.is_empty();
-    if agent.state() != HostState::PreparingForInstallation || has_begun {
+    if !may_get_configuration(&agent) {
         return Ok(None);
     }
     let Some(cluster_key) = agent.bound_cluster() else { return Ok(None) };

@@ -1,0 +1,72 @@
+//! The longest parts of an Agent, its inventory and the results of its checks, are columns that are
+//! decoded when somebody reads them.
+
+use rusqlite::Connection;
+
+use crate::migrations::earlier;
+use crate::sandbox::{Sandbox, jsonpath};
+
+/// A lab with hosts of an installed cluster, made by a poolctl that kept all of an Agent in one column,
+/// and migrated by a change of something else.
+fn lab_with_installed_hosts() -> Sandbox {
+    let sandbox = earlier(10);
+    sandbox.ok("label imgset ocp migrated=yes -q");
+    sandbox
+}
+
+fn change(sandbox: &Sandbox, sql: &str) {
+    assert_eq!(Connection::open(sandbox.state()).unwrap().execute(sql, []).unwrap(), 1);
+}
+
+#[test]
+fn the_parts_are_moved_out_of_the_document_and_read_as_before() {
+    let before = earlier(10).ok("get agent -o json");
+    let sandbox = lab_with_installed_hosts();
+    let connection = Connection::open(sandbox.state()).unwrap();
+    let sql = "SELECT count(*) FROM agent WHERE json_valid(inventory) AND json_valid(validations) \
+               AND body -> '$.status.inventory' IS NULL \
+               AND body -> '$.status.validationsInfo' IS NULL";
+    let moved: i64 = connection.query_row(sql, [], |row| row.get(0)).unwrap();
+    assert_eq!(moved, 3);
+    assert_eq!(sandbox.ok("get agent -o json"), before);
+}
+
+#[test]
+fn a_part_that_has_changed_is_found_by_its_checksum() {
+    let sandbox = lab_with_installed_hosts();
+    sandbox.ok("annotate agent a rack=7 -q");
+    sandbox.ok("doctor");
+    change(&sandbox, "UPDATE agent SET validations = '{}' WHERE name = 'a'");
+    let ran = sandbox.run("doctor");
+    assert!(ran.out.contains("the document of `a` in table agent"), "{}", ran.out);
+}
+
+#[test]
+fn nothing_follows_from_a_part_that_cannot_be_decoded() {
+    let sandbox = lab_with_installed_hosts();
+    change(&sandbox, "UPDATE agent SET inventory = '5' WHERE name = 'a'");
+    let message = "a row of table agent cannot be read";
+    for command in ["get agent", "describe agent a", "agent unbind a -y", "export"] {
+        assert!(sandbox.run(command).err.contains(message), "{command}");
+    }
+    change(&sandbox, "UPDATE agent SET inventory = NULL WHERE name = 'a'");
+    assert_eq!(jsonpath(&sandbox, "agent/a", "{.status.debugInfo.state}"), "installed");
+}
+
+#[test]
+fn labels_that_follow_from_an_inventory_stay_whatever_people_write() {
+    let sandbox = lab_with_installed_hosts();
+    let label = "inventory.agent-install.openshift.io/cpu-architecture";
+    for change in [format!("{label}=other --overwrite"), format!("{label}-")] {
+        sandbox.ok(&format!("label agent a {change} --no-reconcile -q"));
+        let labels = sandbox.ok("get agent a -o 'jsonpath={.metadata.labels}'");
+        assert!(labels.contains(&format!("\"{label}\":\"x86_64\"")), "{labels}");
+    }
+}
+
+#[test]
+fn a_host_that_is_installed_has_nothing_to_reach() {
+    let sandbox = lab_with_installed_hosts();
+    let answer = "{\"after\":60,\"next\":\"none\",\"peers\":[]}\n";
+    assert_eq!(sandbox.ok("agent check-in a"), answer);
+}
