@@ -29,11 +29,13 @@ const KINDS_OF_POOLS: [Kind; 3] = [Kind::ClusterPool, Kind::ClusterDeployment, K
 const MAX_ROUNDS: usize = 20;
 
 impl Door<'_> {
-    /// One pass over everything, be it due or not.
-    pub fn run_whole_pass(&self) -> Result<PassOutcome, Refusal> {
+    /// One pass over everything, be it due or not, after which the program ends.
+    pub fn run_last_whole_pass(&self) -> Result<PassOutcome, Refusal> {
         self.prune_old_records()?;
         let mut passed = PassOutcome::new(State::default());
-        self.run_parts(DueNow::Everything, &mut passed)?;
+        let last_state = self.run_parts(DueNow::Everything, &mut passed)?;
+        // To free it object by object is slow, and the kernel frees all memory at once.
+        mem::forget(last_state);
         Ok(passed)
     }
 
@@ -68,8 +70,8 @@ impl Door<'_> {
         Ok(passed)
     }
 
-    /// Plans and commits one part after the other.
-    fn run_parts(&self, due: DueNow, passed: &mut PassOutcome) -> Result<(), Refusal> {
+    /// Plans and commits one part after the other. Returns the state of the last one.
+    fn run_parts(&self, due: DueNow, passed: &mut PassOutcome) -> Result<State, Refusal> {
         // A pool that is made after this is planned for what was changed before.
         if due == DueNow::Everything && self.store.is_everything_changed()? {
             self.run_under_write_lock(|| {
@@ -78,9 +80,10 @@ impl Door<'_> {
             })?;
         }
         let mut is_changed = false;
-        let parts = self.parts_of(due)?;
-        let is_only_part = parts.len() == 1;
-        for PassPart { scope, needs } in parts {
+        let mut last_state = State::default();
+        for PassPart { scope, needs } in self.parts_of(due)? {
+            // Only one part is in memory.
+            drop(mem::take(&mut last_state));
             let is_last_of_many = scope == Scope::WithoutPool;
             let outcome = match self.run_pass_with(&scope, &needs) {
                 // What belongs to no pool is planned with pools that have hosts. It waits until a
@@ -101,12 +104,9 @@ impl Door<'_> {
                 let failure = self.remove_orphaned_copies().err();
                 passed.warnings.extend(failure.map(|refusal| refusal.to_string()));
             }
-            // The program ends soon, and the kernel frees all of its memory at once.
-            if is_only_part {
-                mem::forget(outcome.state);
-            }
+            last_state = outcome.state;
         }
-        Ok(())
+        Ok(last_state)
     }
 
     /// What has to be looked at now. A clock that was moved concerns everything, and so does one

@@ -151,6 +151,7 @@ fn find_host_of_machine<'a>(
     agent: &Agent,
     hosts_by_mac: &HostsByMac,
 ) -> Option<&'a BareMetalHost> {
+    // The inventory need not be decoded to find none.
     if hosts_by_mac.is_empty() {
         return None;
     }
