@@ -407,6 +407,7 @@ impl Door<'_> {
             }
             self.plan_to_fixed_point(scope, &mut state, &tick)?;
             let due = self.due_changes(scope, &state, &BTreeSet::new(), true, &tick)?;
+            store::refuse_unreadable_parts(&state.decode_error)?;
             Ok(PlannedPass { state, mark, due, tick })
         })
     }

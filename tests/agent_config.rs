@@ -106,7 +106,7 @@ fn host(name: &str, interfaces: Vec<Interface>, disk: Disk) -> Agent {
     let disks = vec![Disk { id: "other".into(), path: "/dev/sdz".into(), ..Disk::default() }, disk];
     let hostname = name.into();
     let inventory = Inventory { hostname, interfaces, disks, ..Inventory::default() };
-    agent.replace_inventory(inventory);
+    agent.set_inventory(inventory);
     agent
 }
 

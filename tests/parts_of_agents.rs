@@ -6,15 +6,15 @@ use rusqlite::Connection;
 use crate::migrations::earlier;
 use crate::sandbox::{Sandbox, jsonpath};
 
-/// A lab with hosts of an installed cluster, made by a poolctl that kept all of an Agent in one column,
-/// and migrated by a change of something else.
+/// A lab with hosts of an installed cluster. It was made by a poolctl that kept all of an Agent in one
+/// column, and migrated by a change of something else.
 fn lab_with_installed_hosts() -> Sandbox {
     let sandbox = earlier(10);
     sandbox.ok("label imgset ocp migrated=yes -q");
     sandbox
 }
 
-fn change(sandbox: &Sandbox, sql: &str) {
+fn execute_sql(sandbox: &Sandbox, sql: &str) {
     assert_eq!(Connection::open(sandbox.state()).unwrap().execute(sql, []).unwrap(), 1);
 }
 
@@ -34,9 +34,8 @@ fn the_parts_are_moved_out_of_the_document_and_read_as_before() {
 #[test]
 fn a_part_that_has_changed_is_found_by_its_checksum() {
     let sandbox = lab_with_installed_hosts();
-    sandbox.ok("annotate agent a rack=7 -q");
     sandbox.ok("doctor");
-    change(&sandbox, "UPDATE agent SET validations = '{}' WHERE name = 'a'");
+    execute_sql(&sandbox, "UPDATE agent SET validations = '{}' WHERE name = 'a'");
     let ran = sandbox.run("doctor");
     assert!(ran.out.contains("the document of `a` in table agent"), "{}", ran.out);
 }
@@ -44,12 +43,12 @@ fn a_part_that_has_changed_is_found_by_its_checksum() {
 #[test]
 fn nothing_follows_from_a_part_that_cannot_be_decoded() {
     let sandbox = lab_with_installed_hosts();
-    change(&sandbox, "UPDATE agent SET inventory = '5' WHERE name = 'a'");
+    execute_sql(&sandbox, "UPDATE agent SET inventory = '5' WHERE name = 'a'");
     let message = "a row of table agent cannot be read";
-    for command in ["get agent", "describe agent a", "agent unbind a -y", "export"] {
+    for command in ["get agent", "describe agent a", "why agent/a", "agent unbind a -y", "export"] {
         assert!(sandbox.run(command).err.contains(message), "{command}");
     }
-    change(&sandbox, "UPDATE agent SET inventory = NULL WHERE name = 'a'");
+    execute_sql(&sandbox, "UPDATE agent SET inventory = NULL WHERE name = 'a'");
     assert_eq!(jsonpath(&sandbox, "agent/a", "{.status.debugInfo.state}"), "installed");
 }
 
@@ -57,8 +56,8 @@ fn nothing_follows_from_a_part_that_cannot_be_decoded() {
 fn labels_that_follow_from_an_inventory_stay_whatever_people_write() {
     let sandbox = lab_with_installed_hosts();
     let label = "inventory.agent-install.openshift.io/cpu-architecture";
-    for change in [format!("{label}=other --overwrite"), format!("{label}-")] {
-        sandbox.ok(&format!("label agent a {change} --no-reconcile -q"));
+    for label_change in [format!("{label}=other --overwrite"), format!("{label}-")] {
+        sandbox.ok(&format!("label agent a {label_change} --no-reconcile -q"));
         let labels = sandbox.ok("get agent a -o 'jsonpath={.metadata.labels}'");
         assert!(labels.contains(&format!("\"{label}\":\"x86_64\"")), "{labels}");
     }

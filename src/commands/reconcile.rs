@@ -80,7 +80,7 @@ what the next pass would do.";
         };
         let passed = match pool {
             Some(_) => door.run_pass(&scope)?,
-            None if self.all => door.run_last_whole_pass()?,
+            None if self.all => door.run_whole_pass_before_exit()?,
             None => door.run_due_pass()?,
         };
         if pool.is_none() {

@@ -167,7 +167,8 @@ fn has_no_validations(validations: &Rc<Deferred<Validations>>) -> bool {
 }
 
 /// What is known of a machine: what it reported, and what poolctl made of it. An Agent is copied to
-/// see whether it changes; its longest parts, which seldom do, are shared by the copies.
+/// see whether it changes; its longest parts, which seldom do, are shared by the copies, and decoded
+/// when somebody first reads them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AgentStatus {
@@ -473,13 +474,13 @@ impl Agent {
 
     /// Stores an inventory, and with it the name and the identities of the machine. These stay when
     /// the inventory is dropped.
-    pub fn set_inventory(&mut self, inventory: Inventory, uuid: &str) {
+    pub fn identify_by_inventory(&mut self, inventory: Inventory, uuid: &str) {
         self.status.known_by = inventory.macs().map(str::to_lowercase).collect();
         if !uuid.is_empty() {
             self.status.known_by.push(uuid.to_lowercase());
         }
         self.status.known_as.clone_from(&inventory.hostname);
-        self.replace_inventory(inventory);
+        self.set_inventory(inventory);
     }
 
     /// What the host or its controller has reported.
@@ -487,38 +488,30 @@ impl Agent {
         self.status.inventory.as_deref().map(Deferred::get)
     }
 
-    /// The same, unless the report was so long that all of it was left out.
-    pub fn complete_inventory(&self) -> Option<&Inventory> {
-        self.inventory().filter(|inventory| inventory.is_complete())
+    /// The inventory, unless the host has reported none, or all of it was left out of the report.
+    pub fn usable_inventory(&self) -> Option<&Inventory> {
+        self.inventory().filter(|inventory| inventory.is_usable())
     }
 
-    /// Whether the inventory stays as it is: the host is installed, so no other report of it is
-    /// accepted, and its controller is not asked.
+    /// Whether the inventory never changes again: no other report of a host that is installed is
+    /// accepted. Not so if its controller has found the host, because that goes on answering.
     pub fn has_final_inventory(&self) -> bool {
         self.state().is_installed() && !self.status.found_by_controller
     }
 
-    /// Takes the labels that were made from the inventory of the same Agent, whatever else they were
-    /// changed to.
-    pub fn keep_inventory_labels(&mut self, existing: &Self) {
-        let metadata = &mut self.metadata;
-        metadata.labels.retain(|name, _| !name.starts_with(INVENTORY_LABEL_PREFIX));
-        let existing_labels = existing.metadata.labels.iter();
-        let inventory_labels =
-            existing_labels.filter(|(name, _)| name.starts_with(INVENTORY_LABEL_PREFIX));
-        metadata.labels.extend(inventory_labels.map(|(name, value)| (name.clone(), value.clone())));
-        metadata.annotations.remove(INVENTORY_VERSION);
-        let version = existing.metadata.annotations.get(INVENTORY_VERSION);
-        metadata.annotations.extend(version.map(|value| (INVENTORY_VERSION.into(), value.clone())));
+    /// The cluster whose other hosts and names the host is to reach. None once the host is installed:
+    /// nobody looks at the results then, and each check-in would load the cluster for nothing.
+    pub fn cluster_to_reach(&self) -> Option<Key> {
+        if self.state().is_installed() { None } else { self.bound_cluster() }
     }
 
-    /// Stores an inventory of the same machine.
-    pub fn replace_inventory(&mut self, inventory: Inventory) {
+    /// Stores an inventory. The name and the identities of the machine stay as they are.
+    pub fn set_inventory(&mut self, inventory: Inventory) {
         self.status.inventory = Some(Rc::new(inventory.into()));
     }
 
     /// Stores the results of all checks.
-    pub fn replace_validations(&mut self, validations: Validations) {
+    pub fn set_validations(&mut self, validations: Validations) {
         self.status.validations_info = Rc::new(validations.into());
     }
 

@@ -6,66 +6,74 @@ use std::rc::Rc;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Why a part cannot be decoded, once one could not. All parts that were loaded together share it.
-pub type Undecodable = Rc<OnceCell<String>>;
+/// The first error of decoding, if there was one. All parts of one state share it.
+pub type DecodeError = Rc<OnceCell<String>>;
 
-/// A value, or the JSON that it is kept as until somebody reads it.
-#[derive(Clone, Debug, Default)]
-pub struct Deferred<T> {
-    value: OnceCell<T>,
-    kept: Option<Kept>,
-}
-
-/// What the state file has of a value.
+/// A value, or the JSON that the state file has of it until somebody reads it.
 #[derive(Clone, Debug)]
-struct Kept {
-    json: String,
-    undecodable: Undecodable,
+pub enum Deferred<T> {
+    /// A value that was made or changed.
+    Value(T),
+    /// A value as it is stored.
+    Json {
+        json: String,
+        /// The value, once somebody has read it.
+        value: OnceCell<T>,
+        error: DecodeError,
+    },
 }
 
 impl<T: DeserializeOwned + Default> Deferred<T> {
-    /// The value that the state file keeps as this JSON. If that turns out not to be one, the reason
-    /// is put into `undecodable`, and the value is an empty one: nothing that follows from it may be
-    /// written.
-    pub fn from_kept(json: String, undecodable: &Undecodable) -> Self {
-        let kept = Kept { json, undecodable: Rc::clone(undecodable) };
-        Self { value: OnceCell::new(), kept: Some(kept) }
+    /// A value that is stored as this JSON. If the JSON is none of that type, `get` returns an empty
+    /// value and puts the reason into `error`: whoever loaded the state must look there before it
+    /// prints or writes anything.
+    pub fn from_json(json: String, error: &DecodeError) -> Self {
+        Self::Json { json, value: OnceCell::new(), error: Rc::clone(error) }
     }
 
     /// The value. It is decoded now if nobody has read it yet.
     pub fn get(&self) -> &T {
-        self.value.get_or_init(|| self.kept.as_ref().map(Kept::decode).unwrap_or_default())
+        match self {
+            Self::Value(value) => value,
+            Self::Json { json, value, error } => value.get_or_init(|| decode(json, error)),
+        }
     }
+}
+
+fn decode<T: DeserializeOwned + Default>(json: &str, error: &DecodeError) -> T {
+    serde_json::from_str(json).unwrap_or_else(|why| {
+        error.get_or_init(|| why.to_string());
+        T::default()
+    })
 }
 
 impl<T> Deferred<T> {
-    /// The JSON that the state file keeps as the value, if the value comes from there.
-    pub fn kept_json(&self) -> Option<&str> {
-        self.kept.as_ref().map(|kept| kept.json.as_str())
+    /// The JSON of a value as it is stored. None for one that was made or changed.
+    pub fn stored_json(&self) -> Option<&str> {
+        match self {
+            Self::Value(_) => None,
+            Self::Json { json, .. } => Some(json),
+        }
     }
 }
 
-impl Kept {
-    fn decode<T: DeserializeOwned + Default>(&self) -> T {
-        serde_json::from_str(&self.json).unwrap_or_else(|error| {
-            self.undecodable.get_or_init(|| error.to_string());
-            T::default()
-        })
+impl<T: Default> Default for Deferred<T> {
+    fn default() -> Self {
+        Self::Value(T::default())
     }
 }
 
 impl<T> From<T> for Deferred<T> {
     fn from(value: T) -> Self {
-        Self { value: value.into(), kept: None }
+        Self::Value(value)
     }
 }
 
+/// Equal JSON comes first: to compare two copies of an Agent decodes nothing.
 impl<T: DeserializeOwned + Default + PartialEq> PartialEq for Deferred<T> {
     fn eq(&self, other: &Self) -> bool {
-        match (&self.kept, &other.kept) {
-            (Some(kept), Some(other_kept)) if kept.json == other_kept.json => true,
-            _ => self.get() == other.get(),
-        }
+        let json = self.stored_json();
+        (json.is_some() && json == other.stored_json()) || self.get() == other.get()
     }
 }
 
@@ -77,7 +85,7 @@ impl<T: DeserializeOwned + Default + Serialize> Serialize for Deferred<T> {
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Deferred<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        T::deserialize(deserializer).map(Self::from)
+        T::deserialize(deserializer).map(Self::Value)
     }
 }
 
@@ -85,25 +93,32 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Deferred<T> {
 mod tests {
     use super::*;
 
+    fn is_decoded<T>(part: &Deferred<T>) -> bool {
+        match part {
+            Deferred::Value(_) => true,
+            Deferred::Json { value, .. } => value.get().is_some(),
+        }
+    }
+
     #[test]
     fn a_part_is_decoded_when_it_is_read() {
-        let undecodable = Undecodable::default();
-        let kept: Deferred<Vec<u8>> = Deferred::from_kept("[1,2]".into(), &undecodable);
-        assert!(kept.value.get().is_none());
-        assert_eq!(kept.kept_json(), Some("[1,2]"));
-        assert!(kept.value.get().is_none());
-        assert_eq!(kept, Deferred::from(vec![1, 2]));
-        assert_eq!(kept.value.get(), Some(&vec![1, 2]));
-        assert_eq!(Deferred::from(vec![3]).kept_json(), None);
-        assert_eq!(undecodable.get(), None);
+        let error = DecodeError::default();
+        let stored: Deferred<Vec<u8>> = Deferred::from_json("[1,2]".into(), &error);
+        assert_eq!(stored.stored_json(), Some("[1,2]"));
+        assert_eq!(stored, stored.clone());
+        assert!(!is_decoded(&stored));
+        assert_eq!(stored, Deferred::from(vec![1, 2]));
+        assert!(is_decoded(&stored));
+        assert_eq!(Deferred::from(vec![3]).stored_json(), None);
+        assert_eq!(error.get(), None);
     }
 
     #[test]
     fn what_cannot_be_decoded_is_empty_and_says_why() {
-        let undecodable = Undecodable::default();
-        let kept: Deferred<Vec<u8>> = Deferred::from_kept("{}".into(), &undecodable);
-        assert_eq!(undecodable.get(), None);
-        assert_eq!(kept.get(), &Vec::<u8>::new());
-        assert!(undecodable.get().is_some_and(|why| why.contains("invalid type")));
+        let error = DecodeError::default();
+        let stored: Deferred<Vec<u8>> = Deferred::from_json("{}".into(), &error);
+        assert_eq!(error.get(), None);
+        assert_eq!(stored.get(), &Vec::<u8>::new());
+        assert!(error.get().is_some_and(|why| why.contains("invalid type")));
     }
 }

@@ -10,7 +10,7 @@ use super::address::{Addr, IpRange};
 use super::claim::Claim;
 use super::cluster::Cluster;
 use super::condition::Shortage;
-use super::deferred::Undecodable;
+use super::deferred::DecodeError;
 use super::driver_description::DriverSighting;
 use super::due::DueObject;
 use super::event::Event;
@@ -93,8 +93,8 @@ macro_rules! declare_state {
             pub put_objects: Vec<(Kind, Key)>,
             /// Events recorded so far, each with the pool on whose behalf.
             pub events: Vec<(Event, Owner)>,
-            /// Why a part that a plan has read cannot be decoded. Then nothing may be written.
-            pub undecodable: Undecodable,
+            /// Why a part that somebody has read is unreadable. Then nothing may follow from it.
+            pub decode_error: DecodeError,
             /// Whether everything was loaded, so that what is not here does not exist.
             pub is_whole: bool,
             /// Whether all hosts were loaded, with their Agents and clusters.

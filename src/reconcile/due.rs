@@ -29,12 +29,13 @@ const KINDS_OF_POOLS: [Kind; 3] = [Kind::ClusterPool, Kind::ClusterDeployment, K
 const MAX_ROUNDS: usize = 20;
 
 impl Door<'_> {
-    /// One pass over everything, be it due or not, after which the program ends.
-    pub fn run_last_whole_pass(&self) -> Result<PassOutcome, Refusal> {
+    /// One pass over everything, whether it is due or not. The memory of its last part is never freed:
+    /// call this only if the program ends soon after.
+    pub fn run_whole_pass_before_exit(&self) -> Result<PassOutcome, Refusal> {
         self.prune_old_records()?;
         let mut passed = PassOutcome::new(State::default());
         let last_state = self.run_parts(DueNow::Everything, &mut passed)?;
-        // To free it object by object is slow, and the kernel frees all memory at once.
+        // To free object by object is slow. The kernel frees all memory at once.
         mem::forget(last_state);
         Ok(passed)
     }
@@ -82,7 +83,7 @@ impl Door<'_> {
         let mut is_changed = false;
         let mut last_state = State::default();
         for PassPart { scope, needs } in self.parts_of(due)? {
-            // Only one part is in memory.
+            // Only one part is in memory at a time.
             drop(mem::take(&mut last_state));
             let is_last_of_many = scope == Scope::WithoutPool;
             let outcome = match self.run_pass_with(&scope, &needs) {

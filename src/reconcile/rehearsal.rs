@@ -5,7 +5,7 @@ use crate::model::clock::PassExtent;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
-use crate::store::NeededObject;
+use crate::store::{NeededObject, decode_all_parts};
 
 use super::Door;
 
@@ -18,7 +18,9 @@ impl Door<'_> {
     ) -> Result<(State, Tick), Refusal> {
         self.store.read_snapshot(|| {
             let start = self.begin_pass(self.judge_clock(PassExtent::Part)?)?;
-            Ok((self.store.load(scope, needs)?, start.tick))
+            let state = self.store.load(scope, needs)?;
+            decode_all_parts(&state)?;
+            Ok((state, start.tick))
         })
     }
 

@@ -10,7 +10,6 @@ mod network_reports;
 use std::collections::BTreeMap;
 
 use crate::model::agent::hostname::{DEFAULT_HOSTNAMES, is_valid_hostname};
-use crate::model::agent::inventory::Inventory;
 use crate::model::agent::needs::{HostNeeds, NodeRole};
 use crate::model::agent::{Agent, Role, Validation};
 use crate::model::time::Time;
@@ -73,12 +72,7 @@ struct ValidationContext<'a> {
     now: Time,
 }
 
-impl<'a> ValidationContext<'a> {
-    /// The host's inventory, unless it is missing or truncated.
-    fn valid_inventory(&self) -> Option<&'a Inventory> {
-        self.agent.complete_inventory()
-    }
-
+impl ValidationContext<'_> {
     /// The role by which the host is judged. A free host is judged as one of several nodes.
     fn node_role(&self) -> NodeRole {
         self.bound_role().unwrap_or(NodeRole::multi_node(self.role))
@@ -174,6 +168,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::model::agent::inventory::Inventory;
     use crate::model::time::Span;
 
     const NOW: Time = Time(1_000_000_000_000);
@@ -188,7 +183,7 @@ mod tests {
         let mut agent = Agent::default();
         agent.metadata.name = "h1".into();
         agent.status.last_contact_time = Some(NOW);
-        agent.replace_inventory(serde_json::from_value(inventory).unwrap());
+        agent.set_inventory(serde_json::from_value(inventory).unwrap());
         agent
     }
 
@@ -196,7 +191,7 @@ mod tests {
         let mut agent = good_host();
         let mut inventory = agent.inventory().unwrap().clone();
         change(&mut inventory);
-        agent.replace_inventory(inventory);
+        agent.set_inventory(inventory);
         agent
     }
 

@@ -1,5 +1,6 @@
-//! Agents, and clusters with the Agents that are their hosts. When an Agent was last heard of is a
-//! column beside its document, so that a host which reports that it is there rewrites no document.
+//! Agents, and clusters with the Agents that are their hosts. The time of the last contact, the secret,
+//! the inventory and the results of checks are columns beside the document: a host which reports that
+//! it is there rewrites no document, and most commands decode no inventory.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -11,18 +12,18 @@ use serde::de::DeserializeOwned;
 
 use crate::model::agent::Agent;
 use crate::model::cluster::Cluster;
-use crate::model::deferred::{Deferred, Undecodable};
+use crate::model::deferred::{DecodeError, Deferred};
 use crate::model::meta::Key;
 use crate::model::nmstate_config::NMStateConfig;
-use crate::model::refusal::{Exit, Refusal};
+use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::table::{Change, Owner};
 
-use super::body_checksums::checksum_of;
+use super::body_checksums::checksum_of_agent;
 use super::clusters::load_whole_cluster;
 use super::connection::Store;
 use super::documents::{
-    Document, load_document, read_document, source_of, to_body, write_document,
+    Document, load_document, read_document, source_of, to_body, unreadable_row, write_document,
 };
 use super::filter::Filter;
 use super::hosts::load_host;
@@ -33,33 +34,40 @@ use super::templates::load_template_of_cluster;
 const AGENT: &str = "id, body, secret, seen, inventory, validations FROM agent";
 
 /// Reads an Agent. Its longest parts are decoded only when somebody reads them.
-fn read_agent(row: &Row<'_>, undecodable: &Undecodable) -> Result<Agent, Refusal> {
+fn read_agent(row: &Row<'_>, decode_error: &DecodeError) -> Result<Agent, Refusal> {
     let mut agent: Agent = read_document(row)?;
     agent.secret = row.get(2)?;
     agent.status.last_contact_time = row.get(3)?;
     let inventory: Option<String> = row.get(4)?;
-    agent.status.inventory = inventory.map(|json| Rc::new(Deferred::from_kept(json, undecodable)));
+    agent.status.inventory = inventory.map(|json| Rc::new(Deferred::from_json(json, decode_error)));
     if let Some(json) = row.get(5)? {
-        agent.status.validations_info = Rc::new(Deferred::from_kept(json, undecodable));
+        agent.status.validations_info = Rc::new(Deferred::from_json(json, decode_error));
     }
     Ok(agent)
 }
 
 /// Reads an Agent with all of its parts.
 fn read_whole_agent(row: &Row<'_>) -> Result<Agent, Refusal> {
-    let undecodable = Undecodable::default();
-    let agent = read_agent(row, &undecodable)?;
+    let decode_error = DecodeError::default();
+    let agent = read_agent(row, &decode_error)?;
     agent.inventory();
     agent.status.validations_info.get();
-    refuse_undecodable(&undecodable)?;
+    refuse_unreadable_parts(&decode_error)?;
     Ok(agent)
 }
 
+/// Decodes all parts of the Agents in a state that is shown, and refuses those that cannot be decoded.
+pub fn decode_all_parts(state: &State) -> Result<(), Refusal> {
+    for agent in state.agents.rows() {
+        agent.inventory();
+        agent.status.validations_info.get();
+    }
+    refuse_unreadable_parts(&state.decode_error)
+}
+
 /// Refuses to go on with Agents of which a part could not be decoded.
-pub fn refuse_undecodable(undecodable: &Undecodable) -> Result<(), Refusal> {
-    let Some(why) = undecodable.get() else { return Ok(()) };
-    let message = format!("a row of table {} cannot be read", Agent::TABLE);
-    Err(Refusal::new(Exit::State, message).because(why.clone()))
+pub fn refuse_unreadable_parts(decode_error: &DecodeError) -> Result<(), Refusal> {
+    decode_error.get().map_or(Ok(()), |why| Err(unreadable_row(Agent::TABLE, why)))
 }
 
 /// Visits the rows of the Agents that a WHERE clause names, in the order of insertion.
@@ -92,8 +100,7 @@ fn select_agents(
 }
 
 /// Loads the Agents that a WHERE clause names, except those that are loaded or were removed. Many
-/// ways lead to an Agent: by its cluster, its machine and each of its addresses. Its document, which
-/// is long, is decoded once.
+/// ways lead to an Agent: by its cluster, its machine and each of its addresses. It is read once.
 fn load_agents(
     conn: &Connection,
     state: &mut State,
@@ -104,7 +111,7 @@ fn load_agents(
         if state.agents.has_or_had_stored(row.get(0)?) {
             return Ok(());
         }
-        let agent = read_agent(row, &state.undecodable)?;
+        let agent = read_agent(row, &state.decode_error)?;
         if !state.agents.has_or_had(&agent.key()) {
             state.agents.load(agent);
         }
@@ -232,7 +239,7 @@ impl Store {
         let conn = self.conn();
         let Some(agent) = state.agents.by_key(agent_key) else { return Ok(()) };
         let host = agent.host_key();
-        let cluster = if agent.state().is_installed() { None } else { agent.bound_cluster() };
+        let cluster = agent.cluster_to_reach();
         if let Some(host) = host {
             load_host(conn, state, &host)?;
         }
@@ -357,24 +364,35 @@ fn releases_machine(change: &Change<'_, Agent>) -> bool {
     change.before.is_some() && change.after.is_none_or(|agent| agent.status.bound_to.is_none())
 }
 
-/// Writes an Agent that was made, changed or deleted. If it was only heard of, no more than its
-/// column `seen` is written.
+/// Writes an Agent that was made, changed or deleted. If only its contact time or its secret has
+/// changed, its document is not written.
 fn write_agent(conn: &Connection, change: &Change<'_, Agent>) -> Result<(), Refusal> {
     let Some(agent) = change.after else {
+        // Only to delete it: `write_document` knows nothing of its other columns.
         write_document(conn, change)?;
         return Ok(());
     };
-    let seen = agent.status.last_contact_time;
     let before = change.before.map(without_contact_time);
-    if before == Some(without_contact_time(agent)) {
+    let id = if before == Some(without_contact_time(agent)) {
         let sql = "UPDATE agent SET secret = ?2, seen = ?3 WHERE id = ?1";
-        conn.prepare_cached(sql)?.execute(params![agent.metadata.id, agent.secret, seen])?;
-        return write_macs(conn, agent.metadata.id, change.before, agent);
-    }
+        let values = params![agent.metadata.id, agent.secret, agent.status.last_contact_time];
+        conn.prepare_cached(sql)?.execute(values)?;
+        agent.metadata.id
+    } else {
+        write_whole_agent(conn, change.before, agent)?
+    };
+    write_macs(conn, id, change.before, agent)
+}
+
+/// Writes all columns of an Agent, and returns the number of its row.
+fn write_whole_agent(
+    conn: &Connection,
+    before: Option<&Agent>,
+    agent: &Agent,
+) -> Result<i64, Refusal> {
     let AgentParts { body, inventory, validations } = AgentParts::of(agent)?;
-    let parts = [Some(&body), inventory.as_ref(), validations.as_ref()];
-    let checksum = checksum_of(parts.into_iter().flatten().map(String::as_bytes));
-    let sql = if change.before.is_some() {
+    let checksum = checksum_of_agent(&body, inventory.as_deref(), validations.as_deref());
+    let sql = if before.is_some() {
         "UPDATE agent SET body = ?2, checksum = ?3, secret = ?4, seen = ?5, inventory = ?6, \
          validations = ?7 WHERE id = ?1"
     } else {
@@ -382,11 +400,11 @@ fn write_agent(conn: &Connection, change: &Change<'_, Agent>) -> Result<(), Refu
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
     };
     // SQLite chooses the number of a row that has none.
-    let id = change.before.map(|before| before.metadata.id);
+    let id = before.map(|before| before.metadata.id);
+    let seen = agent.status.last_contact_time;
     let values = params![id, body, checksum, agent.secret, seen, inventory, validations];
     conn.prepare_cached(sql)?.execute(values)?;
-    let id = id.unwrap_or_else(|| conn.last_insert_rowid());
-    write_macs(conn, id, change.before, agent)
+    Ok(id.unwrap_or_else(|| conn.last_insert_rowid()))
 }
 
 fn without_contact_time(agent: &Agent) -> Agent {
@@ -407,8 +425,8 @@ impl AgentParts {
         let mut document = without_contact_time(agent);
         let inventory = document.status.inventory.take();
         let validations = mem::take(&mut document.status.validations_info);
-        // Validations that are kept are not decoded only to be counted.
-        let has_validations = validations.kept_json().is_some() || !validations.get().is_empty();
+        // What is stored is not decoded only to be counted.
+        let has_validations = validations.stored_json().is_some() || !validations.get().is_empty();
         Ok(Self {
             body: to_body(&document)?,
             inventory: inventory.map(|inventory| json_of(&inventory)).transpose()?,
@@ -417,11 +435,11 @@ impl AgentParts {
     }
 }
 
-/// The JSON of a part, as it is kept already or else anew.
+/// The JSON of a part: as it is stored already, or else made anew.
 fn json_of<T: DeserializeOwned + Default + Serialize>(
     part: &Deferred<T>,
 ) -> Result<String, Refusal> {
-    part.kept_json().map_or_else(|| to_body(part), |json| Ok(json.to_owned()))
+    part.stored_json().map_or_else(|| to_body(part), |json| Ok(json.to_owned()))
 }
 
 /// Writes the identities that a machine is known by, such as its MAC addresses. The database

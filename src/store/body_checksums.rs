@@ -15,14 +15,9 @@ use super::schema::SHARED_TABLE;
 /// More damaged documents of a table than this are not listed.
 const MOST_LISTED: usize = 20;
 
-/// The first eight bytes of the SHA-256 of a document, as a number for a column. A document may be in
-/// several columns.
-pub fn checksum_of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> i64 {
-    let mut hash = Sha256::new();
-    for part in parts {
-        hash.update(part);
-    }
-    let digest = hash.finalize();
+/// The first eight bytes of the SHA-256 of a document, as a number for a column.
+pub fn checksum_of(document: &[u8]) -> i64 {
+    let digest = Sha256::digest(document);
     let mut first_bytes = [0; 8];
     first_bytes.copy_from_slice(&digest[..8]);
     i64::from_be_bytes(first_bytes)
@@ -48,9 +43,9 @@ fn select_tables_with_checksums(conn: &Connection) -> Result<Vec<String>, Refusa
 fn find_changed_documents_of(conn: &Connection, table: &str) -> Result<Vec<String>, Refusal> {
     // Documents of an earlier schema have no checksum until they are written again.
     let kind_column = if table == SHARED_TABLE { "kind || ' '" } else { "''" };
-    let document = document_of(table);
+    let document_sql = document_of(table);
     let sql = format!(
-        "SELECT id, body, checksum, {document}, {kind_column} FROM {table} \
+        "SELECT id, body, checksum, {document_sql}, {kind_column} FROM {table} \
          WHERE checksum IS NOT NULL"
     );
     let mut statement = conn.prepare(&sql)?;
@@ -58,11 +53,11 @@ fn find_changed_documents_of(conn: &Connection, table: &str) -> Result<Vec<Strin
     let mut problems = Vec::new();
     while let Some(row) = rows.next()? {
         let checksum: i64 = row.get(2)?;
-        if problems.len() < MOST_LISTED && checksum_of([bytes_of(row, 3)?]) != checksum {
+        if problems.len() < MOST_LISTED && checksum_of(bytes_of(row, 3)?) != checksum {
             let kind: String = row.get(4)?;
-            let document = describe_document(row)?;
+            let name = describe_document(row)?;
             problems.push(format!(
-                "the document of {kind}{document} in table {table} is not the one that was \
+                "the document of {kind}{name} in table {table} is not the one that was \
                  written: compare it with a backup, then edit it or restore that"
             ));
         }
@@ -74,32 +69,45 @@ fn find_changed_documents_of(conn: &Connection, table: &str) -> Result<Vec<Strin
 /// transaction.
 pub fn accept_documents(conn: &Connection) -> Result<(), Refusal> {
     for table in select_tables_with_checksums(conn)? {
-        for (id, checksum) in find_new_checksums(conn, &table)? {
-            let sql = format!("UPDATE {table} SET checksum = ?2 WHERE id = ?1");
-            conn.execute(&sql, (id, checksum))?;
-        }
+        write_new_checksums(conn, &table)?;
     }
     Ok(())
 }
 
-/// The rows of a table whose documents have changed, by their ids, and the checksums they have now.
-fn find_new_checksums(conn: &Connection, table: &str) -> Result<Vec<(i64, i64)>, Refusal> {
-    let document = document_of(table);
-    let sql = format!("SELECT id, {document}, checksum FROM {table} WHERE checksum IS NOT NULL");
+/// Gives checksums to the documents that a migration has changed. Needs an open write transaction.
+pub fn write_checksums_of_agents(conn: &Connection) -> Result<(), Refusal> {
+    write_new_checksums(conn, Agent::TABLE)
+}
+
+/// Writes the checksums of the documents of a table that have changed, or have none yet.
+fn write_new_checksums(conn: &Connection, table: &str) -> Result<(), Refusal> {
+    let document_sql = document_of(table);
+    let sql = format!("SELECT id, {document_sql}, checksum FROM {table}");
     let mut statement = conn.prepare(&sql)?;
     let mut rows = statement.query([])?;
-    let mut new_checksums = Vec::new();
+    let mut new_checksums: Vec<(i64, i64)> = Vec::new();
     while let Some(row) = rows.next()? {
-        let checksum: i64 = row.get(2)?;
-        let new_checksum = checksum_of([bytes_of(row, 1)?]);
-        if new_checksum != checksum {
+        let checksum: Option<i64> = row.get(2)?;
+        let new_checksum = checksum_of(bytes_of(row, 1)?);
+        if checksum != Some(new_checksum) {
             new_checksums.push((row.get(0)?, new_checksum));
         }
     }
-    Ok(new_checksums)
+    let sql = format!("UPDATE {table} SET checksum = ?2 WHERE id = ?1");
+    let mut statement = conn.prepare(&sql)?;
+    for values in new_checksums {
+        statement.execute(values)?;
+    }
+    Ok(())
 }
 
-/// The whole document of a row in SQL, with its parts in the order in which they are written.
+/// The checksum of an Agent, whose document is in three columns: in the same order as in `document_of`.
+pub fn checksum_of_agent(body: &str, inventory: Option<&str>, validations: Option<&str>) -> i64 {
+    let parts = [body, inventory.unwrap_or_default(), validations.unwrap_or_default()];
+    checksum_of(parts.concat().as_bytes())
+}
+
+/// The whole document of a row, in SQL.
 fn document_of(table: &str) -> &'static str {
     if table == Agent::TABLE {
         "body || coalesce(inventory, '') || coalesce(validations, '')"
@@ -116,7 +124,7 @@ fn bytes_of<'a>(row: &'a Row<'_>, column: usize) -> Result<&'a [u8], Refusal> {
     })
 }
 
-/// The name in a document, if it still has one, else the number of its row.
+/// The name in a document, the second column, if it still has one; else the number of its row.
 fn describe_document(row: &Row<'_>) -> Result<String, Refusal> {
     let document: Option<Value> = serde_json::from_slice(bytes_of(row, 1)?).ok();
     let name = document.as_ref().and_then(|document| document.pointer("/metadata/name")?.as_str());
@@ -138,7 +146,7 @@ mod tests {
         let body = r#"{"metadata":{"name":"lab"}}"#;
         let sql = "INSERT INTO pool (body, checksum) VALUES (?1, ?2)";
         for _ in 0..2 {
-            conn.execute(sql, (body, checksum_of([body.as_bytes()]))).unwrap();
+            conn.execute(sql, (body, checksum_of(body.as_bytes()))).unwrap();
         }
         conn.execute(sql, (body, None::<i64>)).unwrap();
         assert!(find_changed_documents(&conn).unwrap().is_empty());

@@ -77,12 +77,15 @@ every_kind!(declare_documents);
 /// Reads an object from a row whose first two columns are `id` and `body`.
 pub fn read_document<T: Document>(row: &SqlRow<'_>) -> Result<T, Refusal> {
     let body = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
-    let mut document: T = serde_json::from_str(body).map_err(|error| {
-        Refusal::new(Exit::State, format!("a row of table {} cannot be read", T::TABLE))
-            .because(error.to_string())
-    })?;
+    let mut document: T =
+        serde_json::from_str(body).map_err(|error| unreadable_row(T::TABLE, &error.to_string()))?;
     document.meta_mut().id = row.get(0)?;
     Ok(document)
+}
+
+/// A row of a table is not what the program has written.
+pub fn unreadable_row(table: &str, cause: &str) -> Refusal {
+    Refusal::new(Exit::State, format!("a row of table {table} cannot be read")).because(cause)
 }
 
 /// Reads the object of a name.
@@ -151,7 +154,7 @@ pub fn write_document<T: Document>(
         }
         (None, Some(after)) => {
             let body = to_body(after)?;
-            let values = params![body, checksum_of([body.as_bytes()])];
+            let values = params![body, checksum_of(body.as_bytes())];
             conn.prepare_cached(T::INSERTION)?.execute(values)?;
             Ok(conn.last_insert_rowid())
         }
@@ -159,7 +162,7 @@ pub fn write_document<T: Document>(
             let body = to_body(after)?;
             let sql = format!("UPDATE {table} SET body = ?2, checksum = ?3 WHERE id = ?1");
             let id = before.meta().id;
-            let values = params![id, body, checksum_of([body.as_bytes()])];
+            let values = params![id, body, checksum_of(body.as_bytes())];
             conn.prepare_cached(&sql)?.execute(values)?;
             Ok(id)
         }

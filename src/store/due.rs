@@ -38,6 +38,7 @@ struct DueRow {
     is_dirty: bool,
 }
 
+/// A pass over everything looks up every scope. What is written is sorted.
 type DueRows = HashMap<DueScope, DueRow>;
 
 impl Store {

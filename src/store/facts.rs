@@ -226,7 +226,7 @@ pub fn write_body<T: Serialize + PartialEq>(
     let Some(body) = after.filter(|after| before != Some(*after)) else { return Ok(()) };
     let json = to_body(body)?;
     let sql = format!("INSERT OR REPLACE INTO {table} (id, body, checksum) VALUES (?1, ?2, ?3)");
-    conn.prepare_cached(&sql)?.execute(params![id, json, checksum_of([json.as_bytes()])])?;
+    conn.prepare_cached(&sql)?.execute(params![id, json, checksum_of(json.as_bytes())])?;
     Ok(())
 }
 

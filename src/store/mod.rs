@@ -63,6 +63,7 @@ mod tenants;
 mod transactions;
 mod write;
 
+pub use agents::{decode_all_parts, refuse_unreadable_parts};
 pub use backup::{
     RestoreTarget, inspect_restore_target, move_state_aside, path_for_replaced_state, read_backup,
 };

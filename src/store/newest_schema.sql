@@ -1,5 +1,5 @@
 -- What all migrations make. A new state needs only this script, which is written by
--- tests/newest_schema.rs. Digest of the migrations: 839f04fee0199ac2
+-- tests/newest_schema.rs. Digest of the migrations: cf6048fcd1b74723
 CREATE TABLE state (
   id INTEGER PRIMARY KEY CHECK (id = 1),
   revision INTEGER NOT NULL,

@@ -17,7 +17,7 @@ use crate::model::state::State;
 use crate::model::table::{Change, Owner, Row, Table};
 use crate::model::time::Time;
 
-use super::agents::{refuse_undecodable, write_changed_agents};
+use super::agents::{refuse_unreadable_parts, write_changed_agents};
 use super::claims::write_claim;
 use super::clusters::{remove_cluster, write_cluster};
 use super::connection::Store;
@@ -45,7 +45,7 @@ pub fn write(
     due: &DueChanges,
     mark: &CommitMark,
 ) -> Result<(), Refusal> {
-    refuse_undecodable(&state.undecodable)?;
+    refuse_unreadable_parts(&state.decode_error)?;
     let conn = store.conn();
     remove_clusters_and_release_hosts(conn, state, mark.now)?;
     write_changed_rows(conn, state, None, mark.now)?;

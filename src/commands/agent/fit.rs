@@ -13,7 +13,7 @@ const ROLES: [(&str, NodeRole); 3] = [
 
 /// The roles for which a machine has enough, such as `master,worker`; without an inventory nothing.
 pub fn suitable_roles(agent: &Agent) -> Option<String> {
-    let inventory = agent.complete_inventory()?;
+    let inventory = agent.usable_inventory()?;
     let mut names = Vec::new();
     for (name, node) in ROLES {
         if missing_requirements(inventory, node).is_empty() {
@@ -25,7 +25,7 @@ pub fn suitable_roles(agent: &Agent) -> Option<String> {
 
 /// A line for each role: `master: yes`, or `master: no (WHAT IT LACKS)`.
 pub fn role_fit_lines(agent: &Agent) -> Vec<String> {
-    let Some(inventory) = agent.complete_inventory() else { return Vec::new() };
+    let Some(inventory) = agent.usable_inventory() else { return Vec::new() };
     let mut lines = Vec::new();
     for (name, node) in ROLES {
         let reasons: Vec<String> =

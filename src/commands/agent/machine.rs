@@ -31,7 +31,7 @@ use crate::reconcile::Door;
 use crate::rules;
 use crate::store::{NeededObject, Store};
 
-use crate::commands::agent::machine::configuration::{may_get_configuration, tell_to_install};
+use crate::commands::agent::machine::configuration::{tell_to_install, waits_for_configuration};
 use crate::commands::agent::machine::ssh::{Proof, check_proof, hash_secret};
 use crate::commands::agent::refused::is_recorded_enough;
 use crate::commands::target;
@@ -182,16 +182,16 @@ fn find_agent_key(context: &Context, store: &Store, name: &str) -> Result<Key, R
 /// Records the contact, and returns what the agent on the machine is told to do, as JSON.
 fn check_in(context: &Context, store: &Store, agent_key: &Key) -> Result<Value, Refusal> {
     let surroundings = Surroundings::OfAnswer;
-    let mut is_waiting = false;
-    let answer = change_agent(context, store, agent_key, surroundings, |state, agent_id, tick| {
-        state.agents.update(agent_id, |agent| {
-            agent.status.last_contact_time = Some(tick.now);
-            agent.status.media_disconnected = false;
-        });
-        let Some(agent) = state.agents.get(agent_id) else { return Ok(Value::Null) };
-        is_waiting = may_get_configuration(agent);
-        Ok(agents::check_in_answer(state, agent))
-    })?;
+    let (answer, is_waiting) =
+        change_agent(context, store, agent_key, surroundings, |state, agent_id, tick| {
+            state.agents.update(agent_id, |agent| {
+                agent.status.last_contact_time = Some(tick.now);
+                agent.status.media_disconnected = false;
+            });
+            let agent = state.agents.get(agent_id).ok_or_else(|| no_agent(agent_key))?;
+            Ok((agents::check_in_answer(state, agent), waits_for_configuration(agent)))
+        })?;
+    // To find the configuration, the whole Agent is read again. Most hosts wait for none.
     if is_waiting { tell_to_install(context, store, agent_key, answer) } else { Ok(answer) }
 }
 
@@ -220,13 +220,14 @@ pub fn change_agent<T>(
             Surroundings::OfAnswer => store.load_for_check_in(state, agent_key)?,
             Surroundings::All => store.load_references(&scope, state)?,
         }
-        let agent_id = state
-            .agents
-            .find(agent_key)
-            .ok_or_else(|| Refusal::not_found(format!("there is no agent `{}`", agent_key.name)))?;
+        let agent_id = state.agents.find(agent_key).ok_or_else(|| no_agent(agent_key))?;
         edit(state, agent_id, tick)
     })?;
     Ok(value)
+}
+
+fn no_agent(key: &Key) -> Refusal {
+    Refusal::not_found(format!("there is no agent `{}`", key.name))
 }
 
 /// What a machine says of itself when it registers.

@@ -330,7 +330,7 @@ impl Inventory {
     }
 
     /// Whether the inventory says anything. The agent leaves out all of it when it is too long.
-    pub fn is_complete(&self) -> bool {
+    pub fn is_usable(&self) -> bool {
         self.truncation.as_ref().is_none_or(|truncation| truncation.kind != "full")
     }
 

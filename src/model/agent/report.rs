@@ -267,7 +267,7 @@ fn read_inventory(posted: Object) -> Result<Inventory, String> {
         truncation: take_field(&mut fields, "truncation")?,
     };
     // An agent that had to leave out everything is taken at its word.
-    if inventory.is_complete() {
+    if inventory.is_usable() {
         if inventory.memory.physical_bytes == 0 {
             return Err("Inventory is not valid, Memory not detected".into());
         }
@@ -399,7 +399,7 @@ mod tests {
             (inventory.gpus[0].device_id.as_str(), inventory.routes[0].metric),
             ("1050", 100)
         );
-        assert!(inventory.system_vendor.is_virtual && inventory.is_complete());
+        assert!(inventory.system_vendor.is_virtual && inventory.is_usable());
         assert_eq!(inventory.tpm_version, "2.0");
         assert_eq!(bare.timestamp, Some(1_700_000_000));
         let object: Value = serde_json::from_str(SAMPLE).unwrap();

@@ -66,7 +66,7 @@ pub fn check_agent(state: &mut State, agent_id: AgentId, tick: &Tick) {
             _ => {}
         }
     }
-    state.agents.update(agent_id, |agent| agent.replace_validations(results));
+    state.agents.update(agent_id, |agent| agent.set_validations(results));
     for event in events {
         state.record_event(event);
     }

@@ -234,9 +234,9 @@ fn join_unmet_validations(agent: &Agent) -> String {
     messages.join(",")
 }
 
-/// Whether a host has been checked, which needs a valid inventory.
+/// Whether a host has been checked, which needs a usable inventory.
 fn is_checked(agent: &Agent) -> bool {
-    let has_inventory = agent.complete_inventory().is_some();
+    let has_inventory = agent.usable_inventory().is_some();
     has_inventory && agent.validations().next().is_some()
 }
 
@@ -356,14 +356,14 @@ mod tests {
     #[test]
     fn the_last_results_count_while_a_host_is_silent() {
         let mut silent = agent(HostState::DisconnectedUnbound);
-        silent.replace_inventory(Inventory::default());
+        silent.set_inventory(Inventory::default());
         let mut validations =
             vec![validation("connected", "failure", "a"), validation("ntp-synced", "failure", "b")];
-        silent.replace_validations(BTreeMap::from([("network".into(), validations.clone())]));
+        silent.set_validations(BTreeMap::from([("network".into(), validations.clone())]));
         assert_eq!(agent_conditions(&silent)[2].reason, "ValidationsPassing");
         validations.push(validation("has-min-memory", "failure", "c"));
         validations.push(validation("media-connected", "disabled", "d"));
-        silent.replace_validations(BTreeMap::from([("network".into(), validations)]));
+        silent.set_validations(BTreeMap::from([("network".into(), validations)]));
         let message = "The agent's validations are failing: a,b,c";
         assert_eq!(agent_conditions(&silent)[2].message, message);
     }

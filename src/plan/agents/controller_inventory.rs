@@ -37,7 +37,7 @@ pub fn update_inventory(state: &mut State, agent_id: AgentId) {
             if let Some(previous) = &status.inventory {
                 inventory.keep_verdicts(previous.get());
             }
-            agent.set_inventory(inventory, &uuid);
+            agent.identify_by_inventory(inventory, &uuid);
         }
     });
 }

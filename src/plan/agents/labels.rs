@@ -12,7 +12,6 @@ use crate::model::agent::{
 use crate::model::agent_classification::{
     AgentClassification, CLASSIFICATION_LABEL_PREFIX, QUERY_ERROR_PREFIX,
 };
-use crate::model::deferred::Deferred;
 use crate::model::host::{AGENT_LABEL_PREFIX, BareMetalHost, NODE_LABEL_PREFIX};
 use crate::model::infra_env::{INHERITED_LABELS, InfraEnv, PROPAGATED_LABELS};
 use crate::model::state::State;
@@ -21,7 +20,8 @@ use crate::rules::query::Query;
 
 /// Flags of processors that can run virtual machines.
 const VIRTUALIZE: [&str; 2] = ["vmx", "svm"];
-/// The version of the labels of an inventory, which is assisted-service's.
+/// The version of the labels of an inventory, as assisted-service writes it. The labels of a host that
+/// is installed are made anew only if this changes: change it with `inventory_labels`.
 const VERSION: &str = "0.1";
 /// Types of drives that do not rotate.
 const SOLID_STATE: [&str; 2] = ["SSD", "NVMe"];
@@ -61,9 +61,24 @@ pub fn apply_inventory_labels(agent: &mut Agent, inventory: &Inventory) {
     metadata.annotations.insert(INVENTORY_VERSION.into(), VERSION.into());
 }
 
-/// Whether an Agent has the labels that this program makes from an inventory. Nobody else changes them.
+/// Whether the labels of the inventory were made as `inventory_labels` makes them now. What people
+/// write there is undone by `keep_inventory_labels`.
 pub fn has_labels_of_this_version(agent: &Agent) -> bool {
     agent.metadata.annotation(INVENTORY_VERSION) == Some(VERSION)
+}
+
+/// Gives an Agent that is edited the labels that were made from its inventory, whatever people have
+/// written there.
+pub fn keep_inventory_labels(agent: &mut Agent, existing: &Agent) {
+    let metadata = &mut agent.metadata;
+    metadata.labels.retain(|name, _| !name.starts_with(INVENTORY_LABEL_PREFIX));
+    let existing_labels = existing.metadata.labels.iter();
+    let inventory_labels =
+        existing_labels.filter(|(name, _)| name.starts_with(INVENTORY_LABEL_PREFIX));
+    metadata.labels.extend(inventory_labels.map(|(name, value)| (name.clone(), value.clone())));
+    metadata.annotations.remove(INVENTORY_VERSION);
+    let version = existing.metadata.annotations.get(INVENTORY_VERSION);
+    metadata.annotations.extend(version.map(|value| (INVENTORY_VERSION.into(), value.clone())));
 }
 
 /// An AgentClassification with its query, which is read once.
@@ -97,14 +112,14 @@ pub fn read_classifications(state: &State) -> Vec<Classification> {
 /// that it has now. A query that cannot tell gives a label that says so, as in assisted-service.
 pub fn apply_classifications<'a>(
     agent: &mut Agent,
-    inventory: &Deferred<Inventory>,
     classifications: impl Iterator<Item = &'a Classification>,
 ) {
     let mut labels = BTreeMap::new();
     let mut inventory_document = None;
     for Classification { label, value, query, .. } in classifications {
         // An inventory is large: it becomes a document only if there is a query.
-        let document = inventory_document.get_or_insert_with(|| serde_json::to_value(inventory));
+        let document =
+            inventory_document.get_or_insert_with(|| serde_json::to_value(agent.inventory()));
         let is_met = match (query, document) {
             (Ok(query), Ok(document)) => query.is_met(document).ok(),
             _ => None,

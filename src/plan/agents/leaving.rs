@@ -165,7 +165,7 @@ pub fn remove_deleted_agent(state: &mut State, agent_id: AgentId, tick: &Tick) {
 /// Why the node of a host, which the deletion of its Agent would leave behind in the cluster, has
 /// to be removed first.
 fn node_left_behind(state: &State, agent: &Agent) -> Option<String> {
-    if !matches!(agent.state(), HostState::Installed | HostState::AddedToExistingCluster) {
+    if !agent.state().is_installed() {
         return None;
     }
     let cluster_key = agent.bound_cluster()?;

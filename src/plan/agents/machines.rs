@@ -81,14 +81,17 @@ fn make_recognized_agent(
     let infra_env = agent.infra_env_key().and_then(|key| state.infra_envs.by_key(&key));
     let mut recognized = agent.clone();
     recognized.spec.approved |= why_approved(state, agent).is_some();
-    if let Some(inventory) = &agent.status.inventory {
-        if !agent.has_final_inventory() || !labels::has_labels_of_this_version(agent) {
-            labels::apply_inventory_labels(&mut recognized, inventory.get());
+    if agent.status.inventory.is_some() {
+        // A host that is installed has its labels: its inventory is not decoded for them.
+        let has_final_labels =
+            agent.has_final_inventory() && labels::has_labels_of_this_version(agent);
+        if !has_final_labels && let Some(inventory) = agent.inventory() {
+            labels::apply_inventory_labels(&mut recognized, inventory);
         }
         let namespace = &agent.metadata.namespace;
         let of_namespace =
             classifications.iter().filter(|classification| classification.namespace == *namespace);
-        labels::apply_classifications(&mut recognized, inventory, of_namespace);
+        labels::apply_classifications(&mut recognized, of_namespace);
     }
     if let Some(infra_env) = infra_env {
         labels::inherit_node_labels(infra_env, &mut recognized);
@@ -151,7 +154,7 @@ fn find_host_of_machine<'a>(
     agent: &Agent,
     hosts_by_mac: &HostsByMac,
 ) -> Option<&'a BareMetalHost> {
-    // The inventory need not be decoded to find none.
+    // Without hosts there is none to find, and no inventory to decode for that.
     if hosts_by_mac.is_empty() {
         return None;
     }

@@ -137,7 +137,7 @@ fn advance_unbound(state: &mut State, agent_id: AgentId, tick: &Tick) {
     let was_checked =
         matches!(host_state, HostState::KnownUnbound | HostState::InsufficientUnbound);
     let (next, info) = match agent.inventory() {
-        Some(inventory) if inventory.is_complete() => {
+        Some(inventory) if inventory.is_usable() => {
             let unmet = checks::unmet_gates(agent);
             if unmet.is_empty() {
                 let hold = returning::describe_hold(state, agent);
@@ -274,7 +274,7 @@ fn advance_checked(state: &mut State, agent_id: AgentId, tick: &Tick) {
         let info = format!("Host is the same machine as Agent {}", agent.status.duplicate_of);
         return enter_state(state, agent_id, HostState::Insufficient, &info, tick);
     }
-    let has_inventory = agent.complete_inventory().is_some();
+    let has_inventory = agent.usable_inventory().is_some();
     let unmet_hardware = checks::unmet_hardware(agent);
     let unmet_input = checks::unmet_input(agent);
     let unmet_checks = checks::unmet_before_installation(agent);
@@ -329,7 +329,7 @@ pub fn update_conditions(state: &mut State, agent_id: AgentId, tick: &Tick) {
 /// begun, and judges for each disk whether an installation may go to it.
 fn update_disks(state: &mut State, agent_id: AgentId) {
     let Some(agent) = state.agents.get(agent_id) else { return };
-    // The disks of a host that is installed were judged before.
+    // Disks that cannot change were judged before.
     if agent.has_final_inventory() {
         return;
     }
@@ -361,6 +361,6 @@ fn update_disks(state: &mut State, agent_id: AgentId) {
         for (disk, problems) in inventory.disks.iter_mut().zip(problems_by_disk) {
             disk.installation_eligibility.set_verdict(problems);
         }
-        agent.replace_inventory(inventory);
+        agent.set_inventory(inventory);
     });
 }

@@ -298,7 +298,7 @@ fn record_report(agent: &mut Agent, report: AgentReport, tick: &Tick) {
         }
         agent.status.found_by_controller = false;
         let host_id = agent.status.host_id.clone();
-        agent.set_inventory(inventory, &host_id);
+        agent.identify_by_inventory(inventory, &host_id);
     }
     let status = &mut agent.status;
     if let Some(ntp_sources) = report.ntp_sources {
@@ -341,26 +341,31 @@ pub fn check_in_answer(state: &State, agent: &Agent) -> Value {
         }
         _ => CHECK_IN_INTERVAL,
     };
-    let mut peers = Vec::new();
-    let cluster_to_check = if host_state.is_installed() { None } else { agent.bound_cluster() };
-    for peer in state.agents.rows() {
-        let is_in_cluster = cluster_to_check.is_some() && peer.bound_cluster() == cluster_to_check;
-        if is_in_cluster && peer.key() != agent.key() {
-            peers.push(json!({"agent": peer.metadata.name, "addresses": list_addresses(peer)}));
+    let mut answer = json!({"next": next, "after": after, "peers": []});
+    if let Some(cluster_key) = agent.cluster_to_reach() {
+        answer["peers"] = list_peers(state, agent, &cluster_key);
+        let domains = domains_of_cluster(state, &cluster_key);
+        if !domains.is_empty() {
+            answer["domains"] = json!(domains);
         }
-    }
-    let mut answer = json!({"next": next, "after": after, "peers": peers});
-    let domains =
-        cluster_to_check.map(|cluster| domains_of_cluster(state, &cluster)).unwrap_or_default();
-    if !domains.is_empty() {
-        answer["domains"] = json!(domains);
     }
     answer
 }
 
+/// The other hosts of the cluster of a host, with their addresses.
+fn list_peers(state: &State, agent: &Agent, cluster_key: &Key) -> Value {
+    let mut peers = Vec::new();
+    for peer in state.agents.rows() {
+        if peer.bound_cluster().as_ref() == Some(cluster_key) && peer.key() != agent.key() {
+            peers.push(json!({"agent": peer.metadata.name, "addresses": list_addresses(peer)}));
+        }
+    }
+    peers.into()
+}
+
 /// The names that a host of a cluster has to find in DNS.
-fn domains_of_cluster(state: &State, cluster: &Key) -> Vec<String> {
-    let Some(cluster) = clusters::find_cluster(state, cluster) else { return Vec::new() };
+fn domains_of_cluster(state: &State, cluster_key: &Key) -> Vec<String> {
+    let Some(cluster) = clusters::find_cluster(state, cluster_key) else { return Vec::new() };
     let needs = clusters::needs_of_cluster(state, cluster);
     needed_domains(&needs).into_iter().map(|domain| domain.name).collect()
 }
@@ -394,7 +399,7 @@ mod tests {
         {
             let mut agent = Agent::default();
             agent.status.debug_info.state = host_state;
-            agent.replace_inventory(judged.clone());
+            agent.set_inventory(judged.clone());
             let report =
                 AgentReport { inventory: Some(reported.clone()), ..AgentReport::default() };
             record_report(&mut agent, report, &Tick::default());

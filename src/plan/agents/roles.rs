@@ -49,7 +49,7 @@ fn weigh(inventory: &Inventory) -> Weight {
 /// Where a host stands in the order in which machines are used up.
 pub fn usage_rank(agent: &Agent) -> UsageRank {
     UsageRank {
-        weight: agent.complete_inventory().map(weigh),
+        weight: agent.usable_inventory().map(weigh),
         hostname: agent.hostname().to_owned(),
         name: agent.metadata.name.clone(),
     }
@@ -61,7 +61,7 @@ pub fn usage_rank(agent: &Agent) -> UsageRank {
 pub fn assign_roles(agents: &[&Agent], needs: &HostNeeds) -> Vec<Role> {
     let mut roles: Vec<Role> = agents.iter().map(|agent| agent.spec.role).collect();
     let is_any_unknown =
-        agents.iter().any(|agent| is_auto_assigned(agent) && agent.complete_inventory().is_none());
+        agents.iter().any(|agent| is_auto_assigned(agent) && agent.usable_inventory().is_none());
     if is_any_unknown && !needs.day2 && !needs.is_single_node() {
         return roles;
     }
@@ -116,7 +116,7 @@ fn can_be_master(agent: &Agent, needs: &HostNeeds) -> bool {
     if needs.is_single_node() {
         return true;
     }
-    let Some(inventory) = agent.complete_inventory() else { return false };
+    let Some(inventory) = agent.usable_inventory() else { return false };
     let missing = missing_requirements(inventory, NodeRole::multi_node(Role::Master));
     missing
         .iter()
@@ -127,7 +127,7 @@ fn can_be_master(agent: &Agent, needs: &HostNeeds) -> bool {
 /// one that was chosen before, else the best. None if there is no such disk, also when the spec
 /// asks for one that cannot be used.
 pub fn installation_disk(agent: &Agent, node: NodeRole) -> Option<String> {
-    let disks = eligible_disks(agent.complete_inventory()?, Some(node));
+    let disks = eligible_disks(agent.usable_inventory()?, Some(node));
     let requested_disks = [&agent.spec.installation_disk_id, &agent.spec.installation_disk_path];
     let previous_id = &agent.status.installation_disk_id;
     let disk = if let Some(name) = requested_disks.into_iter().find(|name| !name.is_empty()) {

@@ -44,7 +44,7 @@ impl Minimum {
     }
 }
 
-/// The validations of a host's hardware. Those that measure are pending without a valid inventory.
+/// The validations of a host's hardware. Those that measure are pending without a usable inventory.
 pub(super) fn validate(context: &ValidationContext<'_>) -> Vec<Validation> {
     let inventory = context.agent.inventory();
     let mut validations = match inventory {
@@ -54,7 +54,7 @@ pub(super) fn validate(context: &ValidationContext<'_>) -> Vec<Validation> {
     };
     let why_pending = match inventory {
         None => Some(MISSING_INVENTORY),
-        Some(inventory) if !inventory.is_complete() => Some("Inventory is truncated"),
+        Some(inventory) if !inventory.is_usable() => Some("Inventory is truncated"),
         Some(_) => None,
     };
     if let Some(why) = why_pending {

@@ -69,7 +69,7 @@ fn validate_inventory(
     success: &str,
     find_problem: impl FnOnce(&Inventory) -> Option<String>,
 ) -> Validation {
-    match context.valid_inventory() {
+    match context.agent.usable_inventory() {
         Some(inventory) => fail_if(id, find_problem(inventory).as_deref(), success),
         None => validation(id, PENDING, MISSING_INVENTORY),
     }
@@ -78,7 +78,7 @@ fn validate_inventory(
 /// Machines of OpenStack have no network that a cluster could manage itself. Left out for a free
 /// one, because nobody knows yet whether its cluster minds.
 fn validate_platform(context: &ValidationContext<'_>) -> Option<Validation> {
-    let vendor = context.valid_inventory().map(|inventory| &inventory.system_vendor);
+    let vendor = context.agent.usable_inventory().map(|inventory| &inventory.system_vendor);
     let is_openstack = vendor.is_some_and(|vendor| vendor.product_name == "OpenStack Compute");
     let is_allowed = if is_openstack {
         let needs = context.cluster?.needs;

@@ -58,7 +58,7 @@ pub(super) fn validate(
         let problem = find_narrow_path(context.agent, cluster.other_agents);
         validations.push(fail_if("mtu-valid", problem.as_deref(), "MTU is ok"));
     }
-    if context.valid_inventory().is_some() {
+    if context.agent.usable_inventory().is_some() {
         let problem = find_iscsi_inside(context.agent, cluster.needs);
         let success = "No interface of an iSCSI disk is in the machine networks";
         validations.push(fail_if(
@@ -184,7 +184,7 @@ mod tests {
         for (address, is_found) in [("192.0.2.7", true), ("198.51.100.7", false)] {
             let inventory = json!({"disks": [{"id": "d", "name": "sda", "driveType": "iSCSI",
                 "iscsi": {"hostIpAddress": address}}]});
-            agent.replace_inventory(serde_json::from_value(inventory).unwrap());
+            agent.set_inventory(serde_json::from_value(inventory).unwrap());
             agent.status.installation_disk_id = "d".into();
             assert_eq!(find_iscsi_inside(&agent, &needs()).is_some(), is_found, "{address}");
         }

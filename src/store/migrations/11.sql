@@ -1,7 +1,7 @@
 -- Schema 11: the longest parts of an Agent have columns of their own. Most commands read none of them.
 ALTER TABLE agent ADD COLUMN inventory TEXT CHECK (json_valid(inventory));
 ALTER TABLE agent ADD COLUMN validations TEXT CHECK (json_valid(validations));
--- SQLite makes no checksums. The program makes one when it writes the Agent again.
+-- SQLite makes no checksums. The program makes those of these Agents after the migration.
 UPDATE agent SET
   inventory = body -> '$.status.inventory',
   validations = body -> '$.status.validationsInfo',

@@ -49,7 +49,7 @@ pub fn read_configuration(
 }
 
 /// Whether the installation of a host waits for a configuration, as far as the host itself shows.
-pub fn may_get_configuration(agent: &Agent) -> bool {
+pub fn waits_for_configuration(agent: &Agent) -> bool {
     let has_begun = !agent.status.progress.current_stage.is_empty();
     agent.state() == HostState::PreparingForInstallation && !has_begun
 }
@@ -62,7 +62,7 @@ fn find_configuration(
     agent_key: &Key,
 ) -> Result<Option<PathBuf>, Refusal> {
     let Some(agent) = store.find::<Agent>(agent_key)? else { return Ok(None) };
-    if !may_get_configuration(&agent) {
+    if !waits_for_configuration(&agent) {
         return Ok(None);
     }
     let Some(cluster_key) = agent.bound_cluster() else { return Ok(None) };
