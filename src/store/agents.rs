@@ -23,10 +23,11 @@ use super::body_checksums::checksum_of_agent;
 use super::clusters::load_whole_cluster;
 use super::connection::Store;
 use super::documents::{
-    Document, load_document, read_document, source_of, to_body, unreadable_row, write_document,
+    load_document, read_document, source_of, to_body, unreadable_row, write_document,
 };
 use super::filter::Filter;
 use super::hosts::load_host;
+use super::schema::AGENT_TABLE;
 use super::stored::{Stored, Visitor, select_ids, select_names};
 use super::templates::load_template_of_cluster;
 
@@ -67,7 +68,7 @@ pub fn decode_all_parts(state: &State) -> Result<(), Refusal> {
 
 /// Refuses to go on with Agents of which a part could not be decoded.
 pub fn refuse_unreadable_parts(decode_error: &DecodeError) -> Result<(), Refusal> {
-    decode_error.get().map_or(Ok(()), |why| Err(unreadable_row(Agent::TABLE, why)))
+    decode_error.get().map_or(Ok(()), |why| Err(unreadable_row(AGENT_TABLE, why)))
 }
 
 /// Visits the rows of the Agents that a WHERE clause names, in the order of insertion.

@@ -6,11 +6,9 @@ use rusqlite::{Connection, Row};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::model::agent::Agent;
 use crate::model::refusal::Refusal;
 
-use super::documents::Document;
-use super::schema::SHARED_TABLE;
+use super::schema::{AGENT_TABLE, SHARED_TABLE};
 
 /// More damaged documents of a table than this are not listed.
 const MOST_LISTED: usize = 20;
@@ -76,7 +74,7 @@ pub fn accept_documents(conn: &Connection) -> Result<(), Refusal> {
 
 /// Gives checksums to the documents that a migration has changed. Needs an open write transaction.
 pub fn write_checksums_of_agents(conn: &Connection) -> Result<(), Refusal> {
-    write_new_checksums(conn, Agent::TABLE)
+    write_new_checksums(conn, AGENT_TABLE)
 }
 
 /// Writes the checksums of the documents of a table that have changed, or have none yet.
@@ -109,7 +107,7 @@ pub fn checksum_of_agent(body: &str, inventory: Option<&str>, validations: Optio
 
 /// The whole document of a row, in SQL.
 fn document_of(table: &str) -> &'static str {
-    if table == Agent::TABLE {
+    if table == AGENT_TABLE {
         "body || coalesce(inventory, '') || coalesce(validations, '')"
     } else {
         "body"

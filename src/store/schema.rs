@@ -13,6 +13,8 @@ include!(concat!(env!("OUT_DIR"), "/migrations.rs"));
 
 /// The table of all kinds that only commands change. Its column `kind` tells them apart.
 pub const SHARED_TABLE: &str = "document";
+/// The table of Agents, whose documents are in several columns.
+pub const AGENT_TABLE: &str = "agent";
 
 /// The number of the schema of a file; 0 for an empty file.
 pub fn read_schema(conn: &Connection) -> Result<u32, Refusal> {
