@@ -1,5 +1,5 @@
 -- What all migrations make. A new state needs only this script, which is written by
--- tests/newest_schema.rs. Digest of the migrations: cf6048fcd1b74723
+-- tests/newest_schema.rs. Digest of the migrations: d8a7e10ed6438775
 CREATE TABLE state (
   id INTEGER PRIMARY KEY CHECK (id = 1),
   revision INTEGER NOT NULL,
@@ -166,7 +166,7 @@ CREATE TABLE agent (
   host TEXT AS (lower(body ->> '$.status.hostID')) VIRTUAL,
   wanted TEXT AS (body ->> '$.spec.clusterDeploymentName.name') VIRTUAL,
   bound TEXT AS (body ->> '$.status.boundTo.name') VIRTUAL
-, checksum INTEGER, inventory TEXT CHECK (json_valid(inventory)), validations TEXT CHECK (json_valid(validations))) STRICT;
+, checksum INTEGER, inventory TEXT CHECK (inventory IS NULL OR json_valid(inventory)), validations TEXT CHECK (validations IS NULL OR json_valid(validations))) STRICT;
 CREATE TABLE agent_mac (
   agent INTEGER NOT NULL REFERENCES agent ON DELETE CASCADE,
   mac TEXT NOT NULL,
