@@ -53,14 +53,31 @@ fn nothing_follows_from_a_part_that_cannot_be_decoded() {
 }
 
 #[test]
-fn labels_that_follow_from_an_inventory_stay_whatever_people_write() {
+fn labels_that_follow_from_an_inventory_are_mended_also_of_installed_hosts() {
     let sandbox = lab_with_installed_hosts();
     let label = "inventory.agent-install.openshift.io/cpu-architecture";
     for label_change in [format!("{label}=other --overwrite"), format!("{label}-")] {
         sandbox.ok(&format!("label agent a {label_change} --no-reconcile -q"));
-        let labels = sandbox.ok("get agent a -o 'jsonpath={.metadata.labels}'");
-        assert!(labels.contains(&format!("\"{label}\":\"x86_64\"")), "{labels}");
+        let labels = || sandbox.ok("get agent a -o 'jsonpath={.metadata.labels}'");
+        assert!(!labels().contains(&format!("\"{label}\":\"x86_64\"")), "{}", labels());
+        sandbox.ok("reconcile -q");
+        assert!(labels().contains(&format!("\"{label}\":\"x86_64\"")), "{}", labels());
     }
+}
+
+#[test]
+fn labels_that_a_file_has_wrong_are_mended_by_the_next_pass() {
+    let mut sandbox = lab_with_installed_hosts();
+    let right = "/cpu-architecture: x86_64";
+    let exported = sandbox.ok("export");
+    assert_eq!(exported.matches(right).count(), 3);
+    let file =
+        sandbox.write_file("moved.yaml", &exported.replace(right, "/cpu-architecture: other"));
+    let moved = sandbox.path().join("moved.db").display().to_string();
+    sandbox.set_variable("POOLCTL_STATE", &moved);
+    sandbox.ok(&format!("import {file} -q"));
+    sandbox.ok("reconcile -q");
+    assert_eq!(sandbox.ok("export").matches(right).count(), 3);
 }
 
 #[test]

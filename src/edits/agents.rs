@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use crate::model::agent::{Agent, HostState, INFRA_ENV_LABEL, INVENTORY_VERSION, report};
+use crate::model::agent::{Agent, HostState, INFRA_ENV_LABEL, report};
 use crate::model::event::{Event, EventType};
 use crate::model::event_reason::EventReason;
 use crate::model::meta::Key;
@@ -29,7 +29,6 @@ impl EditedDocument for Agent {
     fn carry_over(existing: &Self, desired: &mut Self, mode: PutMode, _: &Tick) -> bool {
         desired.status.clone_from(&existing.status);
         desired.secret.clone_from(&existing.secret);
-        agents::keep_inventory_labels(desired, existing);
         // A manifest that names no cluster leaves the Agent with its cluster.
         if mode == PutMode::Apply && desired.spec.cluster_deployment_name.is_none() {
             desired.spec.cluster_deployment_name.clone_from(&existing.spec.cluster_deployment_name);
@@ -141,8 +140,6 @@ fn restore_status(agent: &mut Agent, tick: &Tick) {
             .and_then(|json| report::parse_report(json).ok());
         let inventory = report.and_then(|report| report.inventory);
         status.inventory = inventory.map(|inventory| Rc::new(inventory.into()));
-        // Whoever wrote the manifest may have left out the labels that were made from it.
-        metadata.annotations.remove(INVENTORY_VERSION);
     }
     let stage = metadata.annotation(STAGE_ANNOTATION).filter(|stage| STAGES.contains(stage));
     status.progress.current_stage = stage.unwrap_or_default().to_owned();

@@ -32,7 +32,6 @@ pub use booting::update_booting_agents;
 pub use clusters::find_shortage;
 pub use deadlines::due_instants;
 pub use document::{agent_config_document, nodes_config_document};
-pub use labels::keep_inventory_labels;
 pub use leaving::{release_agents_of_cluster, unbind_refusal};
 pub use machines::why_approved;
 pub use register::{

@@ -20,8 +20,7 @@ use crate::rules::query::Query;
 
 /// Flags of processors that can run virtual machines.
 const VIRTUALIZE: [&str; 2] = ["vmx", "svm"];
-/// The version of the labels of an inventory, as assisted-service writes it. The labels of a host that
-/// is installed are made anew only if this changes: change it with `inventory_labels`.
+/// The version of the labels of an inventory, which is assisted-service's.
 const VERSION: &str = "0.1";
 /// Types of drives that do not rotate.
 const SOLID_STATE: [&str; 2] = ["SSD", "NVMe"];
@@ -59,26 +58,6 @@ pub fn apply_inventory_labels(agent: &mut Agent, inventory: &Inventory) {
     metadata.labels.retain(|name, _| !name.starts_with(INVENTORY_LABEL_PREFIX));
     metadata.labels.extend(inventory_labels(inventory));
     metadata.annotations.insert(INVENTORY_VERSION.into(), VERSION.into());
-}
-
-/// Whether the labels of the inventory were made as `inventory_labels` makes them now. What people
-/// write there is undone by `keep_inventory_labels`.
-pub fn has_labels_of_this_version(agent: &Agent) -> bool {
-    agent.metadata.annotation(INVENTORY_VERSION) == Some(VERSION)
-}
-
-/// Gives an Agent that is edited the labels that were made from its inventory, whatever people have
-/// written there.
-pub fn keep_inventory_labels(agent: &mut Agent, existing: &Agent) {
-    let metadata = &mut agent.metadata;
-    metadata.labels.retain(|name, _| !name.starts_with(INVENTORY_LABEL_PREFIX));
-    let existing_labels = existing.metadata.labels.iter();
-    let inventory_labels =
-        existing_labels.filter(|(name, _)| name.starts_with(INVENTORY_LABEL_PREFIX));
-    metadata.labels.extend(inventory_labels.map(|(name, value)| (name.clone(), value.clone())));
-    metadata.annotations.remove(INVENTORY_VERSION);
-    let version = existing.metadata.annotations.get(INVENTORY_VERSION);
-    metadata.annotations.extend(version.map(|value| (INVENTORY_VERSION.into(), value.clone())));
 }
 
 /// An AgentClassification with its query, which is read once.

@@ -81,13 +81,8 @@ fn make_recognized_agent(
     let infra_env = agent.infra_env_key().and_then(|key| state.infra_envs.by_key(&key));
     let mut recognized = agent.clone();
     recognized.spec.approved |= why_approved(state, agent).is_some();
-    if agent.status.inventory.is_some() {
-        // A host that is installed has its labels: its inventory is not decoded for them.
-        let has_final_labels =
-            agent.has_final_inventory() && labels::has_labels_of_this_version(agent);
-        if !has_final_labels && let Some(inventory) = agent.inventory() {
-            labels::apply_inventory_labels(&mut recognized, inventory);
-        }
+    if let Some(inventory) = agent.inventory() {
+        labels::apply_inventory_labels(&mut recognized, inventory);
         let namespace = &agent.metadata.namespace;
         let of_namespace =
             classifications.iter().filter(|classification| classification.namespace == *namespace);
