@@ -67,20 +67,21 @@ fn find_changed_documents_of(conn: &Connection, table: &str) -> Result<Vec<Strin
 /// transaction.
 pub fn accept_documents(conn: &Connection) -> Result<(), Refusal> {
     for table in select_tables_with_checksums(conn)? {
-        write_new_checksums(conn, &table)?;
+        write_new_checksums(conn, &table, "checksum IS NOT NULL")?;
     }
     Ok(())
 }
 
-/// Gives checksums to the documents that a migration has changed. Needs an open write transaction.
-pub fn write_checksums_of_agents(conn: &Connection) -> Result<(), Refusal> {
-    write_new_checksums(conn, AGENT_TABLE)
+/// Gives checksums to the Agents that have none because a migration has moved their parts. Those of
+/// others stay: a migration must not hide what is damaged. Needs an open write transaction.
+pub fn write_missing_checksums_of_agents(conn: &Connection) -> Result<(), Refusal> {
+    write_new_checksums(conn, AGENT_TABLE, "checksum IS NULL")
 }
 
-/// Writes the checksums of the documents of a table that have changed, or have none yet.
-fn write_new_checksums(conn: &Connection, table: &str) -> Result<(), Refusal> {
+/// Writes the checksums that have changed of the documents which a condition in SQL names.
+fn write_new_checksums(conn: &Connection, table: &str, condition: &str) -> Result<(), Refusal> {
     let document_sql = document_of(table);
-    let sql = format!("SELECT id, {document_sql}, checksum FROM {table}");
+    let sql = format!("SELECT id, {document_sql}, checksum FROM {table} WHERE {condition}");
     let mut statement = conn.prepare(&sql)?;
     let mut rows = statement.query([])?;
     let mut new_checksums: Vec<(i64, i64)> = Vec::new();

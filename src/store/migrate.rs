@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::model::refusal::{Exit, Refusal};
 
-use super::body_checksums::write_checksums_of_agents;
+use super::body_checksums::write_missing_checksums_of_agents;
 use super::connection::{Store, keep_plans};
 use super::copies::give_to_owner_of_state;
 use super::schema::{MIGRATIONS, NEWEST_SCHEMA, SCHEMA, path_of_copy, read_schema};
@@ -83,7 +83,7 @@ fn run_migrations(conn: &Connection) -> Result<(), Refusal> {
     for migration in MIGRATIONS.iter().skip(schema) {
         conn.execute_batch(migration)?;
     }
-    write_checksums_of_agents(conn)?;
+    write_missing_checksums_of_agents(conn)?;
     draw_lineage(conn)?;
     Ok(conn.pragma_update(None, "user_version", SCHEMA)?)
 }
