@@ -69,7 +69,8 @@ fn a_lease_is_free_again_though_its_pool_was_undone_when_its_cluster_went() {
     sandbox.ok("pool create p --fake --customization a");
     sandbox.ok("reconcile --wait -q");
     sandbox.ok("pool scale p --size 0");
-    let wall = "CREATE TRIGGER wall BEFORE UPDATE ON pool BEGIN SELECT RAISE(ABORT, 'a wall'); END";
+    let wall = "CREATE TRIGGER wall BEFORE UPDATE ON document WHEN old.kind = 'ClusterPool' \
+                BEGIN SELECT RAISE(ABORT, 'a wall'); END";
     execute_sql(&sandbox, wall).unwrap();
     sandbox.set_variable("POOLCTL_NOW", "2026-03-02T14:00:00Z");
     assert_eq!(sandbox.run("reconcile").code, 1);

@@ -194,7 +194,8 @@ fn doctor_finds_in_every_portion_what_is_missed_and_links_that_are_broken() {
     sandbox.ok("doctor");
     for pool in ["p2", "p201"] {
         let sql = format!(
-            "UPDATE pool SET body = json_set(body, '$.spec.size', 2) WHERE name = '{pool}'"
+            "UPDATE document SET body = json_set(body, '$.spec.size', 2) \
+             WHERE kind = 'ClusterPool' AND name = '{pool}'"
         );
         execute_sql(&sandbox, &sql).unwrap();
     }

@@ -44,7 +44,7 @@ fn a_part_that_has_changed_is_found_by_its_checksum() {
 fn nothing_follows_from_a_part_that_cannot_be_decoded() {
     let sandbox = lab_with_installed_hosts();
     execute_sql(&sandbox, "UPDATE agent SET inventory = '5' WHERE name = 'a'");
-    let message = "a row of table agent cannot be read";
+    let message = "a row of kind Agent in table agent cannot be read";
     for command in ["get agent", "describe agent a", "why agent/a", "agent unbind a -y", "export"] {
         assert!(sandbox.run(command).err.contains(message), "{command}");
     }

@@ -57,7 +57,10 @@ fn documents_and_events_that_were_changed_or_removed_are_found() {
     assert_eq!(problems_of_contents(&sandbox), "");
     let label = "body = json_set(body, '$.metadata.labels', json('{\"a\": \"b\"}'))";
     for (sql, says) in [
-        (format!("UPDATE pool SET {label}"), "the document of `lab` in table pool is not the one"),
+        (
+            format!("UPDATE document SET {label} WHERE kind = 'ClusterPool'"),
+            "the document of ClusterPool `lab` in table document is not the one",
+        ),
         (format!("UPDATE claim_body SET {label}"), "the document of `c` in table claim_body"),
         ("UPDATE event SET message = message || '!' WHERE id = 3".into(), "event 3 has changed"),
         ("UPDATE event SET actor = 'nobody' WHERE id = 1".into(), "event 1 has changed"),
@@ -81,7 +84,8 @@ fn documents_and_events_that_were_changed_or_removed_are_found() {
         assert_eq!(problems.lines().count(), 1, "{sql}: {problems}");
     }
     // A document that poolctl writes anew is its own again.
-    execute_sql(&sandbox, &format!("UPDATE pool SET {label}")).unwrap();
+    execute_sql(&sandbox, &format!("UPDATE document SET {label} WHERE kind = 'ClusterPool'"))
+        .unwrap();
     sandbox.ok("label pool lab other=label");
     assert_eq!(problems_of_contents(&sandbox), "");
 }
@@ -120,7 +124,9 @@ fn changed_contents_are_named_by_backup_and_restore_and_accepted_by_a_person() {
     let sandbox = Sandbox::new();
     sandbox.create_ready_pool("lab", 1);
     let label = "body = json_set(body, '$.metadata.labels', json('{\"a\": \"b\"}'))";
-    let sql = format!("DELETE FROM event WHERE id = 3; UPDATE pool SET {label}");
+    let sql = format!(
+        "DELETE FROM event WHERE id = 3; UPDATE document SET {label} WHERE kind = 'ClusterPool'"
+    );
     execute_sql(&sandbox, &sql).unwrap();
     let problems = problems_of_contents(&sandbox);
     assert_eq!(problems.matches("poolctl doctor --accept-contents").count(), 2, "{problems}");

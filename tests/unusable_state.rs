@@ -318,9 +318,14 @@ fn can_mount() -> bool {
 fn a_pool_that_cannot_be_read_is_not_said_to_be_absent() {
     let sandbox = Sandbox::new();
     sandbox.ok("pool create lab --fake -q");
-    let sql = "UPDATE pool SET body = json_set(body, '$.spec.labels', 5)";
+    let sql =
+        "UPDATE document SET body = json_set(body, '$.spec.labels', 5) WHERE kind = 'ClusterPool'";
     assert_eq!(execute_sql(&sandbox, sql).unwrap(), 1);
-    sandbox.refused(8, "describe pool lab", "a row of table pool cannot be read");
+    sandbox.refused(
+        8,
+        "describe pool lab",
+        "a row of kind ClusterPool in table document cannot be read",
+    );
 }
 
 #[test]

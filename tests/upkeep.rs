@@ -214,8 +214,7 @@ fn doctor_finds_rows_that_point_nowhere_and_work_that_nobody_does() {
     sandbox.set_variable("POOLCTL_NOW", "2026-03-02T14:00:00Z");
     let ran = sandbox.run("doctor --fix");
     assert_eq!(ran.code, 1, "{}", ran.out);
-    for part in
-        ["has no document", "a row of secret points to a row of secret_object", "does cron run"]
+    for part in ["has no document", "a row of secret points to a row of document", "does cron run"]
     {
         assert!(ran.out.contains(part), "{part}: {}", ran.out);
     }
@@ -230,7 +229,8 @@ fn doctor_finds_hosts_that_belong_to_nothing() {
         sandbox.ok(&format!("agent register --infraenv rack --id {host} -q"));
     }
     assert_eq!(sandbox.run("doctor").code, 0);
-    let sql = r#"PRAGMA foreign_keys = 0; DELETE FROM infra_env; UPDATE cluster SET by_agents = 0;
+    let sql = r#"PRAGMA foreign_keys = 0; DELETE FROM document WHERE kind = 'InfraEnv';
+        UPDATE cluster SET by_agents = 0;
         UPDATE agent SET body = json_set(body, '$.status.debugInfo.state', 'known',
             '$.status.boundTo', json('{"name": "gone", "namespace": "default"}'),
             '$.status.knownBy', json('["02:00:00:00:00:01"]')) WHERE name <> 'node-3';

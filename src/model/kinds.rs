@@ -5,9 +5,9 @@
 /// comes after those that it refers to, so that an import in this order finds what it names.
 ///
 /// Each kind declares how its objects are kept, by one of
-/// - `plain: FIELD`: as a JSON document that only commands change, in the table of all such kinds;
-/// - `document: FIELD "TABLE"`: as a JSON document in a table of its own, whose type rules and plans
-///   know;
+/// - `plain: FIELD`: as a JSON document that only commands change;
+/// - `document: FIELD`: as a JSON document whose type rules and plans know;
+/// - `document: FIELD "TABLE"`: the same, in a table of its own, because it has columns of its own;
 /// - `facts: FIELD`: as columns that plans read, with a body beside them;
 /// - `view: FIELD`: made from the rows of another type when it is read.
 ///
@@ -55,7 +55,7 @@ macro_rules! every_kind {
                     words: ["secret"],
                     namespaced: true,
                     names: Dotted,
-                    document: secrets "secret_object",
+                    document: secrets,
                 }
                 ConfigMap($crate::model::documents::ConfigMap) {
                     about: "Files that are no secret, such as manifests for installers.",
@@ -71,7 +71,7 @@ macro_rules! every_kind {
                     words: ["customization", "clusterdeploymentcustomization", "cdc"],
                     namespaced: true,
                     names: Label,
-                    document: customizations "customization",
+                    document: customizations,
                 }
                 DataTemplate($crate::model::data_template::Metal3DataTemplate) {
                     about: "A template of the metadata and network data that machines get.",
@@ -79,7 +79,7 @@ macro_rules! every_kind {
                     words: ["datatemplate", "metal3datatemplate", "m3dt"],
                     namespaced: true,
                     names: Dotted,
-                    document: data_templates "data_template",
+                    document: data_templates,
                 }
                 Metal3DataClaim($crate::model::metal3_data::Metal3DataClaim) {
                     about: "A request of a machine for an index of a data template.",
@@ -135,7 +135,7 @@ macro_rules! every_kind {
                     words: ["nmstateconfig", "nmstate"],
                     namespaced: true,
                     names: Dotted,
-                    document: nmstate_configs "nmstate_config",
+                    document: nmstate_configs,
                 }
                 AgentClassification($crate::model::agent_classification::AgentClassification) {
                     about: "A label for hosts whose inventory meets a query.",
@@ -151,7 +151,7 @@ macro_rules! every_kind {
                     words: ["infraenv", "ie"],
                     namespaced: true,
                     names: Dotted,
-                    document: infra_envs "infra_env",
+                    document: infra_envs,
                 }
                 Agent($crate::model::agent::Agent) {
                     about: "A host that was booted or found, free or bound to a cluster.",
@@ -167,7 +167,7 @@ macro_rules! every_kind {
                     words: ["clusterpool", "pool", "cp"],
                     namespaced: true,
                     names: Label,
-                    document: pools "pool",
+                    document: pools,
                 }
                 ClusterDeployment($crate::model::cluster::Cluster) {
                     about: "A cluster, made by a pool or by hand.",

@@ -64,7 +64,7 @@ macro_rules! declare_state {
             namespaced: $namespaced:literal,
             names: $names:ident,
             $(plain: $plain:ident,)?
-            $(document: $document:ident $document_table:literal,)?
+            $(document: $document:ident $($document_table:literal)?,)?
             $(facts: $facts:ident,)?
             $(view: $view:ident,)?
         })* }

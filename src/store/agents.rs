@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::model::agent::Agent;
 use crate::model::cluster::Cluster;
 use crate::model::deferred::{DecodeError, Deferred};
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::nmstate_config::NMStateConfig;
 use crate::model::refusal::Refusal;
@@ -68,7 +69,7 @@ pub fn decode_all_parts(state: &State) -> Result<(), Refusal> {
 
 /// Refuses to go on with Agents of which a part could not be decoded.
 pub fn refuse_unreadable_parts(decode_error: &DecodeError) -> Result<(), Refusal> {
-    decode_error.get().map_or(Ok(()), |why| Err(unreadable_row(AGENT_TABLE, why)))
+    decode_error.get().map_or(Ok(()), |why| Err(unreadable_row(Kind::Agent, AGENT_TABLE, why)))
 }
 
 /// Visits the rows of the Agents that a WHERE clause names, in the order of insertion.

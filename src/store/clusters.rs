@@ -146,8 +146,8 @@ impl Store {
     /// Whether an IPPool or an InfraEnv names a cluster.
     pub fn is_named_outside_of_pools(&self, cluster: &str) -> Result<bool, Refusal> {
         let sql = "SELECT EXISTS (SELECT 1 FROM ip_pool WHERE body ->> '$.spec.clusterName' = ?1) \
-                   OR EXISTS (SELECT 1 FROM infra_env \
-                   WHERE body ->> '$.spec.clusterRef.name' = ?1)";
+                   OR EXISTS (SELECT 1 FROM document \
+                   WHERE kind = 'InfraEnv' AND body ->> '$.spec.clusterRef.name' = ?1)";
         Ok(self.conn().prepare_cached(sql)?.query_row([cluster], |row| row.get(0))?)
     }
 

@@ -33,7 +33,7 @@ pub fn load_customizations(
     let (condition, values) = filter.where_clause("u.namespace = #", None);
     let sql = format!(
         "SELECT l.holder, l.pool_namespace, l.pool, l.cluster, u.namespace, u.name \
-         FROM lease l JOIN customization u ON u.id = l.customization {condition}"
+         FROM lease l JOIN document u ON u.id = l.customization {condition}"
     );
     let mut statement = conn.prepare_cached(&sql)?;
     let mut rows = statement.query(params_from_iter(values))?;
@@ -55,10 +55,12 @@ pub fn load_customizations_without_cluster(
     conn: &Connection,
     state: &mut State,
 ) -> Result<(), Refusal> {
-    let sql = "SELECT namespace, name FROM customization WHERE id NOT IN (\
+    let sql = "SELECT namespace, name FROM document \
+               WHERE kind = 'ClusterDeploymentCustomization' AND id NOT IN (\
                SELECT l.customization FROM lease l JOIN cluster c ON c.id = l.cluster \
-               JOIN customization u ON u.id = l.customization \
-               JOIN pool p ON p.namespace = c.pool_namespace AND p.name = c.pool \
+               JOIN document u ON u.id = l.customization \
+               JOIN document p ON p.kind = 'ClusterPool' \
+               AND p.namespace = c.pool_namespace AND p.name = c.pool \
                WHERE c.customization = u.name AND c.pool_namespace = u.namespace) ORDER BY id";
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query([])?;

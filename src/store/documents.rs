@@ -1,11 +1,11 @@
-//! Kinds whose tables have a JSON document in each row: how such rows are read and written. Nothing
+//! Kinds with a JSON document in each row: how such rows are read and written. Nothing
 //! here knows what else a kind keeps, such as the leases of customizations.
 
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::model::kinds::every_kind;
+use crate::model::kinds::{Kind, every_kind};
 use crate::model::meta::{HasMeta, Key};
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::State;
@@ -15,14 +15,41 @@ use super::body_checksums::checksum_of;
 use super::filter::Filter;
 use super::schema::SHARED_TABLE;
 
-/// A kind that is kept in a table with the columns `id`, `body` and `checksum`. Its namespace and
+/// A kind whose objects are rows with the columns `id`, `body` and `checksum`. Its namespace and
 /// name are columns that SQLite computes from the document.
 pub trait Document: Row + HasMeta + Serialize + DeserializeOwned {
+    const KIND: Kind;
     const TABLE: &'static str;
     /// Which rows of the table are of this kind, in SQL.
     const CONDITION: &'static str;
     /// The statement that inserts a document and its checksum.
     const INSERTION: &'static str;
+}
+
+/// Implements `Document` for a type with a table of its own, or else for one in the table that kinds
+/// share. The name of its field in the state is not needed.
+macro_rules! impl_document {
+    ($field:ident: $Kind:ident($Type:ty), $name:literal, $table:literal) => {
+        impl Document for $Type {
+            const KIND: Kind = Kind::$Kind;
+            const TABLE: &'static str = $table;
+            const CONDITION: &'static str = "TRUE";
+            const INSERTION: &'static str =
+                concat!("INSERT INTO ", $table, " (body, checksum) VALUES (?1, ?2)");
+        }
+    };
+    ($field:ident: $Kind:ident($Type:ty), $name:literal) => {
+        impl Document for $Type {
+            const KIND: Kind = Kind::$Kind;
+            const TABLE: &'static str = SHARED_TABLE;
+            const CONDITION: &'static str = concat!("kind = '", $name, "'");
+            const INSERTION: &'static str = concat!(
+                "INSERT INTO document (kind, body, checksum) VALUES ('",
+                $name,
+                "', ?1, ?2)"
+            );
+        }
+    };
 }
 
 macro_rules! declare_documents {
@@ -35,30 +62,15 @@ macro_rules! declare_documents {
             namespaced: $namespaced:literal,
             names: $names:ident,
             $(plain: $plain:ident,)?
-            $(document: $document:ident $document_table:literal,)?
+            $(document: $document:ident $($table:literal)?,)?
             $(facts: $facts:ident,)?
             $(view: $view:ident,)?
         })* }
         records { $($records:tt)* }
     ) => {
         $(
-            $(impl Document for $Type {
-                const TABLE: &'static str = {
-                    // A repetition must name a variable: this one makes it that of plain kinds.
-                    stringify!($plain);
-                    SHARED_TABLE
-                };
-                const CONDITION: &'static str = concat!("kind = '", $name, "'");
-                const INSERTION: &'static str = concat!(
-                    "INSERT INTO document (kind, body, checksum) VALUES ('", $name, "', ?1, ?2)"
-                );
-            })?
-            $(impl Document for $Type {
-                const TABLE: &'static str = $document_table;
-                const CONDITION: &'static str = "TRUE";
-                const INSERTION: &'static str =
-                    concat!("INSERT INTO ", $document_table, " (body, checksum) VALUES (?1, ?2)");
-            })?
+            $(impl_document!($plain: $Kind($Type), $name);)?
+            $(impl_document!($document: $Kind($Type), $name $(, $table)?);)?
         )*
 
         /// Writes the changes of the kinds without logic, on behalf of an owner or of all.
@@ -77,15 +89,16 @@ every_kind!(declare_documents);
 /// Reads an object from a row whose first two columns are `id` and `body`.
 pub fn read_document<T: Document>(row: &SqlRow<'_>) -> Result<T, Refusal> {
     let body = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
-    let mut document: T =
-        serde_json::from_str(body).map_err(|error| unreadable_row(T::TABLE, &error.to_string()))?;
+    let mut document: T = serde_json::from_str(body)
+        .map_err(|error| unreadable_row(T::KIND, T::TABLE, &error.to_string()))?;
     document.meta_mut().id = row.get(0)?;
     Ok(document)
 }
 
 /// A row of a table is not what the program has written.
-pub fn unreadable_row(table: &str, cause: &str) -> Refusal {
-    Refusal::new(Exit::State, format!("a row of table {table} cannot be read")).because(cause)
+pub fn unreadable_row(kind: Kind, table: &str, cause: &str) -> Refusal {
+    let message = format!("a row of kind {} in table {table} cannot be read", kind.name());
+    Refusal::new(Exit::State, message).because(cause)
 }
 
 /// Reads the object of a name.
@@ -98,6 +111,14 @@ pub fn select_document<T: Document>(conn: &Connection, key: &Key) -> Result<Opti
     let values = params![key.namespace, key.name];
     let document = statement.query_row(values, |row| Ok(read_document(row))).optional()?;
     document.transpose()
+}
+
+/// Whether there is an object of this name.
+pub fn document_exists<T: Document>(conn: &Connection, key: &Key) -> Result<bool, Refusal> {
+    let table = T::TABLE;
+    let of_kind = T::CONDITION;
+    let sql = format!("SELECT 1 FROM {table} WHERE {of_kind} AND namespace = ?1 AND name = ?2");
+    Ok(conn.prepare_cached(&sql)?.exists([&key.namespace, &key.name])?)
 }
 
 /// Reads all objects of a kind, of a namespace if one is given, in the order of insertion.

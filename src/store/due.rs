@@ -8,10 +8,12 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::model::due::{Due, DueChanges, DueNow, DueObject, HelpedScopes};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
+use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::time::Time;
 
 use super::connection::Store;
+use super::documents::document_exists;
 
 /// Which scopes a pass looks at, beside those whose instant has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +53,8 @@ impl Store {
             SELECT answered_namespace, answered_pool FROM state \
             WHERE answered_pool IS NOT NULL) \
             SELECT f.namespace, f.pool, p.id IS NOT NULL FROM found f \
-            LEFT JOIN pool p ON p.namespace = f.namespace AND p.name = f.pool";
+            LEFT JOIN document p \
+            ON p.kind = 'ClusterPool' AND p.namespace = f.namespace AND p.name = f.pool";
         let mut statement = self.conn().prepare_cached(sql)?;
         let mut rows = statement.query(params![now.0, filter == DueFilter::DirtyOrPolled])?;
         let mut pools = Vec::new();
@@ -201,13 +204,8 @@ fn answered_pool_after<'a>(
     }
     let Some(pool) = before.filter(|pool| !changes.settles(pool)) else { return Ok(None) };
     // What is left of a pool that is gone belongs to no pool.
-    let is_gone = changes.is_rest_settled && !is_pool(conn, pool)?;
+    let is_gone = changes.is_rest_settled && !document_exists::<ClusterPool>(conn, pool)?;
     Ok(if is_gone { None } else { Some(pool) })
-}
-
-fn is_pool(conn: &Connection, key: &Key) -> Result<bool, Refusal> {
-    let sql = "SELECT 1 FROM pool WHERE namespace = ?1 AND name = ?2";
-    Ok(conn.prepare_cached(sql)?.exists([&key.namespace, &key.name])?)
 }
 
 /// Has the next pass look at pools that may have what they wait for.
@@ -296,7 +294,8 @@ fn select_rows(conn: &Connection, has_all_pools: bool) -> Result<DueRows, Refusa
         "SELECT due, dirty, polled, waits, namespace, pool FROM due_scope"
     } else {
         "SELECT due, dirty, polled, waits, namespace, pool FROM due_scope d \
-         WHERE NOT EXISTS (SELECT 1 FROM pool p WHERE p.namespace = d.namespace AND p.name = d.pool)"
+         WHERE NOT EXISTS (SELECT 1 FROM document p WHERE p.kind = 'ClusterPool' \
+         AND p.namespace = d.namespace AND p.name = d.pool)"
     };
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query([])?;

@@ -153,20 +153,22 @@ fn load_everything(conn: &Connection, state: &mut State) -> Result<(), Refusal> 
 /// Loads what belongs to no pool that exists, and the clusters whose jobs work on hosts. A
 /// customization that a cluster of a pool has belongs to that pool.
 fn load_objects_without_pool(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
-    let clusters_without_pool = "WHERE pool IS NULL OR NOT EXISTS (SELECT 1 FROM pool p \
-                                 WHERE p.namespace = pool_namespace AND p.name = cluster.pool) \
+    let clusters_without_pool = "WHERE pool IS NULL OR NOT EXISTS (SELECT 1 FROM document p \
+                                 WHERE p.kind = 'ClusterPool' \
+                                 AND p.namespace = pool_namespace AND p.name = cluster.pool) \
                                  ORDER BY id";
     load_clusters(conn, state, clusters_without_pool, [])?;
-    let claims_without_pool = "WHERE NOT EXISTS (SELECT 1 FROM pool p \
-                               WHERE p.namespace = claim.namespace AND p.name = claim.pool) \
+    let claims_without_pool = "WHERE NOT EXISTS (SELECT 1 FROM document p \
+                               WHERE p.kind = 'ClusterPool' \
+                               AND p.namespace = claim.namespace AND p.name = claim.pool) \
                                ORDER BY id";
     load_claims(conn, state, claims_without_pool, [])?;
     let claim_ids = state.claims.iter().map(|(claim_id, _)| claim_id).collect();
     load_clusters_of_claims(conn, state, claim_ids)?;
     load_customizations_without_cluster(conn, state)?;
     load_hosts_and_addresses(conn, state)?;
-    let live_without_pool = "ended IS NULL AND (pool IS NULL OR NOT EXISTS (SELECT 1 FROM pool p \
-                             WHERE p.namespace = pool_namespace AND p.name = job.pool))";
+    let live_without_pool = "ended IS NULL AND (pool IS NULL OR NOT EXISTS (SELECT 1 FROM document p \
+                             WHERE p.kind = 'ClusterPool' AND p.namespace = pool_namespace AND p.name = job.pool))";
     load_jobs(conn, state, live_without_pool, [])?;
     load_clusters_with_jobs_on_hosts(conn, state)
 }

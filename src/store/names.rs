@@ -61,7 +61,7 @@ impl NameBook for StoredBooks<'_> {
     fn holder(&self, cluster_name: &str, base_domain: &str) -> Option<String> {
         // A cluster that was left running has no row any more; its customization keeps its name.
         let sql = "SELECT name FROM cluster WHERE cluster_name = ?1 AND base_domain = ?2 UNION ALL \
-             SELECT l.holder FROM customization c JOIN lease l ON l.customization = c.id \
+             SELECT l.holder FROM document c JOIN lease l ON l.customization = c.id \
              WHERE c.body ->> '$.status.preservedName' = ?1 || '.' || ?2";
         self.look_up_name(sql, [cluster_name, base_domain])
     }

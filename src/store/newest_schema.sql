@@ -1,5 +1,5 @@
 -- What all migrations make. A new state needs only this script, which is written by
--- tests/newest_schema.rs. Digest of the migrations: 12f49cdadc297779
+-- tests/newest_schema.rs. Digest of the migrations: eb62502b694b8948
 CREATE TABLE state (
   id INTEGER PRIMARY KEY CHECK (id = 1),
   revision INTEGER NOT NULL,
@@ -11,26 +11,8 @@ CREATE TABLE state (
   off INTEGER NOT NULL,
   pruned INTEGER NOT NULL
 , prune_cursor INTEGER NOT NULL DEFAULT 0, lineage TEXT NOT NULL DEFAULT '', address_changes INTEGER NOT NULL DEFAULT 1, told_changes INTEGER NOT NULL DEFAULT 0, tell_failures INTEGER NOT NULL DEFAULT 0, tell_after INTEGER, last_link BLOB, answered_namespace TEXT, answered_pool TEXT) STRICT;
-CREATE TABLE pool (
-  id INTEGER PRIMARY KEY,
-  body TEXT NOT NULL CHECK (json_valid(body)),
-  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
-  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
-, checksum INTEGER) STRICT;
-CREATE TABLE customization (
-  id INTEGER PRIMARY KEY,
-  body TEXT NOT NULL CHECK (json_valid(body)),
-  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
-  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
-, checksum INTEGER) STRICT;
-CREATE TABLE secret_object (
-  id INTEGER PRIMARY KEY,
-  body TEXT NOT NULL CHECK (json_valid(body)),
-  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
-  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
-, checksum INTEGER) STRICT;
 CREATE TABLE secret (
-  object INTEGER NOT NULL REFERENCES secret_object ON DELETE CASCADE,
+  object INTEGER NOT NULL REFERENCES document ON DELETE CASCADE,
   key TEXT NOT NULL,
   value BLOB NOT NULL,
   PRIMARY KEY (object, key)
@@ -128,20 +110,8 @@ CREATE TABLE ip_pool (
   namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
   name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
 , checksum INTEGER) STRICT;
-CREATE TABLE data_template (
-  id INTEGER PRIMARY KEY,
-  body TEXT NOT NULL CHECK (json_valid(body)),
-  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
-  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
-, checksum INTEGER) STRICT;
-CREATE TABLE infra_env (
-  id INTEGER PRIMARY KEY,
-  body TEXT NOT NULL CHECK (json_valid(body)),
-  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
-  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
-, checksum INTEGER) STRICT;
 CREATE TABLE infra_env_token (
-  infra_env INTEGER NOT NULL REFERENCES infra_env ON DELETE CASCADE,
+  infra_env INTEGER NOT NULL REFERENCES document ON DELETE CASCADE,
   id TEXT NOT NULL,
   hash TEXT NOT NULL,
   created INTEGER NOT NULL,
@@ -149,12 +119,6 @@ CREATE TABLE infra_env_token (
   revoked INTEGER,
   PRIMARY KEY (infra_env, id)
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE nmstate_config (
-  id INTEGER PRIMARY KEY,
-  body TEXT NOT NULL CHECK (json_valid(body)),
-  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
-  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
-, checksum INTEGER) STRICT;
 CREATE TABLE agent (
   id INTEGER PRIMARY KEY,
   body TEXT NOT NULL CHECK (json_valid(body)),
@@ -224,7 +188,7 @@ CREATE TABLE ip_history (
   until INTEGER NOT NULL
 ) STRICT;
 CREATE TABLE lease (
-  customization INTEGER PRIMARY KEY REFERENCES customization,
+  customization INTEGER PRIMARY KEY REFERENCES document,
   cluster INTEGER UNIQUE REFERENCES cluster ON DELETE SET NULL,
   holder TEXT NOT NULL UNIQUE,
   pool_namespace TEXT,
@@ -310,11 +274,6 @@ CREATE TABLE document (
 ) STRICT;
 INSERT INTO state (id, revision, last_pass, wall, boot, since_boot, doubted, off, pruned, prune_cursor, lineage, address_changes, told_changes, tell_failures, tell_after, last_link, answered_namespace, answered_pool) VALUES (1, 0, 0, 0, '', 0, 0, 0, 0, 0, '', 1, 0, 0, NULL, NULL, NULL, NULL);
 INSERT INTO due_scope (namespace, pool, due, dirty, polled, waits) VALUES ('', '', NULL, 1, 0, 0);
-CREATE UNIQUE INDEX pool_name ON pool (namespace, name);
-CREATE UNIQUE INDEX customization_name ON customization (namespace, name);
-CREATE INDEX customization_kept ON customization (body ->> '$.status.preservedName')
-  WHERE body ->> '$.status.preservedName' IS NOT NULL;
-CREATE UNIQUE INDEX secret_object_name ON secret_object (namespace, name);
 CREATE INDEX cluster_pool ON cluster (pool_namespace, pool);
 CREATE UNIQUE INDEX cluster_claim ON cluster (pool_namespace, claim) WHERE claim IS NOT NULL;
 CREATE UNIQUE INDEX cluster_dns ON cluster (cluster_name, base_domain);
@@ -324,9 +283,6 @@ CREATE UNIQUE INDEX host_mac ON host (mac) WHERE mac IS NOT NULL;
 CREATE UNIQUE INDEX host_bmc ON host (bmc) WHERE bmc IS NOT NULL;
 CREATE INDEX host_consumer ON host (consumer) WHERE consumer IS NOT NULL;
 CREATE UNIQUE INDEX ip_pool_name ON ip_pool (namespace, name);
-CREATE UNIQUE INDEX data_template_name ON data_template (namespace, name);
-CREATE UNIQUE INDEX infra_env_name ON infra_env (namespace, name);
-CREATE UNIQUE INDEX nmstate_config_name ON nmstate_config (namespace, name);
 CREATE UNIQUE INDEX agent_name ON agent (namespace, name);
 CREATE UNIQUE INDEX agent_identity ON agent (namespace, infra_env, host) WHERE host IS NOT NULL;
 CREATE UNIQUE INDEX agent_machine ON agent (host) WHERE bound IS NOT NULL AND host IS NOT NULL;
@@ -379,3 +335,5 @@ CREATE UNIQUE INDEX agent_mac_bound ON agent_mac (mac, bound);
 CREATE UNIQUE INDEX job_host_live ON job_host (host, live);
 CREATE INDEX due_object_now ON due_object (kind) WHERE dirty OR polled;
 CREATE INDEX event_object ON event (name, namespace);
+CREATE INDEX customization_kept ON document (body ->> '$.status.preservedName')
+  WHERE body ->> '$.status.preservedName' IS NOT NULL;

@@ -41,8 +41,8 @@ pub fn write_pool<'c>(conn: &Connection, change: &Change<'c, ClusterPool>) -> Re
 pub fn rebuild_inventory_entries(conn: &Connection) -> Result<(), Refusal> {
     let sql = "INSERT OR IGNORE INTO inventory_entry (namespace, customization, pool) \
                SELECT p.namespace, e.value ->> '$.name', p.name \
-               FROM pool p, json_each(p.body, '$.spec.inventory') e \
-               WHERE e.value ->> '$.name' IS NOT NULL";
+               FROM document p, json_each(p.body, '$.spec.inventory') e \
+               WHERE p.kind = 'ClusterPool' AND e.value ->> '$.name' IS NOT NULL";
     conn.execute("DELETE FROM inventory_entry", [])?;
     conn.execute(sql, [])?;
     Ok(())
@@ -52,7 +52,7 @@ impl Store {
     /// The names of pools that exist, and of pools that clusters or claims refer to, existing or
     /// not.
     pub fn list_named_pools(&self) -> Result<Vec<Key>, Refusal> {
-        let sql = "SELECT namespace, name FROM pool UNION \
+        let sql = "SELECT namespace, name FROM document WHERE kind = 'ClusterPool' UNION \
                    SELECT pool_namespace, pool FROM cluster WHERE pool IS NOT NULL UNION \
                    SELECT namespace, pool FROM claim";
         let mut statement = self.conn().prepare_cached(sql)?;

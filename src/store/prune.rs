@@ -8,10 +8,13 @@ use std::collections::hash_map::Entry;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::model::kinds::Kind;
+use crate::model::meta::Key;
+use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
 
 use super::connection::Store;
+use super::documents::document_exists;
 use super::event_chain::note_removed_event;
 
 /// How many days events and ended jobs are kept, unless `spec.keepEventsDays` of the settings says
@@ -84,7 +87,8 @@ impl Store {
 
     /// What happened before this time is old.
     fn oldest_kept_time(&self, now: Time) -> Result<Time, Refusal> {
-        let sql = "SELECT body ->> '$.spec.keepEventsDays' FROM document WHERE kind = 'Settings'";
+        let sql = "SELECT body ->> '$.spec.keepEventsDays' FROM document \
+                   WHERE kind = 'Settings' AND namespace = '' AND name = 'default'";
         let setting: Option<Option<i64>> =
             self.conn().prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
         let days = setting.flatten().unwrap_or(DEFAULT_KEEP_DAYS);
@@ -167,9 +171,9 @@ fn may_exist(conn: &Connection, object: &EventObject) -> Result<bool, Refusal> {
         Some(Kind::ClusterClaim) => conn
             .prepare_cached("SELECT count(*) FROM claim WHERE namespace = ?1 AND name = ?2")?
             .query_row([namespace, name], |row| row.get(0))?,
-        Some(Kind::ClusterPool) => conn
-            .prepare_cached("SELECT count(*) FROM pool WHERE namespace = ?1 AND name = ?2")?
-            .query_row([namespace, name], |row| row.get(0))?,
+        Some(Kind::ClusterPool) => {
+            return document_exists::<ClusterPool>(conn, &Key::new(&**namespace, &**name));
+        }
         _ => return Ok(true),
     };
     Ok(count > 0)

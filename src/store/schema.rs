@@ -11,7 +11,7 @@ use super::copies::path_beside;
 
 include!(concat!(env!("OUT_DIR"), "/migrations.rs"));
 
-/// The table of all kinds that only commands change. Its column `kind` tells them apart.
+/// The table of all kinds without columns of their own. Its column `kind` tells them apart.
 pub const SHARED_TABLE: &str = "document";
 /// The table of Agents, whose documents are in several columns.
 pub const AGENT_TABLE: &str = "agent";

@@ -65,8 +65,8 @@ pub fn select_secret_value(
     key: &Key,
     name: &str,
 ) -> Result<Option<SecretValue>, Refusal> {
-    let sql = "SELECT v.value FROM secret v JOIN secret_object o ON o.id = v.object \
-               WHERE o.namespace = ?1 AND o.name = ?2 AND v.key = ?3";
+    let sql = "SELECT v.value FROM secret v JOIN document o ON o.id = v.object \
+               WHERE o.kind = 'Secret' AND o.namespace = ?1 AND o.name = ?2 AND v.key = ?3";
     let mut statement = conn.prepare_cached(sql)?;
     let bytes: Option<Vec<u8>> =
         statement.query_row(params![key.namespace, key.name, name], |row| row.get(0)).optional()?;
@@ -97,8 +97,8 @@ impl Store {
 
     /// The keys of a Secret, in alphabetical order; none if there is no such Secret.
     pub fn list_secret_keys(&self, key: &Key) -> Result<Vec<String>, Refusal> {
-        let sql = "SELECT v.key FROM secret v JOIN secret_object o ON o.id = v.object \
-                   WHERE o.namespace = ?1 AND o.name = ?2 ORDER BY v.key";
+        let sql = "SELECT v.key FROM secret v JOIN document o ON o.id = v.object \
+                   WHERE o.kind = 'Secret' AND o.namespace = ?1 AND o.name = ?2 ORDER BY v.key";
         let mut statement = self.conn().prepare_cached(sql)?;
         let names = statement.query_map(params![key.namespace, key.name], |row| row.get(0))?;
         Ok(names.collect::<Result<_, _>>()?)
@@ -107,10 +107,10 @@ impl Store {
     /// Whether two Secrets have the same keys and values. The values are compared inside SQLite.
     pub fn have_same_values(&self, left: &Key, right: &Key) -> Result<bool, Refusal> {
         let sql = "WITH \
-             a AS (SELECT v.key, v.value FROM secret v JOIN secret_object o ON o.id = v.object \
-                   WHERE o.namespace = ?1 AND o.name = ?2), \
-             b AS (SELECT v.key, v.value FROM secret v JOIN secret_object o ON o.id = v.object \
-                   WHERE o.namespace = ?3 AND o.name = ?4) \
+             a AS (SELECT v.key, v.value FROM secret v JOIN document o ON o.id = v.object \
+                   WHERE o.kind = 'Secret' AND o.namespace = ?1 AND o.name = ?2), \
+             b AS (SELECT v.key, v.value FROM secret v JOIN document o ON o.id = v.object \
+                   WHERE o.kind = 'Secret' AND o.namespace = ?3 AND o.name = ?4) \
              SELECT NOT EXISTS (SELECT * FROM a EXCEPT SELECT * FROM b) \
                 AND NOT EXISTS (SELECT * FROM b EXCEPT SELECT * FROM a)";
         let values = params![left.namespace, left.name, right.namespace, right.name];
@@ -120,14 +120,14 @@ impl Store {
 
 /// Removes all Secrets of a namespace, with their values.
 pub fn remove_secrets_of_namespace(conn: &Connection, namespace: &str) -> Result<(), Refusal> {
-    let sql = "DELETE FROM secret_object WHERE namespace = ?1";
+    let sql = "DELETE FROM document WHERE kind = 'Secret' AND namespace = ?1";
     conn.prepare_cached(sql)?.execute([namespace])?;
     Ok(())
 }
 
 /// Removes a Secret with its values.
 pub fn remove_secret(conn: &Connection, namespace: &str, name: &str) -> Result<(), Refusal> {
-    let sql = "DELETE FROM secret_object WHERE namespace = ?1 AND name = ?2";
+    let sql = "DELETE FROM document WHERE kind = 'Secret' AND namespace = ?1 AND name = ?2";
     conn.prepare_cached(sql)?.execute([namespace, name])?;
     Ok(())
 }
@@ -171,8 +171,8 @@ fn write_secret(conn: &Connection, change: &Change<'_, Secret>) -> Result<(), Re
             StoredValue::CopyOf(source) => {
                 let sql = "INSERT OR REPLACE INTO secret (object, key, value) \
                            SELECT ?1, v.key, v.value FROM secret v \
-                           JOIN secret_object o ON o.id = v.object \
-                           WHERE o.namespace = ?2 AND o.name = ?3";
+                           JOIN document o ON o.id = v.object \
+                           WHERE o.kind = 'Secret' AND o.namespace = ?2 AND o.name = ?3";
                 conn.prepare_cached(sql)?.execute(params![id, source.namespace, source.name])?;
             }
         }
