@@ -7,13 +7,15 @@ use std::collections::btree_map::Entry;
 
 use crate::model::agent::inventory::{Disk, Inventory};
 use crate::model::agent::{
-    Agent, CLUSTER_NAMESPACE_LABEL, INVENTORY_LABEL_PREFIX, INVENTORY_VERSION, is_own_label,
+    Agent, AgentSpec, CLUSTER_NAMESPACE_LABEL, INVENTORY_LABEL_PREFIX, INVENTORY_VERSION,
+    is_own_label,
 };
 use crate::model::agent_classification::{
     AgentClassification, CLASSIFICATION_LABEL_PREFIX, QUERY_ERROR_PREFIX,
 };
 use crate::model::host::{AGENT_LABEL_PREFIX, BareMetalHost, NODE_LABEL_PREFIX};
 use crate::model::infra_env::{INHERITED_LABELS, InfraEnv, PROPAGATED_LABELS};
+use crate::model::meta::Meta;
 use crate::model::state::State;
 use crate::rules::is_label_value;
 use crate::rules::query::Query;
@@ -53,8 +55,7 @@ fn is_solid_state(disk: &Disk) -> bool {
 }
 
 /// Replaces the labels of an Agent's inventory by those of the inventory that it has now.
-pub fn apply_inventory_labels(agent: &mut Agent, inventory: &Inventory) {
-    let metadata = &mut agent.metadata;
+pub fn apply_inventory_labels(metadata: &mut Meta, inventory: &Inventory) {
     metadata.labels.retain(|name, _| !name.starts_with(INVENTORY_LABEL_PREFIX));
     metadata.labels.extend(inventory_labels(inventory));
     metadata.annotations.insert(INVENTORY_VERSION.into(), VERSION.into());
@@ -90,15 +91,15 @@ pub fn read_classifications(state: &State) -> Vec<Classification> {
 /// Replaces the labels that classifications give to an Agent by those that follow from the inventory
 /// that it has now. A query that cannot tell gives a label that says so, as in assisted-service.
 pub fn apply_classifications<'a>(
-    agent: &mut Agent,
+    metadata: &mut Meta,
+    inventory: &Inventory,
     classifications: impl Iterator<Item = &'a Classification>,
 ) {
     let mut labels = BTreeMap::new();
     let mut inventory_document = None;
     for Classification { label, value, query, .. } in classifications {
         // An inventory is large: it becomes a document only if there is a query.
-        let document =
-            inventory_document.get_or_insert_with(|| serde_json::to_value(agent.inventory()));
+        let document = inventory_document.get_or_insert_with(|| serde_json::to_value(inventory));
         let is_met = match (query, document) {
             (Ok(query), Ok(document)) => query.is_met(document).ok(),
             _ => None,
@@ -110,7 +111,6 @@ pub fn apply_classifications<'a>(
         };
         labels.insert(label.clone(), label_value);
     }
-    let metadata = &mut agent.metadata;
     metadata.labels.retain(|name, _| !name.starts_with(CLASSIFICATION_LABEL_PREFIX));
     metadata.labels.extend(labels);
 }
@@ -127,14 +127,14 @@ fn to_label_value(value: &str) -> String {
 }
 
 /// Gives an Agent and its node the labels that annotations of its `BareMetalHost` ask for.
-pub fn apply_host_labels(host: &BareMetalHost, agent: &mut Agent) {
+pub fn apply_host_labels(host: &BareMetalHost, metadata: &mut Meta, spec: &mut AgentSpec) {
     for (name, value) in host.annotations() {
         if let Some(key) = name.strip_prefix(NODE_LABEL_PREFIX) {
-            agent.spec.node_labels.insert(key.to_owned(), value.clone());
+            spec.node_labels.insert(key.to_owned(), value.clone());
         } else if let Some(key) = name.strip_prefix(AGENT_LABEL_PREFIX)
             && !is_own_label(key)
         {
-            agent.metadata.labels.insert(key.to_owned(), value.clone());
+            metadata.labels.insert(key.to_owned(), value.clone());
         }
     }
 }
@@ -142,13 +142,13 @@ pub fn apply_host_labels(host: &BareMetalHost, agent: &mut Agent) {
 /// Hands labels of an InfraEnv on to the node of an Agent: those that an annotation of the InfraEnv
 /// names. A label goes when it is named no more. A label that a person has set stays: its value is
 /// not the one that was handed on, which an annotation of the Agent remembers.
-pub fn inherit_node_labels(infra_env: &InfraEnv, agent: &mut Agent) {
+pub fn inherit_node_labels(infra_env: &InfraEnv, metadata: &mut Meta, spec: &mut AgentSpec) {
     let source = &infra_env.metadata;
     let wanted: Vec<(&str, &String)> = split_list(source.annotation(PROPAGATED_LABELS))
         .filter_map(|key| Some((key, source.labels.get(key)?)))
         .collect();
-    let node_labels = &mut agent.spec.node_labels;
-    for entry in split_list(agent.metadata.annotation(INHERITED_LABELS)) {
+    let node_labels = &mut spec.node_labels;
+    for entry in split_list(metadata.annotation(INHERITED_LABELS)) {
         // Assisted-service remembers keys without values: then the value of today is taken for it.
         let (key, remembered) = if let Some((key, value)) = entry.split_once('=') {
             (key, Some(value))
@@ -169,7 +169,7 @@ pub fn inherit_node_labels(infra_env: &InfraEnv, agent: &mut Agent) {
             inherited.push(format!("{key}={value}"));
         }
     }
-    let annotations = &mut agent.metadata.annotations;
+    let annotations = &mut metadata.annotations;
     if inherited.is_empty() {
         annotations.remove(INHERITED_LABELS);
     } else {
@@ -242,6 +242,10 @@ mod tests {
         infra_env
     }
 
+    fn inherit(infra_env: &InfraEnv, agent: &mut Agent) {
+        inherit_node_labels(infra_env, &mut agent.metadata, &mut agent.spec);
+    }
+
     /// The label of the node, and what is remembered of it.
     fn rack(agent: &Agent) -> (Option<&str>, Option<&str>) {
         let label = agent.spec.node_labels.get("rack").map(String::as_str);
@@ -252,25 +256,25 @@ mod tests {
     fn nodes_inherit_labels_until_somebody_sets_them() {
         let mut agent = Agent::default();
         for _ in 0..2 {
-            inherit_node_labels(&infra_env("7", " rack,,zone"), &mut agent);
+            inherit(&infra_env("7", " rack,,zone"), &mut agent);
             assert_eq!(rack(&agent), (Some("7"), Some("rack=7")));
         }
         let mut without_label = agent.clone();
-        inherit_node_labels(&infra_env("7", ""), &mut without_label);
+        inherit(&infra_env("7", ""), &mut without_label);
         assert_eq!(rack(&without_label), (None, None));
-        inherit_node_labels(&infra_env("9", "rack"), &mut agent);
+        inherit(&infra_env("9", "rack"), &mut agent);
         assert_eq!(rack(&agent), (Some("9"), Some("rack=9")));
         agent.spec.node_labels.insert("rack".into(), "8".into());
         for propagate in ["rack", "rack", ""] {
-            inherit_node_labels(&infra_env("9", propagate), &mut agent);
+            inherit(&infra_env("9", propagate), &mut agent);
             assert_eq!(rack(&agent), (Some("8"), None));
         }
         // As assisted-service remembers it.
         agent.metadata.annotations.insert(INHERITED_LABELS.into(), "rack".into());
-        inherit_node_labels(&infra_env("8", "rack"), &mut agent);
+        inherit(&infra_env("8", "rack"), &mut agent);
         assert_eq!(rack(&agent), (Some("8"), Some("rack=8")));
         agent.metadata.annotations.insert(INHERITED_LABELS.into(), "rack".into());
-        inherit_node_labels(&infra_env("8", ""), &mut agent);
+        inherit(&infra_env("8", ""), &mut agent);
         assert_eq!(rack(&agent), (None, None));
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::model::agent::{Agent, ClusterReference, HOST_LABEL, INFRA_ENV_LABEL, Role};
+use crate::model::agent::{Agent, AgentSpec, ClusterReference, HOST_LABEL, INFRA_ENV_LABEL, Role};
 use crate::model::condition::{
     self, Condition, ConditionReason, ConditionType, set_condition_without_probe,
 };
@@ -12,7 +12,7 @@ use crate::model::event_reason::EventReason;
 use crate::model::host::{BareMetalHost, CLUSTER_REFERENCE, ROLE_ANNOTATION};
 use crate::model::infra_env::InfraEnv;
 use crate::model::kinds::Kind;
-use crate::model::meta::Key;
+use crate::model::meta::{Key, Meta};
 use crate::model::state::{AgentId, HostId, State};
 use crate::model::tick::Tick;
 use crate::plan::{leases, record_warning};
@@ -45,9 +45,9 @@ pub fn recognize_machine(
     let bound_cluster = agent.bound_cluster();
     let infra_env_key = agent.infra_env_key();
     let host = agent.host_key().and_then(|key| state.hosts.by_key(&key)).cloned();
-    let recognized = make_recognized_agent(state, agent, host.as_ref(), classifications);
-    let was_approved_now = recognized.spec.approved != agent.spec.approved;
-    let has_changed = recognized != *agent;
+    let (metadata, spec) = recognize(state, agent, host.as_ref(), classifications);
+    let was_approved_now = spec.approved != agent.spec.approved;
+    let has_changed = metadata != agent.metadata || spec != agent.spec;
     if let Some(host) = &host {
         let infra_env = infra_env_key.and_then(|key| state.infra_envs.by_key(&key)).cloned();
         grant_machine(state, host, bound_cluster.as_ref());
@@ -56,9 +56,13 @@ pub fn recognize_machine(
     if !has_changed {
         return;
     }
-    let message = format!("Host {}: updated approved to true", recognized.hostname());
-    state.agents.update(agent_id, |agent| *agent = recognized);
+    state.agents.update(agent_id, |agent| {
+        agent.metadata = metadata;
+        agent.spec = spec;
+    });
     if was_approved_now {
+        let hostname = state.agents.get(agent_id).map(Agent::hostname).unwrap_or_default();
+        let message = format!("Host {hostname}: updated approved to true");
         record_agent_event(
             state,
             agent_id,
@@ -70,33 +74,34 @@ pub fn recognize_machine(
     }
 }
 
-/// An Agent with what follows from its machine, its InfraEnv and its `BareMetalHost`. An Agent is
-/// large, so it is copied once, and written only if it has changed.
-fn make_recognized_agent(
+/// The metadata and the spec of an Agent with what follows from its machine, its InfraEnv and its
+/// `BareMetalHost`. Its status, which is most of it, is not copied.
+fn recognize(
     state: &State,
     agent: &Agent,
     host: Option<&BareMetalHost>,
     classifications: &[Classification],
-) -> Agent {
+) -> (Meta, AgentSpec) {
     let infra_env = agent.infra_env_key().and_then(|key| state.infra_envs.by_key(&key));
-    let mut recognized = agent.clone();
-    recognized.spec.approved |= why_approved(state, agent).is_some();
+    let mut metadata = agent.metadata.clone();
+    let mut spec = agent.spec.clone();
+    spec.approved |= why_approved(state, agent).is_some();
     if let Some(inventory) = agent.inventory() {
-        labels::apply_inventory_labels(&mut recognized, inventory);
+        labels::apply_inventory_labels(&mut metadata, inventory);
         let namespace = &agent.metadata.namespace;
         let of_namespace =
             classifications.iter().filter(|classification| classification.namespace == *namespace);
-        labels::apply_classifications(&mut recognized, of_namespace);
+        labels::apply_classifications(&mut metadata, inventory, of_namespace);
     }
     if let Some(infra_env) = infra_env {
-        labels::inherit_node_labels(infra_env, &mut recognized);
+        labels::inherit_node_labels(infra_env, &mut metadata, &mut spec);
     }
     if let Some(host) = host {
-        follow_annotations(host, infra_env, &mut recognized);
-        labels::apply_host_labels(host, &mut recognized);
+        follow_annotations(host, infra_env, agent, &mut spec);
+        labels::apply_host_labels(host, &mut metadata, &mut spec);
     }
-    recognized.metadata.generation += i64::from(recognized.spec != agent.spec);
-    recognized
+    metadata.generation += i64::from(spec != agent.spec);
+    (metadata, spec)
 }
 
 /// Why a host is approved whatever its spec says; none: its spec decides.
@@ -187,8 +192,12 @@ pub fn index_hosts(state: &State) -> HostsByMac {
 
 /// Puts what the annotations and the hints of a `BareMetalHost` wish for into the spec of its
 /// Agent.
-fn follow_annotations(host: &BareMetalHost, infra_env: Option<&InfraEnv>, agent: &mut Agent) {
-    let spec = &mut agent.spec;
+fn follow_annotations(
+    host: &BareMetalHost,
+    infra_env: Option<&InfraEnv>,
+    agent: &Agent,
+    spec: &mut AgentSpec,
+) {
     match host.metadata.annotation(ROLE_ANNOTATION) {
         Some("master") => spec.role = Role::Master,
         Some("worker") => spec.role = Role::Worker,
@@ -219,8 +228,8 @@ fn follow_annotations(host: &BareMetalHost, infra_env: Option<&InfraEnv>, agent:
         && let Some(inventory) = agent.inventory()
     {
         let disk = hints::find_disk(inventory, root_device_hints);
-        agent.spec.installation_disk_id = disk.map_or(NO_DISK, |disk| &disk.id).to_owned();
-        agent.spec.installation_disk_path.clear();
+        disk.map_or(NO_DISK, |disk| &disk.id).clone_into(&mut spec.installation_disk_id);
+        spec.installation_disk_path.clear();
     }
 }
 
