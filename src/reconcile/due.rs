@@ -160,9 +160,10 @@ impl Door<'_> {
         }
         if let Scope::Pools(_) = scope {
             changes.is_rest_dirty |= shared_kinds.next().is_some()
-                || are_ties_of_hosts_changed(state)
+                || has_host_of_removed_cluster(state)
                 || !state.infra_envs.is_unchanged();
             mark_moved_agents(state, &mut changes);
+            mark_moved_hosts(state, &mut changes);
             let objects = std::mem::take(&mut changes.settled.objects);
             (changes.partly_settled, changes.settled.objects) =
                 objects.into_iter().partition(|(object, _)| object.is_loaded_in_parts());
@@ -381,16 +382,26 @@ fn has_same_ties(before: &Agent, after: &Agent) -> bool {
         && before.status.deprovision_info == after.status.deprovision_info
 }
 
-/// Whether hosts came or went, or belong to other objects than before. Whatever else happens to a
-/// host concerns its Agents and its cluster alone, which were loaded with it.
-fn are_ties_of_hosts_changed(state: &State) -> bool {
-    let mut changes = state.hosts.difference();
-    let are_changed = changes.any(|change| match (change.before, change.after) {
-        (Some(before), Some(after)) => !is_same_tied_host(before, after),
-        _ => true,
-    });
-    // A host may have been switched on for a cluster that does not name it.
-    are_changed || (!state.hosts.is_unchanged() && is_cluster_removed(state))
+/// Marks the hosts that a plan of a part has moved to other surroundings, of which it may not have
+/// seen all. Whatever else happens to a host concerns its Agents and its cluster alone, which were
+/// loaded with it. A host that came or went may concern anything.
+fn mark_moved_hosts(state: &State, changes: &mut DueChanges) {
+    for change in state.hosts.difference() {
+        match (change.before, change.after) {
+            (Some(before), Some(after)) => {
+                if !is_same_tied_host(before, after) {
+                    changes.dirty_objects.insert(DueObject::host(after.key()));
+                }
+            }
+            _ => changes.is_rest_dirty = true,
+        }
+    }
+}
+
+/// Whether hosts were changed together with a cluster that is gone: one may have been switched on
+/// for a cluster that does not name it.
+fn has_host_of_removed_cluster(state: &State) -> bool {
+    !state.hosts.is_unchanged() && is_cluster_removed(state)
 }
 
 /// Whether a host is the same machine as before, and belongs to the same objects.
