@@ -4,7 +4,7 @@
 use rusqlite::Connection;
 
 use crate::machines::{host_status, import_hosts, reconcile_until, sandbox_on_real_clock};
-use crate::sandbox::{NOON, Sandbox};
+use crate::sandbox::{NOON, Sandbox, apply, execute_sql, jsonpath};
 use crate::served::closed_port;
 
 /// Noon as the state keeps time, in microseconds since 1970.
@@ -117,4 +117,62 @@ fn a_host_whose_report_waits_for_a_pass_is_not_said_to_have_sent_none() {
     let said_of = |host: &str| matched.lines().find(|line| line.starts_with(host)).unwrap();
     assert!(said_of("node-a").contains("the next pass looks at its report"), "{matched}");
     assert!(said_of("node-b").contains("it has not reported its hardware yet"), "{matched}");
+}
+
+/// Clusters of one host each, which are made and removed by a driver that does nothing.
+const POOL: &str = r#"
+kind: ClusterImageSet
+apiVersion: hive.openshift.io/v1
+metadata: {name: ocp}
+spec: {releaseImage: "example.com/ocp:4.18.3-x86_64"}
+---
+kind: Secret
+apiVersion: v1
+metadata: {name: template}
+stringData:
+  install-config.yaml: |
+    apiVersion: v1
+    baseDomain: lab.example.com
+    metadata: {}
+    controlPlane: {name: master, replicas: 1}
+    compute: [{name: worker, replicas: 0}]
+    networking: {machineNetwork: [{cidr: 192.0.2.0/24}]}
+    platform: {none: {}}
+---
+kind: ClusterPool
+apiVersion: hive.openshift.io/v1
+metadata: {name: metal}
+spec:
+  size: 0
+  baseDomain: lab.example.com
+  imageSetRef: {name: ocp}
+  pullSecretRef: {name: rack-pull-secret}
+  installConfigSecretTemplateRef: {name: template}
+  annotations: {hive.openshift.io/fake-cluster: "true"}
+  platform: {agentBareMetal: {agentSelector: {matchLabels: {}}}}
+---
+kind: BareMetalHost
+apiVersion: metal3.io/v1alpha1
+metadata: {name: b1, labels: {infraenvs.agent-install.openshift.io: rack}}
+spec: {online: true, externallyProvisioned: true, bootMACAddress: "02:00:00:00:00:01"}
+"#;
+
+#[test]
+fn a_host_that_a_pool_gives_to_a_cluster_is_looked_at_alone() {
+    let sandbox = sandbox_with_hosts();
+    sandbox.ok("apply -qf examples/agents/rack.yaml -n far");
+    sandbox.ok("agent register --infraenv rack --id far -n far -q");
+    sandbox.ok("agent report node-a --inventory examples/agents/reports/node-1.json -q");
+    apply(&sandbox, POOL);
+    sandbox.ok("reconcile -q");
+    // Whoever looks at everything meets this Agent of another namespace, and is refused.
+    execute_sql(&sandbox, "UPDATE agent SET inventory = '5' WHERE namespace = 'far'").unwrap();
+    sandbox.refused(8, "reconcile --all", "a row of kind Agent in table agent cannot be read");
+    sandbox.ok("pool scale metal --size 1 -q");
+    sandbox.ok("reconcile -q");
+    let cluster = sandbox.ok("get cluster -A -o 'jsonpath={.items[0].metadata.name}'");
+    assert!(cluster.starts_with("metal-"), "{cluster}");
+    assert_eq!(jsonpath(&sandbox, "host/b1", "{.spec.consumerRef.name}"), cluster);
+    assert_eq!(state_of(&sandbox, "node-a"), "binding");
+    assert_eq!(due_now(&sandbox, 0), [""; 0]);
 }
