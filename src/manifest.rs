@@ -406,7 +406,7 @@ fn add_checked_object(
     let warnings: Vec<String> = if reading.moves_state {
         rules::describe_kept_problems(&object).into_iter().collect()
     } else {
-        rules::object_warnings(&object)
+        rules::manifest_warnings(&object)
     };
     for warning in warnings {
         manifests.warnings.push(format!("{file}: {warning}"));

@@ -88,6 +88,16 @@ fn a_summary_counts_with_the_right_plurals() {
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "", "nothing to do\n"));
 }
 
+/// Its values are neither in the label nor shown, so they cannot be in what is written back.
+#[test]
+fn only_a_manifest_of_a_secret_without_values_is_warned_about() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("create secret generic creds --from-literal=password=CANARY");
+    assert_eq!(sandbox.run("label secret creds a=b -q").err, "");
+    let ran = sandbox.shell("poolctl get secret creds -o yaml | poolctl apply -qf -");
+    assert!(ran.err.contains("its values in the state are kept"), "{}", ran.err);
+}
+
 /// A rack with hosts, clusters and claims that wait, and pools of addresses.
 fn sandbox_with_many_kinds() -> Sandbox {
     let sandbox = sandbox_with_rack();

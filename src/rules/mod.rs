@@ -34,4 +34,4 @@ pub use names::{
     check_dns_label, check_dns_name, check_name, is_data_key, is_installer_variable, is_label_key,
     is_label_value,
 };
-pub use objects::{check_editable, check_object, object_warnings};
+pub use objects::{check_editable, check_object, manifest_warnings, object_warnings};

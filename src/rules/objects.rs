@@ -273,18 +273,27 @@ fn check_pool_inventory(pool: &ClusterPool) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What is accepted, but probably not what was meant.
+/// What is accepted of an object in a manifest, but probably not what was meant.
+pub fn manifest_warnings(object: &Object) -> Vec<String> {
+    let mut warnings = object_warnings(object);
+    if let Object::Secret(secret) = object
+        && secret.data.is_none()
+        && secret.string_data.is_none()
+    {
+        let name = &secret.metadata.name;
+        warnings.push(format!(
+            "secret `{name}` has no values in the manifest; its values in the state are kept"
+        ));
+    }
+    warnings
+}
+
+/// What is accepted of an object, but probably not what was meant.
 pub fn object_warnings(object: &Object) -> Vec<String> {
     let mut warnings = annotations::warnings(object);
     warnings.extend(without_effect::warnings(object));
     warnings.extend(admission::describe_tolerated_gaps(object));
     match object {
-        Object::Secret(secret) if secret.data.is_none() && secret.string_data.is_none() => {
-            let name = &secret.metadata.name;
-            warnings.push(format!(
-                "secret `{name}` has no values in the manifest; its values in the state are kept"
-            ));
-        }
         Object::ClusterPool(pool) => warnings.extend(pool_warnings(pool)),
         Object::Customization(customization) => warnings.extend(patches::warnings(customization)),
         Object::BareMetalHost(host) => warnings.extend(hosts::warnings(host)),
