@@ -1,5 +1,5 @@
-//! What the next pass looks at after a host or its controller has said something: that host, and not
-//! all that is kept.
+//! What the next pass looks at after a host or its controller has said something, or a pool has given
+//! the host to a cluster: that host, and not all that is kept.
 
 use rusqlite::Connection;
 
@@ -119,8 +119,9 @@ fn a_host_whose_report_waits_for_a_pass_is_not_said_to_have_sent_none() {
     assert!(said_of("node-b").contains("it has not reported its hardware yet"), "{matched}");
 }
 
-/// Clusters of one host each, which are made and removed by a driver that does nothing.
-const POOL: &str = r#"
+/// A pool that makes clusters of one host with a driver that does nothing, and the host b1: it has the
+/// MAC address that node-1.json reports, so whichever Agent reports that is this host.
+const METAL_POOL_AND_HOST: &str = r#"
 kind: ClusterImageSet
 apiVersion: hive.openshift.io/v1
 metadata: {name: ocp}
@@ -163,7 +164,7 @@ fn a_host_that_a_pool_gives_to_a_cluster_is_looked_at_alone() {
     sandbox.ok("apply -qf examples/agents/rack.yaml -n far");
     sandbox.ok("agent register --infraenv rack --id far -n far -q");
     sandbox.ok("agent report node-a --inventory examples/agents/reports/node-1.json -q");
-    apply(&sandbox, POOL);
+    apply(&sandbox, METAL_POOL_AND_HOST);
     sandbox.ok("reconcile -q");
     // Whoever looks at everything meets this Agent of another namespace, and is refused.
     execute_sql(&sandbox, "UPDATE agent SET inventory = '5' WHERE namespace = 'far'").unwrap();

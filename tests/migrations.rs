@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 use sha2::{Digest, Sha256};
 
-use crate::sandbox::{Sandbox, has_program, jsonpath};
+use crate::sandbox::{Sandbox, execute_sql, has_program, jsonpath};
 
 /// The fixtures, and the SHA-256 of each. The last one has the schema before that of this program.
 const FIXTURES: [(u32, &str); 11] = [
@@ -290,6 +290,24 @@ fn which_pool_a_claim_asked_is_moved_from_a_sentence_into_a_column() {
         let claims: i64 = conn.query_row(sql, [], |row| row.get(0)).unwrap();
         assert!(claims > 0, "schema {schema}");
     }
+}
+
+/// `doctor` says of such rows that something is wrong, and goes on.
+#[test]
+fn rows_that_point_to_nothing_do_not_keep_a_state_from_being_migrated() {
+    let sandbox = earlier(11);
+    let sql = "PRAGMA foreign_keys = 0; INSERT INTO secret VALUES (999, 'a', x'62');
+               INSERT INTO lease (customization, holder) VALUES (999, 'gone');
+               INSERT INTO infra_env_token VALUES (999, 'id', 'hash', 0, NULL, NULL)";
+    execute_sql(&sandbox, sql).unwrap();
+    let get = "get secret,cdc,infraenv -A -o json";
+    let before = sandbox.ok(get);
+    label(&sandbox);
+    assert_eq!(schema_of(&sandbox.state()), poolctl::store::SCHEMA);
+    let connection = Connection::open(sandbox.state()).unwrap();
+    let dangling = connection.prepare("PRAGMA foreign_key_check").unwrap().exists([]).unwrap();
+    assert!(!dangling);
+    assert_eq!(sandbox.ok(get), before);
 }
 
 #[test]

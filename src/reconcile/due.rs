@@ -382,14 +382,15 @@ fn has_same_ties(before: &Agent, after: &Agent) -> bool {
         && before.status.deprovision_info == after.status.deprovision_info
 }
 
-/// Marks the hosts that a plan of a part has moved to other surroundings, of which it may not have
-/// seen all. Whatever else happens to a host concerns its Agents and its cluster alone, which were
-/// loaded with it. A host that came or went may concern anything.
+/// Marks the hosts that a plan of a part has given to another cluster, or taken from one. What a host
+/// belonged to was loaded with it; the pass that looks at the host loads what it belongs to now.
+/// Whatever else happens to a host concerns its Agents and its cluster alone. A host that came or
+/// went may concern anything.
 fn mark_moved_hosts(state: &State, changes: &mut DueChanges) {
     for change in state.hosts.difference() {
         match (change.before, change.after) {
             (Some(before), Some(after)) => {
-                if !is_same_tied_host(before, after) {
+                if !has_host_same_ties(before, after) {
                     changes.dirty_objects.insert(DueObject::host(after.key()));
                 }
             }
@@ -405,7 +406,7 @@ fn has_host_of_removed_cluster(state: &State) -> bool {
 }
 
 /// Whether a host is the same machine as before, and belongs to the same objects.
-fn is_same_tied_host(before: &BareMetalHost, after: &BareMetalHost) -> bool {
+fn has_host_same_ties(before: &BareMetalHost, after: &BareMetalHost) -> bool {
     before.metadata.labels == after.metadata.labels
         && before.metadata.deletion_timestamp == after.metadata.deletion_timestamp
         && before.spec.boot_mac_address == after.spec.boot_mac_address

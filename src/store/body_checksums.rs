@@ -140,21 +140,29 @@ mod tests {
     #[test]
     fn a_document_that_has_changed_is_found_whatever_is_left_of_it() {
         let conn = Connection::open_in_memory().unwrap();
-        conn.execute_batch("CREATE TABLE pool (id INTEGER PRIMARY KEY, body, checksum INTEGER)")
-            .unwrap();
+        conn.execute_batch(
+            "CREATE TABLE document (id INTEGER PRIMARY KEY, kind, body, checksum INTEGER)",
+        )
+        .unwrap();
         let body = r#"{"metadata":{"name":"lab"}}"#;
-        let sql = "INSERT INTO pool (body, checksum) VALUES (?1, ?2)";
+        let sql = "INSERT INTO document (kind, body, checksum) VALUES ('Secret', ?1, ?2)";
         for _ in 0..2 {
             conn.execute(sql, (body, checksum_of(body.as_bytes()))).unwrap();
         }
         conn.execute(sql, (body, None::<i64>)).unwrap();
         assert!(find_changed_documents(&conn).unwrap().is_empty());
-        let sql = "UPDATE pool SET body = replace(body, '}}', ',\"uid\":1}}') WHERE id = 1";
+        let sql = "UPDATE document SET body = replace(body, '}}', ',\"uid\":1}}') WHERE id = 1";
         conn.execute(sql, []).unwrap();
-        conn.execute("UPDATE pool SET body = x'ff00' WHERE id = 2", []).unwrap();
+        conn.execute("UPDATE document SET body = x'ff00' WHERE id = 2", []).unwrap();
         let problems = find_changed_documents(&conn).unwrap();
         assert_eq!(problems.len(), 2);
-        assert!(problems[0].starts_with("the document of `lab` in table pool"), "{problems:?}");
-        assert!(problems[1].starts_with("the document of row 2 in table pool"), "{problems:?}");
+        assert!(
+            problems[0].starts_with("the document of Secret `lab` in table document"),
+            "{problems:?}"
+        );
+        assert!(
+            problems[1].starts_with("the document of Secret row 2 in table document"),
+            "{problems:?}"
+        );
     }
 }

@@ -33,7 +33,8 @@ pub fn load_customizations(
     let (condition, values) = filter.where_clause("u.namespace = #", None);
     let sql = format!(
         "SELECT l.holder, l.pool_namespace, l.pool, l.cluster, u.namespace, u.name \
-         FROM lease l JOIN document u ON u.id = l.customization {condition}"
+         FROM lease l JOIN document u ON u.id = l.customization \
+         AND u.kind = 'ClusterDeploymentCustomization' {condition}"
     );
     let mut statement = conn.prepare_cached(&sql)?;
     let mut rows = statement.query(params_from_iter(values))?;

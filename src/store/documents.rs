@@ -1,5 +1,5 @@
-//! Kinds with a JSON document in each row: how such rows are read and written. Nothing
-//! here knows what else a kind keeps, such as the leases of customizations.
+//! Kinds with a JSON document in each row: how such rows are read and written. Nothing here knows
+//! what else a kind keeps, such as the leases of customizations.
 
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
 use serde::Serialize;
@@ -18,7 +18,9 @@ use super::schema::SHARED_TABLE;
 /// A kind whose objects are rows with the columns `id`, `body` and `checksum`. Its namespace and
 /// name are columns that SQLite computes from the document.
 pub trait Document: Row + HasMeta + Serialize + DeserializeOwned {
+    /// The kind, for what is said of a row that cannot be read.
     const KIND: Kind;
+    /// The table of the rows, which may have those of other kinds, too.
     const TABLE: &'static str;
     /// Which rows of the table are of this kind, in SQL.
     const CONDITION: &'static str;
@@ -26,8 +28,8 @@ pub trait Document: Row + HasMeta + Serialize + DeserializeOwned {
     const INSERTION: &'static str;
 }
 
-/// Implements `Document` for a type with a table of its own, or else for one in the table that kinds
-/// share. The name of its field in the state is not needed.
+/// Implements `Document` for a type: with a table of its own if one is named, else in the table that
+/// kinds share. `$field` is not used: by it, the repetition around a call finds the kinds that have it.
 macro_rules! impl_document {
     ($field:ident: $Kind:ident($Type:ty), $name:literal, $table:literal) => {
         impl Document for $Type {

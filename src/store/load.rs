@@ -167,8 +167,9 @@ fn load_objects_without_pool(conn: &Connection, state: &mut State) -> Result<(),
     load_clusters_of_claims(conn, state, claim_ids)?;
     load_customizations_without_cluster(conn, state)?;
     load_hosts_and_addresses(conn, state)?;
-    let live_without_pool = "ended IS NULL AND (pool IS NULL OR NOT EXISTS (SELECT 1 FROM document p \
-                             WHERE p.kind = 'ClusterPool' AND p.namespace = pool_namespace AND p.name = job.pool))";
+    let live_without_pool = "ended IS NULL AND (pool IS NULL OR NOT EXISTS (\
+                             SELECT 1 FROM document p WHERE p.kind = 'ClusterPool' \
+                             AND p.namespace = pool_namespace AND p.name = job.pool))";
     load_jobs(conn, state, live_without_pool, [])?;
     load_clusters_with_jobs_on_hosts(conn, state)
 }

@@ -37,7 +37,7 @@ pub trait Stored: Resource {
     ) -> Result<(), Refusal>;
 
     /// The names of all objects, in the order of insertion. Names are few bytes of an object: a
-    /// kind with a table of its own reads no more of it.
+    /// kind that is kept as documents reads no more of it.
     fn list_names(store: &Store) -> Result<Vec<Key>, Refusal> {
         let objects = Self::list(store, &Filter::default())?;
         Ok(objects.iter().map(Wire::key).collect())

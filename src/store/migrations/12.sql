@@ -1,7 +1,13 @@
--- Schema 12: kinds without columns of their own share one table also if plans know them. SQLite reads the
--- declaration of every table and index whenever a command starts, and compiles each statement once.
--- The new numbers of documents that others point to are higher than all numbers before, so no two are
--- ever the same while they change.
+-- Schema 12: kinds that need no columns of their own share the table `document`. SQLite reads the
+-- declaration of every table and index at each start, so fewer are faster.
+
+-- What points to a document that does not exist was left by damage. Nothing could be made of it.
+DELETE FROM secret WHERE object NOT IN (SELECT id FROM secret_object);
+DELETE FROM lease WHERE customization NOT IN (SELECT id FROM customization);
+DELETE FROM infra_env_token WHERE infra_env NOT IN (SELECT id FROM infra_env);
+
+-- The tables `secret`, `lease` and `infra_env_token` refer to documents by id. All ids of a kind grow
+-- by one distance, which is larger than each of them: no row gets an id that another one still has.
 INSERT INTO document (id, kind, body, checksum)
   SELECT s.id + coalesce((SELECT max(id) FROM document), 0) + (SELECT max(id) FROM secret_object),
     'Secret', s.body, s.checksum
@@ -21,7 +27,9 @@ INSERT INTO document (kind, body, checksum)
 INSERT INTO document (kind, body, checksum)
   SELECT 'ClusterPool', body, checksum FROM pool ORDER BY id;
 
--- Tables stay where they are, for whoever salvages a damaged state: only what they refer to changes.
+-- Only the REFERENCES clauses are edited, which change nothing in the pages of a table. A table that
+-- is made anew would begin at another page, and `doctor --salvage` looks for the tables of a damaged
+-- state where copies from before an upgrade have them.
 PRAGMA writable_schema = ON;
 UPDATE sqlite_schema SET sql = replace(sql, 'REFERENCES secret_object', 'REFERENCES document')
   WHERE name = 'secret';
@@ -30,6 +38,7 @@ UPDATE sqlite_schema SET sql = replace(sql, 'REFERENCES customization', 'REFEREN
 UPDATE sqlite_schema SET sql = replace(sql, 'REFERENCES infra_env', 'REFERENCES document')
   WHERE name = 'infra_env_token';
 PRAGMA writable_schema = RESET;
+-- The distance is that between the first ids of a kind, before and after.
 UPDATE secret SET object = object
   + (SELECT min(id) FROM document WHERE kind = 'Secret') - (SELECT min(id) FROM secret_object);
 UPDATE lease SET customization = customization
