@@ -471,6 +471,22 @@ fn pages_of_table_list(state: &[u8]) -> Vec<usize> {
     pages
 }
 
+/// The next Secret once took over the values of one whose document was lost.
+#[test]
+fn the_values_of_a_lost_secret_are_lost_with_it() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("create secret generic creds --from-literal=password=CANARY -q");
+    let sql = "PRAGMA foreign_keys = 0; DELETE FROM document WHERE name = 'creds'";
+    crate::sandbox::execute_sql(&sandbox, sql).unwrap();
+    let ran = sandbox.shell("poolctl doctor --salvage $HOME/state.db --to $HOME/new.db");
+    let says_loss = ran.out.contains("rows of a lost Secret: 1");
+    assert!(ran.code == 1 && says_loss, "{}{}", ran.out, ran.err);
+    let create = "poolctl --state $HOME/new.db create secret generic other -q";
+    assert_eq!(sandbox.shell(create).code, 0);
+    let ran = sandbox.shell("poolctl --state $HOME/new.db extract secret/other --to=-");
+    assert!(!ran.out.contains("CANARY"), "{}", ran.out);
+}
+
 /// Damage in the list of tables once lost all tables that it names behind the damaged place, and
 /// often all there are.
 #[test]

@@ -7,6 +7,7 @@ use std::path::Path;
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, OpenFlags, Row, params_from_iter};
 
+use crate::model::kinds::Kind;
 use crate::model::refusal::{Exit, Refusal};
 
 use super::body_checksums::find_changed_documents;
@@ -21,6 +22,14 @@ use super::pools::rebuild_inventory_entries;
 use super::schema::{SCHEMA, path_of_copy, read_schema};
 use super::table_list::{TableList, rebuild_table_list};
 use super::temporary::TemporaryFolder;
+
+/// The tables with what is kept beside documents, their columns with the numbers of these documents,
+/// and the kinds of the documents.
+const KEPT_BESIDE_DOCUMENTS: [(&str, &str, Kind); 3] = [
+    ("secret", "object", Kind::Secret),
+    ("lease", "customization", Kind::Customization),
+    ("infra_env_token", "infra_env", Kind::InfraEnv),
+];
 
 /// What became of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +67,8 @@ pub fn salvage_state(
     // What a row refers to may come later, or be lost.
     store.file().pragma_update(None, "foreign_keys", 0)?;
     store.begin_write()?;
-    let copied = copy_tables(&source, store.file()).and_then(|tables| {
+    let copied = copy_tables(&source, store.file()).and_then(|mut tables| {
+        remove_rows_of_lost_documents(store.file(), &mut tables)?;
         rebuild_chain(store.file())?;
         rebuild_inventory_entries(store.file())?;
         Ok(tables)
@@ -184,6 +194,28 @@ fn copy_tables(source: &Connection, target: &Connection) -> Result<Vec<SalvagedT
         tables.push(copy_table(source, target, name)?);
     }
     Ok(tables)
+}
+
+/// Removes what was kept beside documents that are lost. The next document with the number of a lost one
+/// would take it over, as a Secret of one tenant the values of another.
+fn remove_rows_of_lost_documents(
+    target: &Connection,
+    tables: &mut [SalvagedTable],
+) -> Result<(), Refusal> {
+    for (name, column, kind) in KEPT_BESIDE_DOCUMENTS {
+        let sql = format!(
+            "DELETE FROM {name} WHERE {column} NOT IN (SELECT id FROM document WHERE kind = ?1)"
+        );
+        let removed = target.execute(&sql, [kind.name()])?;
+        if removed == 0 {
+            continue;
+        }
+        if let Some(table) = tables.iter_mut().find(|table| table.name == name) {
+            table.rows -= removed;
+            table.losses.push(format!("rows of a lost {}: {removed}", kind.name()));
+        }
+    }
+    Ok(())
 }
 
 fn select_names(conn: &Connection, sql: &str) -> Result<Vec<String>, Refusal> {
