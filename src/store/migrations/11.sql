@@ -3,7 +3,7 @@ ALTER TABLE agent ADD COLUMN inventory TEXT CHECK (inventory IS NULL OR json_val
 ALTER TABLE agent ADD COLUMN validations TEXT CHECK (validations IS NULL OR json_valid(validations));
 -- SQLite makes no checksums. The program makes those of these Agents after the migration.
 UPDATE agent SET
-  inventory = nullif(body -> '$.status.inventory', 'null'),
-  validations = nullif(body -> '$.status.validationsInfo', 'null'),
+  inventory = body -> '$.status.inventory',
+  validations = body -> '$.status.validationsInfo',
   body = json_remove(body, '$.status.inventory', '$.status.validationsInfo'),
   checksum = NULL;

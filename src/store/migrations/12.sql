@@ -1,6 +1,11 @@
 -- Schema 12: kinds that need no columns of their own share the table `document`. SQLite reads the
 -- declaration of every table and index at each start, so fewer are faster.
 
+-- A part of an Agent that is null is absent. The program makes the checksums of these Agents anew.
+UPDATE agent SET inventory = nullif(inventory, 'null'), validations = nullif(validations, 'null'),
+  checksum = NULL
+  WHERE inventory = 'null' OR validations = 'null';
+
 -- What points to a document that does not exist was left by damage. Nothing could be made of it.
 DELETE FROM secret WHERE object NOT IN (SELECT id FROM secret_object);
 DELETE FROM lease WHERE customization NOT IN (SELECT id FROM customization);
