@@ -1,5 +1,5 @@
 //! The longest parts of an Agent, its inventory and the results of its checks, are columns that are
-//! decoded when somebody reads them.
+//! decoded when somebody reads them. What lists show has columns of its own, too.
 
 use rusqlite::Connection;
 
@@ -45,7 +45,9 @@ fn nothing_follows_from_a_part_that_cannot_be_decoded() {
     let sandbox = lab_with_installed_hosts();
     execute_sql(&sandbox, "UPDATE agent SET inventory = '5' WHERE name = 'a'");
     let message = "a row of kind Agent in table agent cannot be read";
-    for command in ["get agent", "describe agent a", "why agent/a", "agent unbind a -y", "export"] {
+    for command in
+        ["get agent -o wide", "describe agent a", "why agent/a", "agent unbind a -y", "export"]
+    {
         assert!(sandbox.run(command).err.contains(message), "{command}");
     }
     execute_sql(&sandbox, "UPDATE agent SET inventory = NULL WHERE name = 'a'");
@@ -85,4 +87,48 @@ fn a_host_that_is_installed_has_nothing_to_reach() {
     let sandbox = lab_with_installed_hosts();
     let answer = "{\"after\":60,\"next\":\"none\",\"peers\":[]}\n";
     assert_eq!(sandbox.ok("agent check-in a"), answer);
+}
+
+#[test]
+fn columns_of_agents_follow_from_their_documents_after_a_migration() {
+    for schema in [1, 10, 12] {
+        let sandbox = earlier(schema);
+        let before = sandbox.ok("get agent -A -o wide");
+        sandbox.ok("label imgset ocp migrated=yes -q --no-reconcile");
+        assert!(!sandbox.run("doctor").out.contains("other values"), "schema {schema}");
+        assert_eq!(sandbox.ok("get agent -A -o wide"), before);
+        // A wide table is made of whole Agents, any other one of the columns.
+        let rows = sandbox.ok("get agent -A --no-headers");
+        let wide_rows = sandbox.ok("get agent -A --no-headers -o wide");
+        assert!(!rows.is_empty());
+        for (row, wide_row) in rows.lines().zip(wide_rows.lines()) {
+            let cells: Vec<&str> = row.split_whitespace().collect();
+            let wide_cells: Vec<&str> = wide_row.split_whitespace().collect();
+            assert_eq!(cells[..5], wide_cells[..5], "schema {schema}");
+        }
+    }
+}
+
+#[test]
+fn columns_that_contradict_the_document_of_an_agent_are_found_and_mended() {
+    let sandbox = lab_with_installed_hosts();
+    execute_sql(&sandbox, "UPDATE agent SET state = 'known', disk = 1 WHERE name = 'a'");
+    let ran = sandbox.run("doctor");
+    let problem = "agent `a` is kept with other values than its document has (state, disk)";
+    assert!(ran.out.contains(problem), "{}", ran.out);
+    sandbox.ok("doctor --fix -y");
+    assert!(!sandbox.ok("doctor").contains(problem));
+    assert!(sandbox.ok("get agent --no-headers").lines().all(|line| line.contains("installed")));
+}
+
+#[test]
+fn agents_are_listed_by_their_labels_without_their_documents() {
+    let sandbox = lab_with_installed_hosts();
+    sandbox.ok("label agent a rack=7 -q");
+    execute_sql(&sandbox, "UPDATE agent SET body = '{}' WHERE name = 'b'");
+    for command in ["get agent -l rack=7 --no-headers", "get agent -l '!rack' --no-headers"] {
+        let rows = sandbox.ok(command);
+        assert_eq!(rows.contains("a "), command.contains("rack=7"), "{rows}");
+    }
+    sandbox.refused(8, "get agent b -o yaml", "cannot be read");
 }

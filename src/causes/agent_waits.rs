@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use super::chain::Chain;
 use super::infra_env::command_to_make_image;
-use crate::model::agent::{Agent, HostState};
+use crate::model::agent::HostState;
+use crate::model::agent::facts::AgentFacts;
 use crate::model::infra_env::InfraEnv;
 use crate::model::meta::Key;
 
@@ -54,18 +55,18 @@ pub struct AgentGroup {
 
 impl WaitingAgents {
     /// Adds an agent to all that it waits for.
-    pub fn add(&mut self, agent: &Agent) {
-        if agent.metadata.deletion_timestamp.is_some() {
+    pub fn add(&mut self, agent: &AgentFacts) {
+        if agent.deleting.is_some() {
             return;
         }
         for wait in waits_of(agent) {
             let subject = match wait {
                 Wait::DiscoveryBoot => agent.infra_env_key(),
-                Wait::Duplicate => Some(Key::new("", &*agent.status.duplicate_of)),
+                Wait::Duplicate => agent.duplicate_of.as_ref().map(|name| Key::new("", &**name)),
                 _ => None,
             };
-            let group = (wait, agent.metadata.namespace.clone(), subject);
-            self.names_by_group.entry(group).or_default().push(agent.metadata.name.clone());
+            let group = (wait, agent.namespace.clone(), subject);
+            self.names_by_group.entry(group).or_default().push(agent.name.clone());
         }
     }
 
@@ -116,13 +117,14 @@ impl AgentGroup {
 
 /// What an agent waits for that a person can do, none if nothing. An agent may wait for approval
 /// and for something else.
-fn waits_of(agent: &Agent) -> Vec<Wait> {
-    let is_unbound_duplicate = agent.is_duplicate() && agent.bound_cluster().is_none();
+fn waits_of(agent: &AgentFacts) -> Vec<Wait> {
+    let is_duplicate = agent.duplicate_of.is_some();
+    let is_unbound_duplicate = is_duplicate && agent.bound.is_none();
     let wait =
-        if is_unbound_duplicate { Some(Wait::Duplicate) } else { wait_in_state(agent.state()) };
+        if is_unbound_duplicate { Some(Wait::Duplicate) } else { wait_in_state(agent.state) };
     let mut waits = Vec::new();
     // Approval helps neither a machine that is too weak nor one that is another agent already.
-    if !agent.spec.approved && !agent.is_duplicate() && wait != Some(Wait::Hardware) {
+    if !agent.approved && !is_duplicate && wait != Some(Wait::Hardware) {
         waits.push(Wait::Approval);
     }
     waits.extend(wait);

@@ -12,7 +12,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use serde_json::Value;
 
-use crate::model::agent::Agent;
 use crate::model::documents::SecretValue;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
@@ -266,14 +265,13 @@ impl Context {
             return Ok(key);
         }
         let filter = Filter { namespace: Some(key.namespace.clone()), ..Filter::default() };
-        let mut agents = store.list::<Agent>(&filter)?;
-        agents.retain(|agent| agent.hostname().eq_ignore_ascii_case(name));
+        let mut agents = store.list_agent_facts(&filter)?;
+        agents.retain(|agent| agent.hostname.eq_ignore_ascii_case(name));
         match agents.as_slice() {
             [] => Ok(key),
             [agent] => Ok(agent.key()),
             _ => {
-                let names: Vec<&str> =
-                    agents.iter().map(|agent| agent.metadata.name.as_str()).collect();
+                let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
                 Err(Refusal::conflict(format!("{} agents have the hostname `{name}`", names.len()))
                     .because(format!("they are {}", names.join(", ")))
                     .next("poolctl get agent -o wide"))

@@ -7,7 +7,7 @@ use anyhow::bail;
 use clap::Args;
 
 use crate::edits::{self, DeleteOutcome};
-use crate::model::agent::Agent;
+use crate::model::agent::facts::AgentFacts;
 use crate::model::cluster::Cluster;
 use crate::model::event_reason::EventReason;
 use crate::model::host::BareMetalHost;
@@ -22,7 +22,6 @@ use crate::reconcile::{Door, PassOutcome};
 use crate::rules;
 use crate::store::{Filter, Store};
 
-use crate::commands::host::hold as host_hold;
 use crate::commands::infraenv::images;
 use crate::commands::manifest_files::ManifestFiles;
 use crate::commands::scope::EditedObject;
@@ -190,14 +189,9 @@ fn next_for_user_of_address(
     if !store.list::<Cluster>(&by_name)?.is_empty() {
         return Ok(Some(format!("poolctl describe cluster {cluster}")));
     }
-    let in_namespace = Filter { namespace: Some(namespace.to_owned()), ..Filter::default() };
-    for agent in store.list::<Agent>(&in_namespace)? {
-        let left_cluster = agent.status.deprovision_info.as_ref().map(|left| &left.cluster_name);
-        if left_cluster.is_some_and(|left_cluster| left_cluster == cluster) {
-            return Ok(Some(format!("poolctl why agent/{}", agent.metadata.name)));
-        }
-    }
-    Ok(None)
+    let agents = store.list_names_of_agents_of(cluster)?;
+    let agent = agents.iter().find(|agent| agent.namespace == namespace);
+    Ok(agent.map(|agent| format!("poolctl why agent/{}", agent.name)))
 }
 
 /// Asks before an object is deleted that somebody uses or that nothing makes again. Refuses an
@@ -231,7 +225,7 @@ fn confirm_deletion_by(
         Object::IpAddress(address) => {
             Some(format!("is leased to claim `{}`, which is deleted too", address.spec.claim.name))
         }
-        Object::Agent(agent) => loss_of_agent(agent),
+        Object::Agent(agent) => loss_of_agent(AgentFacts::of(agent).bound.as_deref()),
         Object::BareMetalHost(host) => loss_of_host(store, host)?,
         _ => None,
     };
@@ -301,8 +295,7 @@ fn loss_of_host(store: &Store, host: &BareMetalHost) -> Result<Option<String>, R
         )));
     }
     let Some(cluster) = host.cluster() else { return Ok(None) };
-    let key = host.key();
-    let agents = host_hold::list_agents_of_hosts(store, Some(key.namespace.clone()), &[key])?;
+    let agents = store.list_agents_of_host(&host.key())?;
     Ok(Some(match agents.iter().find(|agent| agent.bound_cluster().is_some()) {
         Some(agent) => format!(
             "is used by cluster `{cluster}`; agent `{0}` stays in it and poolctl no longer \
@@ -313,9 +306,9 @@ fn loss_of_host(store: &Store, host: &BareMetalHost) -> Result<Option<String>, R
     }))
 }
 
-fn loss_of_agent(agent: &Agent) -> Option<String> {
-    let cluster_key = agent.bound_cluster()?;
-    Some(format!("is bound to cluster `{}`, which loses it", cluster_key.name))
+/// What is lost with an agent that may be bound to a cluster.
+fn loss_of_agent(cluster: Option<&str>) -> Option<String> {
+    Some(format!("is bound to cluster `{}`, which loses it", cluster?))
 }
 
 /// Asks for each bound agent that is deleted with an InfraEnv. Not for agents that are being
@@ -323,14 +316,11 @@ fn loss_of_agent(agent: &Agent) -> Option<String> {
 fn confirm_agents(context: &Context, store: &Store, object: &Object) -> Result<(), Refusal> {
     let Object::InfraEnv(infra_env) = object else { return Ok(()) };
     let infra_env_key = infra_env.key();
-    let namespace = Some(infra_env_key.namespace.clone());
-    for agent in store.list::<Agent>(&Filter { namespace, ..Filter::default() })? {
-        if agent.infra_env_key().as_ref() != Some(&infra_env_key) || agent.state().is_installing() {
-            continue;
-        }
-        if let Some(loss) = loss_of_agent(&agent) {
+    for agent in store.list_agents_of_infra_env(&infra_env_key)? {
+        let Some(loss) = loss_of_agent(agent.bound.as_deref()) else { continue };
+        if !agent.state.is_installing() {
             let command = format!("poolctl delete infraenv {} --force", infra_env_key.name);
-            context.confirm(&format!("agent `{}` {loss}", agent.metadata.name), &command)?;
+            context.confirm(&format!("agent `{}` {loss}", agent.name), &command)?;
         }
     }
     Ok(())

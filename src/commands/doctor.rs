@@ -170,7 +170,8 @@ impl RunCommand for Doctor {
 fn checks_of_state<'a>(context: &'a Context, door: &'a Door<'a>) -> Vec<Check<'a>> {
     let store = door.store;
     vec![
-        Check::new("constraints", move || store.check_constraints()),
+        Check::new("constraints", move || store.check_constraints())
+            .fixed_by(move || store.fix_columns_of_agents()),
         Check::new("contents", move || find_changed_contents(store)),
         Check::new("journal", move || store.check_journal()).fixed_by(move || store.fix_journal()),
         Check::new("addresses", move || store.check_addresses())

@@ -286,15 +286,17 @@ impl Get {
         names: &[String],
         may_be_missing: bool,
     ) -> Result<Vec<Object>, Refusal> {
+        // Agents are the only rows that have their labels.
+        let asks_for_labels =
+            self.show_labels || !self.label_columns.is_empty() || self.selector.is_some();
         let whole = context.wants_documents()
             || self.watch
             || self.watch_only
-            || self.show_labels
-            || !self.label_columns.is_empty()
             || self.field_selector.is_some()
-            || self.selector.is_some()
             || self.sort_by.is_some()
-            || (kind == Kind::ClusterDeployment && context.globals.output.is_wide());
+            || (asks_for_labels && kind != Kind::Agent)
+            || (matches!(kind, Kind::ClusterDeployment | Kind::Agent)
+                && context.globals.output.is_wide());
         let listed = match list_objects(context, store, kind, names, whole) {
             Err(absent) if absent.exit == Exit::NotFound && may_be_missing => {
                 let objects = names.iter().map(|name| find_named(context, store, kind, name));
@@ -528,7 +530,7 @@ fn list_objects(
         return names.iter().map(|name| find_named(context, store, kind, name)).collect();
     }
     let namespace = context.namespace_filter_of(kind)?;
-    let mut objects = store.list_objects(kind, &Filter { namespace, name: None, whole })?;
+    let mut objects = store.list_rows(kind, &Filter { namespace, name: None, whole })?;
     objects.retain(|object| is_asked_for(names, &object.key().name));
     for name in names {
         if !objects.iter().any(|object| object.key().name == *name) {

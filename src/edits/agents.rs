@@ -121,7 +121,7 @@ fn restore_status(agent: &mut Agent, tick: &Tick) {
         return;
     }
     let mut former_state: Option<HostState> =
-        metadata.annotation(STATE_ANNOTATION).and_then(|state| state.parse().ok());
+        metadata.annotation(STATE_ANNOTATION).and_then(HostState::named);
     if former_state.is_none() && status.debug_info.state != HostState::default() {
         former_state = Some(status.debug_info.state);
     }

@@ -2,6 +2,7 @@
 //! that is free or bound to a cluster. Its wire format is assisted installer's. It says what an
 //! Agent is; what becomes of one is decided in `plan/agents`.
 
+pub mod facts;
 pub mod hostname;
 pub mod inventory;
 pub mod needs;
@@ -20,6 +21,7 @@ pub use self::state::HostState;
 use super::agent_classification::CLASSIFICATION_LABEL_PREFIX;
 use super::condition::{self, Condition, ConditionType};
 use super::deferred::Deferred;
+use super::facts::named;
 use super::lease::{ClusterHolder, Holder, Lease, LeasedResource};
 use super::meta::{Key, Meta, is_zero};
 use super::tick::Tick;
@@ -102,36 +104,25 @@ pub struct AgentSpec {
     pub fencing_credentials_secret_ref: String,
 }
 
-/// What a machine is to be in its cluster. `AutoAssign` leaves the choice to the plan.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Role {
-    /// poolctl chooses the role.
-    #[default]
-    #[serde(alias = "")]
-    AutoAssign,
-    /// A control plane node.
-    Master,
-    /// A worker node.
-    Worker,
-    /// An arbiter node; poolctl cannot install a cluster with an arbiter.
-    Arbiter,
-    /// The master that runs the installation; only used in the status.
-    Bootstrap,
-}
-
-impl Role {
-    /// The word of assisted-service.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::AutoAssign => "auto-assign",
-            Self::Master => "master",
-            Self::Worker => "worker",
-            Self::Arbiter => "arbiter",
-            Self::Bootstrap => "bootstrap",
-        }
+named! {
+    /// What a machine is to be in its cluster. `AutoAssign` leaves the choice to the plan.
+    #[derive(
+        Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    )]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Role {
+        /// poolctl chooses the role.
+        #[default]
+        #[serde(alias = "")]
+        AutoAssign = "auto-assign",
+        /// A control plane node.
+        Master = "master",
+        /// A worker node.
+        Worker = "worker",
+        /// An arbiter node; poolctl cannot install a cluster with an arbiter.
+        Arbiter = "arbiter",
+        /// The master that runs the installation; only used in the status.
+        Bootstrap = "bootstrap",
     }
 }
 

@@ -1,4 +1,4 @@
-//! Facts: what plans read of clusters, claims and jobs, of which there are many. A struct that is
+//! Facts: what plans read of clusters, claims and jobs, and lists of Agents, of which there are many. A struct that is
 //! declared with `facts!` is at once the list of its columns, the way to read a row and the way to
 //! write one. It never touches a database: a row is a sequence of values.
 
@@ -136,7 +136,7 @@ pub trait Facts: Sized {
 /// Declares a struct of facts. A field fills the column of its own name, or the columns after `as`,
 /// and the field of the document that is after `=>`. What a document does not have as it is, such as
 /// a fact that makes a condition, has no `=>`. Fields after `beside` are no facts: they have their
-/// default when a row is read.
+/// default when a row is read. Without `of`, the struct says itself how it follows from a document.
 macro_rules! facts {
     (
         $(#[$attribute:meta])*
@@ -146,14 +146,14 @@ macro_rules! facts {
                 pub $field:ident: $Type:ty $(as ($($column:ident),+))? $(=> $($path:ident).+)?,
             )*
         }
-        beside {
-            $( $(#[$beside_attribute:meta])* pub $beside:ident: $BesideType:ty, )*
-        }
+        beside { $($beside:tt)* }
     ) => {
-        $(#[$attribute])*
-        pub struct $Name {
-            $( $(#[$field_attribute])* pub $field: $Type, )*
-            $( $(#[$beside_attribute])* pub $beside: $BesideType, )*
+        $crate::model::facts::facts! {
+            $(#[$attribute])*
+            pub struct $Name in $table {
+                $( $(#[$field_attribute])* pub $field: $Type $(as ($($column),+))?, )*
+            }
+            beside { $($beside)* }
         }
 
         impl $Name {
@@ -175,6 +175,24 @@ macro_rules! facts {
                     );
                 )?)*
             }
+        }
+    };
+    (
+        $(#[$attribute:meta])*
+        pub struct $Name:ident in $table:literal {
+            $(
+                $(#[$field_attribute:meta])*
+                pub $field:ident: $Type:ty $(as ($($column:ident),+))?,
+            )*
+        }
+        beside {
+            $( $(#[$beside_attribute:meta])* pub $beside:ident: $BesideType:ty, )*
+        }
+    ) => {
+        $(#[$attribute])*
+        pub struct $Name {
+            $( $(#[$field_attribute])* pub $field: $Type, )*
+            $( $(#[$beside_attribute])* pub $beside: $BesideType, )*
         }
 
         impl $crate::model::facts::Facts for $Name {
@@ -323,6 +341,12 @@ scalar!(
     next_integer,
     |column| u32::try_from(column).map_err(|error| error.to_string()),
     |value| FactValue::Integer(i64::from(*value))
+);
+scalar!(
+    u64,
+    next_integer,
+    |column| u64::try_from(column).map_err(|error| error.to_string()),
+    |value| FactValue::Integer(i64::try_from(*value).unwrap_or(i64::MAX))
 );
 // Instants in microseconds since 1970, lengths of time in microseconds.
 scalar!(Time, next_integer, |micros| Ok(Time(micros)), |time| FactValue::Integer(time.0));

@@ -18,6 +18,12 @@ pub struct Time(pub i64);
 pub struct Span(pub i64);
 
 impl Time {
+    /// The time as it is on the wire, without its microseconds.
+    #[must_use]
+    pub const fn in_whole_seconds(self) -> Self {
+        Self(self.0.div_euclid(MICROS) * MICROS)
+    }
+
     /// The time with its microseconds, for values whose order counts. `Display` has whole seconds.
     pub fn to_exact_text(self) -> String {
         jiff::Timestamp::from_microsecond(self.0).unwrap_or_default().to_string()

@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 
 use crate::model::agent::Agent;
+use crate::model::agent::facts::AgentFacts;
 use crate::model::annotations::{COMMENT, DNS_NAME, MAC, UNTIL};
 use crate::model::claim::{Claim, ClusterRunning, Pending};
 use crate::model::cluster::{Cluster, Power};
@@ -185,22 +186,17 @@ fn infra_env_columns(infra_env: &InfraEnv) -> Row {
 }
 
 fn agent_columns(agent: &Agent, view: &RowContext) -> Row {
-    let cluster = agent.bound_cluster().map(|key| key.name);
-    let inventory = agent.inventory();
-    let processors = inventory.map(|inventory| inventory.cpu.count.to_string());
-    let memory = inventory.map(|inventory| gibibytes(inventory.memory.physical_bytes));
-    let disks = inventory.map(|inventory| inventory.disks.as_slice()).unwrap_or_default();
-    let largest_disk = disks.iter().map(|disk| disk.size_bytes).max();
-    let state = agent.state().name().to_owned();
-    let silence = agent.status.last_contact_time.map(|time| view.now.since(time).to_short_text());
+    let facts = AgentFacts::of(agent);
+    let state = facts.state.name().to_owned();
+    let silence = facts.seen.map(|time| view.now.since(time).to_short_text());
     vec![
-        ("hostname", agent.hostname().to_owned()),
-        ("state", state_or_deleting(agent.metadata.deletion_timestamp, state)),
-        ("cluster", cluster.unwrap_or_default()),
-        ("role", agent.role().name().to_owned()),
-        ("cpu", processors.unwrap_or_default()),
-        ("mem", memory.unwrap_or_default()),
-        ("disk", largest_disk.map(gigabytes).unwrap_or_default()),
+        ("hostname", facts.hostname),
+        ("state", state_or_deleting(facts.deleting, state)),
+        ("cluster", facts.bound.unwrap_or_default()),
+        ("role", facts.role.name().to_owned()),
+        ("cpu", facts.cores.map(|cores| cores.to_string()).unwrap_or_default()),
+        ("mem", facts.memory.map(gibibytes).unwrap_or_default()),
+        ("disk", facts.disk.map(gigabytes).unwrap_or_default()),
         ("seen", silence.unwrap_or_default()),
     ]
 }

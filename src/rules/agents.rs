@@ -143,7 +143,8 @@ pub fn check_late_change(
         return Ok(());
     };
     let open_states: Vec<&str> = HostState::ALL
-        .into_iter()
+        .iter()
+        .copied()
         .filter(|state| state.can_change_settings())
         .map(HostState::name)
         .collect();

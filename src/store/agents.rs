@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::model::agent::Agent;
+use crate::model::agent::facts::AgentFacts;
 use crate::model::cluster::Cluster;
 use crate::model::deferred::{DecodeError, Deferred};
 use crate::model::kinds::Kind;
@@ -26,6 +27,7 @@ use super::connection::Store;
 use super::documents::{
     load_document, read_document, source_of, to_body, unreadable_row, write_document,
 };
+use super::facts::{overwrite_facts, select_facts, write_facts};
 use super::filter::Filter;
 use super::hosts::load_host;
 use super::schema::AGENT_TABLE;
@@ -34,6 +36,9 @@ use super::templates::load_template_of_cluster;
 
 /// What is selected of Agents, up to the clauses. `read_agent` reads a row of it.
 const AGENT: &str = "id, body, secret, seen, inventory, validations FROM agent";
+
+/// The Agents of a host, by the namespace and the name of the host.
+const OF_HOST: &str = "WHERE namespace = ?1 AND controller = ?2";
 
 /// Reads an Agent. Its longest parts are decoded only when somebody reads them.
 fn read_agent(row: &Row<'_>, decode_error: &DecodeError) -> Result<Agent, Refusal> {
@@ -151,7 +156,7 @@ pub fn load_agents_of_machine(
     state: &mut State,
     machine_id: &str,
 ) -> Result<(), Refusal> {
-    load_agents(conn, state, "WHERE host = lower(?1)", [machine_id])
+    load_agents(conn, state, "WHERE machine = lower(?1)", [machine_id])
 }
 
 /// Loads the Agents of machines that have a MAC address, or another identity that Agents are known
@@ -171,9 +176,7 @@ pub fn load_agents_of_host(
     state: &mut State,
     host: &Key,
 ) -> Result<(), Refusal> {
-    let condition = "WHERE body ->> '$.metadata.labels.\"agent-install.openshift.io/bmh\"' = ?1 \
-                     AND namespace = ?2";
-    load_agents(conn, state, condition, [&host.name, &host.namespace])
+    load_agents(conn, state, OF_HOST, [&host.namespace, &host.name])
 }
 
 /// Loads the Agents of hosts that have left a cluster. They may still run as its nodes: the
@@ -183,8 +186,7 @@ pub fn load_agents_that_left(
     state: &mut State,
     cluster: &str,
 ) -> Result<(), Refusal> {
-    let condition = "WHERE body ->> '$.status.deprovision_info.cluster_name' = ?1";
-    load_agents(conn, state, condition, [cluster])
+    load_agents(conn, state, "WHERE left_cluster = ?1", [cluster])
 }
 
 /// Loads a cluster with its document, the Agents that are or were its hosts, and the template that
@@ -272,6 +274,24 @@ impl Store {
         Ok(self.conn().prepare_cached(sql)?.query_row([], |row| row.get(0))?)
     }
 
+    /// Reads the facts of the Agents that a filter names, in the order of insertion.
+    pub fn list_agent_facts(&self, filter: &Filter) -> Result<Vec<AgentFacts>, Refusal> {
+        let (condition, values) = filter.where_clause("namespace = #", Some("name = #"));
+        let clauses = format!("{condition} ORDER BY id");
+        select_facts(self.conn(), &clauses, params_from_iter(values))
+    }
+
+    /// Reads the facts of all Agents of an InfraEnv, in the order of insertion.
+    pub fn list_agents_of_infra_env(&self, infra_env: &Key) -> Result<Vec<AgentFacts>, Refusal> {
+        let clauses = "WHERE namespace = ?1 AND infra_env = ?2 ORDER BY id";
+        select_facts(self.conn(), clauses, [&infra_env.namespace, &infra_env.name])
+    }
+
+    /// Reads the Agents of a host, in the order of insertion.
+    pub fn list_agents_of_host(&self, host: &Key) -> Result<Vec<Agent>, Refusal> {
+        select_agents(self.conn(), OF_HOST, [&host.namespace, &host.name])
+    }
+
     /// Reads the Agents that are bound to a cluster, in the order of insertion.
     pub fn list_agents_of_cluster(&self, cluster: &str) -> Result<Vec<Agent>, Refusal> {
         select_agents(self.conn(), "WHERE bound = ?1", [cluster])
@@ -282,8 +302,7 @@ impl Store {
         // Most clusters have none, and a query for ids alone takes half the time to prepare.
         let sql = "SELECT id FROM agent WHERE bound = ?1 \
                    UNION ALL SELECT id FROM agent WHERE wanted = ?1 \
-                   UNION ALL SELECT id FROM agent \
-                   WHERE body ->> '$.status.deprovision_info.cluster_name' = ?1";
+                   UNION ALL SELECT id FROM agent WHERE left_cluster = ?1";
         let mut statement = self.conn().prepare_cached(sql)?;
         let mut ids = statement.query([cluster])?;
         let mut keys = Vec::new();
@@ -308,7 +327,7 @@ impl Store {
     /// Counts the Agents of an InfraEnv that nobody has approved.
     pub fn count_unapproved_agents(&self, infra_env: &Key) -> Result<usize, Refusal> {
         let sql = "SELECT count(*) FROM agent WHERE namespace = ?1 AND infra_env = ?2 \
-                   AND NOT (body ->> '$.spec.approved')";
+                   AND NOT approved";
         let values = params![infra_env.namespace, infra_env.name];
         let count: i64 = self.conn().prepare_cached(sql)?.query_row(values, |row| row.get(0))?;
         Ok(usize::try_from(count).unwrap_or_default())
@@ -337,7 +356,7 @@ impl Store {
         machine_id: &str,
     ) -> Result<Option<Key>, Refusal> {
         let sql = "SELECT name FROM agent \
-                   WHERE namespace = ?1 AND infra_env = ?2 AND host = lower(?3)";
+                   WHERE namespace = ?1 AND infra_env = ?2 AND machine = lower(?3)";
         let values = params![infra_env.namespace, infra_env.name, machine_id];
         let name: Option<String> =
             self.conn().prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()?;
@@ -395,18 +414,43 @@ fn write_whole_agent(
     let AgentParts { body, inventory, validations } = AgentParts::of(agent)?;
     let checksum = checksum_of_agent(&body, inventory.as_deref(), validations.as_deref());
     let sql = if before.is_some() {
-        "UPDATE agent SET body = ?2, checksum = ?3, secret = ?4, seen = ?5, inventory = ?6, \
-         validations = ?7 WHERE id = ?1"
+        "UPDATE agent SET body = ?2, checksum = ?3, secret = ?4, inventory = ?5, \
+         validations = ?6 WHERE id = ?1"
     } else {
-        "INSERT INTO agent (id, body, checksum, secret, seen, inventory, validations) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
+        "INSERT INTO agent (id, body, checksum, secret, inventory, validations) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
     };
     // SQLite chooses the number of a row that has none.
     let id = before.map(|before| before.metadata.id);
-    let seen = agent.status.last_contact_time;
-    let values = params![id, body, checksum, agent.secret, seen, inventory, validations];
+    let values = params![id, body, checksum, agent.secret, inventory, validations];
     conn.prepare_cached(sql)?.execute(values)?;
-    Ok(id.unwrap_or_else(|| conn.last_insert_rowid()))
+    let id = id.unwrap_or_else(|| conn.last_insert_rowid());
+    let facts = AgentFacts { id, ..AgentFacts::of(agent) };
+    match before {
+        Some(before) => drop(write_facts(conn, Some(&AgentFacts::of(before)), &facts)?),
+        None => overwrite_facts(conn, &facts)?,
+    }
+    Ok(id)
+}
+
+/// Writes the facts of all Agents as they follow from their documents. An Agent that cannot be decoded
+/// keeps those that it has. Needs a write transaction.
+pub fn overwrite_facts_of_agents(conn: &Connection) -> Result<(), Refusal> {
+    visit_decodable_agents(conn, &mut |agent| Ok(overwrite_facts(conn, &AgentFacts::of(&agent))?))
+}
+
+/// Hands on the Agents that can be decoded, one by one, in the order of insertion.
+pub fn visit_decodable_agents(
+    conn: &Connection,
+    visit: &mut Visitor<'_, Agent>,
+) -> Result<(), Refusal> {
+    let mut statement = conn.prepare_cached(&format!("SELECT {AGENT} WHERE id = ?1"))?;
+    for id in select_ids(conn, AGENT_TABLE, None)? {
+        if let Ok(agent) = statement.query_row([id], |row| Ok(read_whole_agent(row)))? {
+            visit(agent)?;
+        }
+    }
+    Ok(())
 }
 
 fn without_contact_time(agent: &Agent) -> Agent {

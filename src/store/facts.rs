@@ -173,6 +173,11 @@ pub fn write_facts<T: Facts>(
     Ok(if id == 0 { conn.last_insert_rowid() } else { id })
 }
 
+/// Writes all columns of a row that is there, whatever it has.
+pub fn overwrite_facts<T: Facts>(conn: &Connection, facts: &T) -> rusqlite::Result<()> {
+    update_facts::<T>(conn, &[], facts.write())
+}
+
 /// Writes the columns in which a row differs from what it was; none, if only its document does.
 fn update_facts<T: Facts>(
     conn: &Connection,

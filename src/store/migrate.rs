@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::model::refusal::{Exit, Refusal};
 
+use super::agents::overwrite_facts_of_agents;
 use super::body_checksums::write_missing_checksums_of_agents;
 use super::connection::{Store, keep_plans};
 use super::copies::give_to_owner_of_state;
@@ -38,6 +39,9 @@ const BEFORE_THE_FIRST: [(&str, &str); 16] = [
     ("bf9646e60f9a3768", "f330a40"),
     ("323591dbda77b351", "373ad68"),
 ];
+
+/// The first schema with the facts of Agents in columns.
+const AGENTS_HAVE_FACTS: usize = 13;
 
 impl Store {
     /// Copies a state of an earlier schema beside itself and migrates it, before it is changed for
@@ -84,6 +88,9 @@ fn run_migrations(conn: &Connection) -> Result<(), Refusal> {
         conn.execute_batch(migration)?;
     }
     write_missing_checksums_of_agents(conn)?;
+    if schema < AGENTS_HAVE_FACTS {
+        overwrite_facts_of_agents(conn)?;
+    }
     draw_lineage(conn)?;
     Ok(conn.pragma_update(None, "user_version", SCHEMA)?)
 }

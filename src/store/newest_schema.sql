@@ -1,5 +1,5 @@
 -- What all migrations make. A new state needs only this script, which is written by
--- tests/newest_schema.rs. Digest of the migrations: 8aeadb68dab8c215
+-- tests/newest_schema.rs. Digest of the migrations: 324ef3d1002648b5
 CREATE TABLE state (
   id INTEGER PRIMARY KEY CHECK (id = 1),
   revision INTEGER NOT NULL,
@@ -124,13 +124,7 @@ CREATE TABLE agent (
   body TEXT NOT NULL CHECK (json_valid(body)),
   secret TEXT,
   seen INTEGER,
-  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
-  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL,
-  infra_env TEXT AS (body ->> '$.metadata.labels."infraenvs.agent-install.openshift.io"') VIRTUAL,
-  host TEXT AS (lower(body ->> '$.status.hostID')) VIRTUAL,
-  wanted TEXT AS (body ->> '$.spec.clusterDeploymentName.name') VIRTUAL,
-  bound TEXT AS (body ->> '$.status.boundTo.name') VIRTUAL
-, checksum INTEGER, inventory TEXT CHECK (inventory IS NULL OR json_valid(inventory)), validations TEXT CHECK (validations IS NULL OR json_valid(validations))) STRICT;
+  checksum INTEGER, inventory TEXT CHECK (inventory IS NULL OR json_valid(inventory)), validations TEXT CHECK (validations IS NULL OR json_valid(validations)), namespace TEXT NOT NULL DEFAULT '', name TEXT NOT NULL DEFAULT '', labels TEXT NOT NULL DEFAULT '{}', created INTEGER, deleting INTEGER, hostname TEXT NOT NULL DEFAULT '', state TEXT NOT NULL DEFAULT 'discovering-unbound', role TEXT NOT NULL DEFAULT 'auto-assign', approved INTEGER NOT NULL DEFAULT 0, infra_env TEXT, controller TEXT, machine TEXT, duplicate_of TEXT, wanted TEXT, bound TEXT, left_cluster TEXT, cores INTEGER, memory INTEGER, disk INTEGER) STRICT;
 CREATE TABLE agent_mac (
   agent INTEGER NOT NULL REFERENCES agent ON DELETE CASCADE,
   mac TEXT NOT NULL,
@@ -283,12 +277,6 @@ CREATE UNIQUE INDEX host_mac ON host (mac) WHERE mac IS NOT NULL;
 CREATE UNIQUE INDEX host_bmc ON host (bmc) WHERE bmc IS NOT NULL;
 CREATE INDEX host_consumer ON host (consumer) WHERE consumer IS NOT NULL;
 CREATE UNIQUE INDEX ip_pool_name ON ip_pool (namespace, name);
-CREATE UNIQUE INDEX agent_name ON agent (namespace, name);
-CREATE UNIQUE INDEX agent_identity ON agent (namespace, infra_env, host) WHERE host IS NOT NULL;
-CREATE UNIQUE INDEX agent_machine ON agent (host) WHERE bound IS NOT NULL AND host IS NOT NULL;
-CREATE INDEX agent_host ON agent (host);
-CREATE INDEX agent_wanted ON agent (wanted) WHERE wanted IS NOT NULL;
-CREATE INDEX agent_bound ON agent (bound) WHERE bound IS NOT NULL;
 CREATE INDEX ip_lease_going ON ip_lease (pool) WHERE more ->> '$.deleting' IS NOT NULL;
 CREATE INDEX ip_released_when ON ip_released (pool, released);
 CREATE INDEX ip_history_address ON ip_history (scope, address);
@@ -300,16 +288,12 @@ CREATE INDEX event_cluster ON event (substr(cluster, instr(cluster, '/') + 1))
   WHERE cluster IS NOT NULL;
 CREATE INDEX cluster_namespace ON cluster (namespace);
 CREATE INDEX job_pool ON job (pool_namespace, pool, verb, started) WHERE pool IS NOT NULL;
-CREATE INDEX agent_left ON agent (body ->> '$.status.deprovision_info.cluster_name')
-  WHERE body ->> '$.status.deprovision_info.cluster_name' IS NOT NULL;
 CREATE INDEX event_pool ON event (pool, time) WHERE pool IS NOT NULL;
 CREATE INDEX due_scope_due ON due_scope (due) WHERE due IS NOT NULL;
 CREATE INDEX due_scope_now ON due_scope (namespace) WHERE dirty OR polled;
 CREATE INDEX due_scope_waits ON due_scope (namespace) WHERE waits;
 CREATE INDEX inventory_entry_pool ON inventory_entry (namespace, pool);
 CREATE INDEX ip_lease_cluster ON ip_lease (cluster) WHERE cluster IS NOT NULL;
-CREATE INDEX agent_unapproved ON agent (namespace, infra_env)
-  WHERE NOT (body ->> '$.spec.approved');
 CREATE INDEX event_replacement ON event (time) WHERE reason IN ('ClusterBroken', 'ClusterStale');
 CREATE INDEX job_live_program ON job (started) WHERE ended IS NULL AND driver <> 'fake';
 CREATE INDEX due_object_due ON due_object (due) WHERE due IS NOT NULL;
@@ -322,9 +306,6 @@ CREATE UNIQUE INDEX ip_lease_foreign_claim ON ip_lease (claim_namespace, claim)
   WHERE claim_namespace IS NOT NULL;
 CREATE INDEX ip_pool_shared ON ip_pool (id)
   WHERE body ->> '$.metadata.annotations."poolctl.dev/share-with"' IS NOT NULL;
-CREATE INDEX agent_of_host
-  ON agent (body ->> '$.metadata.labels."agent-install.openshift.io/bmh"', namespace)
-  WHERE body ->> '$.metadata.labels."agent-install.openshift.io/bmh"' IS NOT NULL;
 CREATE INDEX ip_lease_owner ON ip_lease (more ->> '$.notes.claim.annotations."poolctl.dev/owner"')
   WHERE more ->> '$.notes.claim.annotations."poolctl.dev/owner"' IS NOT NULL;
 CREATE INDEX ip_wait_owner ON ip_wait (more ->> '$.notes.claim.annotations."poolctl.dev/owner"')
@@ -337,3 +318,14 @@ CREATE INDEX due_object_now ON due_object (kind) WHERE dirty OR polled;
 CREATE INDEX event_object ON event (name, namespace);
 CREATE INDEX customization_kept ON document (body ->> '$.status.preservedName')
   WHERE body ->> '$.status.preservedName' IS NOT NULL;
+CREATE UNIQUE INDEX agent_name ON agent (namespace, name);
+CREATE UNIQUE INDEX agent_identity ON agent (namespace, infra_env, machine)
+  WHERE machine IS NOT NULL;
+CREATE UNIQUE INDEX agent_bound_machine ON agent (machine)
+  WHERE bound IS NOT NULL AND machine IS NOT NULL;
+CREATE INDEX agent_machine ON agent (machine);
+CREATE INDEX agent_wanted ON agent (wanted) WHERE wanted IS NOT NULL;
+CREATE INDEX agent_bound ON agent (bound) WHERE bound IS NOT NULL;
+CREATE INDEX agent_left ON agent (left_cluster) WHERE left_cluster IS NOT NULL;
+CREATE INDEX agent_unapproved ON agent (namespace, infra_env) WHERE NOT approved;
+CREATE INDEX agent_of_host ON agent (namespace, controller) WHERE controller IS NOT NULL;

@@ -1,9 +1,10 @@
-//! Columns of clusters and claims that repeat what their documents say, because passes read no
+//! Columns of clusters, claims and Agents that repeat what their documents say, because passes read no
 //! documents. SQLite finds a wrong value only where an index has it, too. What contradicts a document
-//! is found here; nothing is repaired.
+//! is found here; only those of Agents, of which nobody writes a column alone, are repaired.
 
 use rusqlite::Connection;
 
+use crate::model::agent::facts::AgentFacts;
 use crate::model::claim::{Claim, ClusterClaim};
 use crate::model::cluster::Cluster;
 use crate::model::deployment::ClusterDeployment;
@@ -11,10 +12,12 @@ use crate::model::facts::Facts;
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 
-use super::facts::{read_body, visit_facts};
+use super::agents::visit_decodable_agents;
+use super::connection::Store;
+use super::facts::{overwrite_facts, read_body, select_facts, visit_facts};
 
-/// Finds the clusters and claims whose columns contradict their documents. Returns a sentence about
-/// each, with the command by which its document counts.
+/// Finds the clusters, claims and Agents whose columns contradict their documents. Returns a sentence
+/// about each, with the command by which its document counts.
 pub fn find_contradicting_columns(conn: &Connection) -> Result<Vec<String>, Refusal> {
     let mut problems = Vec::new();
     visit_facts(conn, "ORDER BY id", [], &mut |cluster: Cluster| {
@@ -31,7 +34,57 @@ pub fn find_contradicting_columns(conn: &Connection) -> Result<Vec<String>, Refu
         }
         Ok(())
     })?;
+    for (agent, columns) in find_contradicting_agents(conn)? {
+        problems.push(format!(
+            "agent `{}` is kept with other values than its document has ({}); for the document to \
+             count: poolctl doctor --fix",
+            agent.name,
+            columns.join(", ")
+        ));
+    }
     Ok(problems)
+}
+
+/// Finds the Agents whose columns contradict their documents: what their documents say, and the names
+/// of the columns that differ.
+fn find_contradicting_agents(
+    conn: &Connection,
+) -> Result<Vec<(AgentFacts, Vec<&'static str>)>, Refusal> {
+    let mut contradicting = Vec::new();
+    visit_decodable_agents(conn, &mut |agent| {
+        let followed = AgentFacts::of(&agent);
+        let rows = select_facts::<AgentFacts>(conn, "WHERE id = ?1", [followed.id]);
+        let columns = match rows.map(|mut rows| rows.pop()) {
+            Ok(Some(row)) => differing_columns(&row, &followed),
+            // A column has a value that it cannot have.
+            _ => AgentFacts::COLUMNS.concat(),
+        };
+        if !columns.is_empty() {
+            contradicting.push((followed, columns));
+        }
+        Ok(())
+    })?;
+    Ok(contradicting)
+}
+
+impl Store {
+    /// Writes the columns of Agents that contradict their documents as these have them.
+    pub fn fix_columns_of_agents(&self) -> Result<(), Refusal> {
+        let _lock = self.lock_to_write()?;
+        self.begin_write()?;
+        let fixed = overwrite_contradicting_columns(self.conn()).and_then(|()| self.commit());
+        if fixed.is_err() {
+            self.rollback();
+        }
+        fixed
+    }
+}
+
+fn overwrite_contradicting_columns(conn: &Connection) -> Result<(), Refusal> {
+    for (followed, _) in find_contradicting_agents(conn)? {
+        overwrite_facts(conn, &followed)?;
+    }
+    Ok(())
 }
 
 /// A cluster with the facts that its document repeats.

@@ -3,6 +3,8 @@
 
 use rusqlite::{Connection, params_from_iter};
 
+use crate::model::agent::Agent;
+use crate::model::agent::facts::AgentFacts;
 use crate::model::data_template::Metal3DataTemplate;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
@@ -138,6 +140,16 @@ impl Store {
             self.add_implied_namespaces(&mut objects, filter)?;
         }
         Ok(objects)
+    }
+
+    /// Reads the same objects for a table: Agents, unless whole ones are asked for, have no more than
+    /// their facts.
+    pub fn list_rows(&self, kind: Kind, filter: &Filter) -> Result<Vec<Object>, Refusal> {
+        if kind != Kind::Agent || filter.whole {
+            return self.list_objects(kind, filter);
+        }
+        let agents = self.list_agent_facts(filter)?;
+        Ok(agents.into_iter().map(AgentFacts::into_agent).map(Agent::into_object).collect())
     }
 
     /// Reads the objects of a kind that a filter names, as they are kept. Records, such as events,

@@ -192,7 +192,7 @@ impl Discover {
             let filter = Filter { namespace: Some(context.namespace()?), ..Filter::default() };
             let mut hosts = store.list::<BareMetalHost>(&filter)?;
             let keys: Vec<Key> = hosts.iter().map(BareMetalHost::key).collect();
-            let agents = host_hold::list_agents_of_hosts(store, filter.namespace, &keys)?;
+            let agents = host_hold::list_agents_of_hosts(store, &keys)?;
             // A host that runs on in a cluster which has left the state is for nobody to take.
             hosts.retain(|host| {
                 host.cluster().is_none()

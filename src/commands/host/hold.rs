@@ -10,7 +10,7 @@ use crate::model::host::wipe::NO_WIPE;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
-use crate::store::{Filter, NeededObject, Store};
+use crate::store::{NeededObject, Store};
 
 use crate::commands::host::{HostSelection, change_hosts_with};
 use crate::commands::{Context, RunCommand};
@@ -62,7 +62,7 @@ fn set_hold(
     let hosts = selection.find_hosts(context, &store)?;
     let host_keys: Vec<Key> = hosts.iter().map(BareMetalHost::key).collect();
     // Their agents have a condition that says whether they are held: the pass must see them.
-    let agents = list_agents_of_hosts(&store, context.namespace_filter()?, &host_keys)?;
+    let agents = list_agents_of_hosts(&store, &host_keys)?;
     let agent_needs =
         agents.iter().map(|agent| NeededObject { kind: Kind::Agent, key: agent.key() }).collect();
     let message =
@@ -91,13 +91,11 @@ fn set_hold(
     Ok(())
 }
 
-/// The agents of these hosts, in a namespace or in all of them.
-pub fn list_agents_of_hosts(
-    store: &Store,
-    namespace: Option<String>,
-    hosts: &[Key],
-) -> Result<Vec<Agent>, Refusal> {
-    let mut agents = store.list::<Agent>(&Filter { namespace, ..Filter::default() })?;
-    agents.retain(|agent| agent.host_key().is_some_and(|key| hosts.contains(&key)));
+/// The agents of these hosts.
+pub fn list_agents_of_hosts(store: &Store, hosts: &[Key]) -> Result<Vec<Agent>, Refusal> {
+    let mut agents = Vec::new();
+    for host in hosts {
+        agents.extend(store.list_agents_of_host(host)?);
+    }
     Ok(agents)
 }

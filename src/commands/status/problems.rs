@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use crate::causes::{
     self, Chain, WaitingAgents, find_ip_pool_trouble, find_pool_troubles, may_be_in_trouble,
 };
-use crate::model::agent::Agent;
 use crate::model::annotations::HOLD;
 use crate::model::cluster::Cluster;
 use crate::model::host::BareMetalHost;
@@ -119,7 +118,7 @@ fn count_rest(count: usize, noun: &str, namespace_option: &str) -> Option<Chain>
     Some(Chain::new(cause, format!("poolctl get {noun}{namespace_option}")))
 }
 
-/// What is shown of agents. Their documents are large, and are read one by one.
+/// What is shown of agents.
 #[derive(Default)]
 pub struct AgentSummary {
     pub count: usize,
@@ -128,18 +127,16 @@ pub struct AgentSummary {
 }
 
 impl AgentSummary {
-    /// Reads the agents that match the filter, one by one. Fails if the state cannot be read.
+    /// Reads the agents that match the filter. Fails if the state cannot be read.
     pub fn read(store: &Store, filter: &Filter) -> Result<Self, Refusal> {
         let mut summary = Self::default();
-        store.visit_resources::<Agent>(filter.namespace.as_deref(), &mut |agent| {
+        for agent in store.list_agent_facts(filter)? {
             summary.count += 1;
             summary.waiting.add(&agent);
-            if agent.state().has_become_unfit() {
-                let cluster = agent.bound_cluster().map(|cluster| cluster.name);
-                summary.clusters_with_lost_hosts.extend(cluster);
+            if agent.state.has_become_unfit() {
+                summary.clusters_with_lost_hosts.extend(agent.bound);
             }
-            Ok(())
-        })?;
+        }
         Ok(summary)
     }
 

@@ -260,7 +260,7 @@ impl CommandLine {
             self.namespace.clone().or_else(|| context.namespace().ok())
         };
         let filter = Filter { namespace, ..Filter::default() };
-        let objects = self.store(context).and_then(|store| store.list_objects(kind, &filter).ok());
+        let objects = self.store(context).and_then(|store| store.list_rows(kind, &filter).ok());
         objects.unwrap_or_default().iter().map(|object| object.key().name).collect()
     }
 

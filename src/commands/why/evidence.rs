@@ -12,7 +12,6 @@ use crate::model::state::{Scope, State};
 use crate::model::time::Time;
 use crate::store::{Filter, NeededObject, Store};
 
-use crate::commands::host::hold::list_agents_of_hosts;
 use crate::commands::infraenv::iso::is_image_stale;
 use crate::commands::{Context, claim};
 
@@ -163,8 +162,7 @@ fn read_about_host(
     evidence.last_job_on_host = store.jobs_on_host(&key.to_string())?.pop();
     evidence.consumer_exists = store.find_cluster_of_host(&key)?.is_some();
     if host.cluster().is_some() && !evidence.consumer_exists {
-        let namespace = Some(key.namespace.clone());
-        evidence.agents_of_host = list_agents_of_hosts(store, namespace, &[key])?;
+        evidence.agents_of_host = store.list_agents_of_host(&key)?;
     }
     Ok(())
 }

@@ -2,142 +2,79 @@
 //! say which state follows another; `plan/agents` does.
 
 use std::fmt;
-use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The states of a machine, with the names of assisted-service. Those that end in `Unbound` are of
-/// machines without a cluster.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum HostState {
-    /// Free: registered, but its hardware is not known yet.
-    #[default]
-    DiscoveringUnbound,
-    /// Free: too small for any role, or its hostname is invalid.
-    InsufficientUnbound,
-    /// Free: suitable for a cluster.
-    KnownUnbound,
-    /// Free: does not report any more.
-    DisconnectedUnbound,
-    /// Retired: still runs in a cluster that poolctl does not manage any more.
-    DisabledUnbound,
-    /// Bound to a cluster, and must register again.
-    Binding,
-    /// Unbound from its cluster, and must register again.
-    Unbinding,
-    /// Unbound: a person must boot the host from the discovery image.
-    UnbindingPendingUserAction,
-    /// Unbound: poolctl prepares to boot the host from the discovery image.
-    Reclaiming,
-    /// Unbound: the host boots from the discovery image.
-    ReclaimingRebooting,
-    /// Bound: its hardware is not known yet.
-    Discovering,
-    /// Bound: suitable for its cluster.
-    Known,
-    /// Bound: does not meet the requirements of its cluster.
-    Insufficient,
-    /// Bound: settings of its cluster are missing.
-    PendingForInput,
-    /// Bound: does not report any more.
-    Disconnected,
-    /// Used only in imported objects.
-    Disabled,
-    /// The host is checked before the installation.
-    PreparingForInstallation,
-    /// The check before the installation failed.
-    PreparingFailed,
-    /// The check before the installation passed.
-    PreparingSuccessful,
-    /// The installation of its cluster has begun.
-    Installing,
-    /// The host itself is being installed.
-    InstallingInProgress,
-    /// A person must boot the host, from the image of its cluster or later from its disk.
-    InstallingPendingUserAction,
-    /// The installation of the host is being undone.
-    Resetting,
-    /// A person must boot the host to undo the installation.
-    ResettingPendingUserAction,
-    /// The host is a node of its cluster.
-    Installed,
-    /// The host joined a cluster that was already installed.
-    AddedToExistingCluster,
-    /// The installation of the host failed.
-    Error,
-    /// The installation of the host was cancelled.
-    Cancelled,
+use crate::model::facts::named;
+
+named! {
+    /// The states of a machine, with the names of assisted-service. Those that end in `Unbound` are of
+    /// machines without a cluster.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum HostState {
+        /// Free: registered, but its hardware is not known yet.
+        #[default]
+        DiscoveringUnbound = "discovering-unbound",
+        /// Free: too small for any role, or its hostname is invalid.
+        InsufficientUnbound = "insufficient-unbound",
+        /// Free: suitable for a cluster.
+        KnownUnbound = "known-unbound",
+        /// Free: does not report any more.
+        DisconnectedUnbound = "disconnected-unbound",
+        /// Retired: still runs in a cluster that poolctl does not manage any more.
+        DisabledUnbound = "disabled-unbound",
+        /// Bound to a cluster, and must register again.
+        Binding = "binding",
+        /// Unbound from its cluster, and must register again.
+        Unbinding = "unbinding",
+        /// Unbound: a person must boot the host from the discovery image.
+        UnbindingPendingUserAction = "unbinding-pending-user-action",
+        /// Unbound: poolctl prepares to boot the host from the discovery image.
+        Reclaiming = "reclaiming",
+        /// Unbound: the host boots from the discovery image.
+        ReclaimingRebooting = "reclaiming-rebooting",
+        /// Bound: its hardware is not known yet.
+        Discovering = "discovering",
+        /// Bound: suitable for its cluster.
+        Known = "known",
+        /// Bound: does not meet the requirements of its cluster.
+        Insufficient = "insufficient",
+        /// Bound: settings of its cluster are missing.
+        PendingForInput = "pending-for-input",
+        /// Bound: does not report any more.
+        Disconnected = "disconnected",
+        /// Used only in imported objects.
+        Disabled = "disabled",
+        /// The host is checked before the installation.
+        PreparingForInstallation = "preparing-for-installation",
+        /// The check before the installation failed.
+        PreparingFailed = "preparing-failed",
+        /// The check before the installation passed.
+        PreparingSuccessful = "preparing-successful",
+        /// The installation of its cluster has begun.
+        Installing = "installing",
+        /// The host itself is being installed.
+        InstallingInProgress = "installing-in-progress",
+        /// A person must boot the host, from the image of its cluster or later from its disk.
+        InstallingPendingUserAction = "installing-pending-user-action",
+        /// The installation of the host is being undone.
+        Resetting = "resetting",
+        /// A person must boot the host to undo the installation.
+        ResettingPendingUserAction = "resetting-pending-user-action",
+        /// The host is a node of its cluster.
+        Installed = "installed",
+        /// The host joined a cluster that was already installed.
+        AddedToExistingCluster = "added-to-existing-cluster",
+        /// The installation of the host failed.
+        Error = "error",
+        /// The installation of the host was cancelled.
+        Cancelled = "cancelled",
+    }
 }
 
 impl HostState {
-    /// In the order in which they are declared.
-    pub const ALL: [Self; 28] = [
-        Self::DiscoveringUnbound,
-        Self::InsufficientUnbound,
-        Self::KnownUnbound,
-        Self::DisconnectedUnbound,
-        Self::DisabledUnbound,
-        Self::Binding,
-        Self::Unbinding,
-        Self::UnbindingPendingUserAction,
-        Self::Reclaiming,
-        Self::ReclaimingRebooting,
-        Self::Discovering,
-        Self::Known,
-        Self::Insufficient,
-        Self::PendingForInput,
-        Self::Disconnected,
-        Self::Disabled,
-        Self::PreparingForInstallation,
-        Self::PreparingFailed,
-        Self::PreparingSuccessful,
-        Self::Installing,
-        Self::InstallingInProgress,
-        Self::InstallingPendingUserAction,
-        Self::Resetting,
-        Self::ResettingPendingUserAction,
-        Self::Installed,
-        Self::AddedToExistingCluster,
-        Self::Error,
-        Self::Cancelled,
-    ];
-
-    /// The state as it is spelled on the wire and in the state file.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::DiscoveringUnbound => "discovering-unbound",
-            Self::InsufficientUnbound => "insufficient-unbound",
-            Self::KnownUnbound => "known-unbound",
-            Self::DisconnectedUnbound => "disconnected-unbound",
-            Self::DisabledUnbound => "disabled-unbound",
-            Self::Binding => "binding",
-            Self::Unbinding => "unbinding",
-            Self::UnbindingPendingUserAction => "unbinding-pending-user-action",
-            Self::Reclaiming => "reclaiming",
-            Self::ReclaimingRebooting => "reclaiming-rebooting",
-            Self::Discovering => "discovering",
-            Self::Known => "known",
-            Self::Insufficient => "insufficient",
-            Self::PendingForInput => "pending-for-input",
-            Self::Disconnected => "disconnected",
-            Self::Disabled => "disabled",
-            Self::PreparingForInstallation => "preparing-for-installation",
-            Self::PreparingFailed => "preparing-failed",
-            Self::PreparingSuccessful => "preparing-successful",
-            Self::Installing => "installing",
-            Self::InstallingInProgress => "installing-in-progress",
-            Self::InstallingPendingUserAction => "installing-pending-user-action",
-            Self::Resetting => "resetting",
-            Self::ResettingPendingUserAction => "resetting-pending-user-action",
-            Self::Installed => "installed",
-            Self::AddedToExistingCluster => "added-to-existing-cluster",
-            Self::Error => "error",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
     /// Whether the host belongs to no cluster and is not on its way back from one. A retired host
     /// counts as free, but is not good for another cluster.
     pub fn is_free(self) -> bool {
@@ -218,13 +155,5 @@ impl HostState {
 impl fmt::Display for HostState {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(self.name())
-    }
-}
-
-impl FromStr for HostState {
-    type Err = ();
-
-    fn from_str(name: &str) -> Result<Self, ()> {
-        Self::ALL.into_iter().find(|state| state.name() == name).ok_or(())
     }
 }
