@@ -167,8 +167,10 @@ fn a_host_that_a_pool_gives_to_a_cluster_is_looked_at_alone() {
     apply(&sandbox, METAL_POOL_AND_HOST);
     sandbox.ok("reconcile -q");
     // Whoever looks at everything meets this Agent of another namespace, and is refused.
-    execute_sql(&sandbox, "UPDATE agent SET inventory = '5' WHERE namespace = 'far'").unwrap();
-    sandbox.refused(8, "reconcile --all", "a row of kind Agent in table agent cannot be read");
+    let sql = "UPDATE agent_body SET inventory = '5' \
+               WHERE id = (SELECT id FROM agent WHERE namespace = 'far')";
+    execute_sql(&sandbox, sql).unwrap();
+    sandbox.refused(8, "reconcile --all", "a row of kind Agent in table agent_body cannot be read");
     sandbox.ok("pool scale metal --size 1 -q");
     sandbox.ok("reconcile -q");
     let cluster = sandbox.ok("get cluster -A -o 'jsonpath={.items[0].metadata.name}'");

@@ -68,7 +68,7 @@ const BASES: [&str; 7] = [
     "SELECT * FROM cluster",
     "SELECT * FROM claim",
     "SELECT * FROM job",
-    "SELECT * FROM agent",
+    "SELECT * FROM agent CROSS JOIN agent_body USING (id)",
     "SELECT * FROM host",
     "SELECT * FROM event",
     "SELECT {LEASE_SELECTION}",

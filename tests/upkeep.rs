@@ -231,11 +231,13 @@ fn doctor_finds_hosts_that_belong_to_nothing() {
     assert_eq!(sandbox.run("doctor").code, 0);
     let sql = r#"PRAGMA foreign_keys = 0; DELETE FROM document WHERE kind = 'InfraEnv';
         UPDATE cluster SET by_agents = 0;
-        UPDATE agent SET body = json_set(body, '$.status.debugInfo.state', 'known',
+        UPDATE agent_body SET body = json_set(body, '$.status.debugInfo.state', 'known',
             '$.status.boundTo', json('{"name": "gone", "namespace": "default"}'),
-            '$.status.knownBy', json('["02:00:00:00:00:01"]')) WHERE name <> 'node-3';
-        UPDATE agent SET body = json_set(body, '$.metadata.labels."agent-install.openshift.io/bmh"',
-            'gone') WHERE name = 'node-3'"#;
+            '$.status.knownBy', json('["02:00:00:00:00:01"]'))
+            WHERE id IN (SELECT id FROM agent WHERE name <> 'node-3');
+        UPDATE agent_body SET body = json_set(
+            body, '$.metadata.labels."agent-install.openshift.io/bmh"', 'gone')
+            WHERE id IN (SELECT id FROM agent WHERE name = 'node-3')"#;
     execute_sql(&sandbox, sql).unwrap();
     let ran = sandbox.run("doctor");
     assert_eq!(ran.code, 1, "{}", ran.out);

@@ -137,7 +137,7 @@ pub fn usual_duration(jobs: &[Job], verb: Verb) -> Option<Span> {
             durations.push(ended.since(job.started));
         }
     }
-    durations.sort();
+    durations.sort_unstable();
     durations.get(durations.len() / 2).copied()
 }
 
@@ -308,7 +308,7 @@ impl Sources {
     /// what nobody can be sure of.
     fn into_expected(mut self) -> Vec<Expected> {
         self.coming.sort_by_key(|(ready, _)| *ready);
-        self.later.sort();
+        self.later.sort_unstable();
         let mut expected: Vec<Expected> =
             self.coming.into_iter().map(|(_, expected)| expected).collect();
         expected.extend(self.new);

@@ -80,7 +80,7 @@ pub fn scope_of(store: &Store, objects: &[EditedObject]) -> Result<Scope, Refusa
             _ => {}
         }
     }
-    pools.sort();
+    pools.sort_unstable();
     pools.dedup();
     Ok(Scope::Pools(pools))
 }

@@ -116,7 +116,7 @@ impl Collection {
                 files.push(name);
             }
         }
-        files.sort();
+        files.sort_unstable();
         let mut folders = vec![PathBuf::from(CLUSTER_API_OUTPUT)];
         while let Some(folder) = folders.pop() {
             let path = work.join(&folder);
@@ -243,7 +243,7 @@ fn is_folder(path: &Path) -> bool {
 fn list_names(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<PathBuf> = entries.map(|entry| entry.file_name().into()).collect();
-    names.sort();
+    names.sort_unstable();
     names
 }
 
@@ -314,7 +314,7 @@ pub fn list_files(job_folder: &JobFolder) -> Vec<PathBuf> {
             }
         }
     }
-    files.sort();
+    files.sort_unstable();
     files
 }
 

@@ -206,6 +206,6 @@ fn list_versions(mut folders: Vec<PathBuf>) -> Vec<FileVersion> {
             }
         }
     }
-    files.sort();
+    files.sort_unstable();
     files
 }

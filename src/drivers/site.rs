@@ -163,7 +163,7 @@ fn read_certificates_of_folder(job_folder: &JobFolder, folder: &str) -> String {
 fn list_files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    paths.sort();
+    paths.sort_unstable();
     paths
 }
 

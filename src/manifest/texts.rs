@@ -44,7 +44,7 @@ fn manifest_files(folder: &Path, name: &str) -> Result<Vec<PathBuf>, Refusal> {
     if files.is_empty() {
         return Err(Refusal::invalid(format!("`{name}` has no yaml, yml or json files")));
     }
-    files.sort();
+    files.sort_unstable();
     Ok(files)
 }
 
@@ -73,7 +73,7 @@ pub fn folders_below(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Refusal> {
     if folders.is_empty() {
         return Err(Refusal::invalid("there are no yaml, yml or json files in the folders"));
     }
-    folders.sort();
+    folders.sort_unstable();
     Ok(folders)
 }
 

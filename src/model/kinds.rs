@@ -159,7 +159,7 @@ macro_rules! every_kind {
                     words: ["agent", "a"],
                     namespaced: true,
                     names: Dotted,
-                    document: agents "agent",
+                    document: agents "agent_body",
                 }
                 ClusterPool($crate::model::pool::ClusterPool) {
                     about: "A pool of clusters that are kept ready to be claimed.",

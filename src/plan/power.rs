@@ -298,7 +298,7 @@ pub fn take_health(state: &mut State, cluster_id: ClusterId, health: &ClusterHea
     }
     let since = cluster.power_since.unwrap_or(tick.now);
     let mut machines = health.machines.clone();
-    machines.sort();
+    machines.sort_unstable();
     let unready_machines = machines.join(",");
     let are_machines_ready = unready_machines.is_empty();
     let next_power = match cluster.power {

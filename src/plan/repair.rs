@@ -22,7 +22,7 @@ pub fn repair_links(state: &mut State, tick: &Tick) {
     name_agents_of_leases(state);
     drop_reservations(state, tick);
     let mut pools: Vec<Key> = state.pools_with_members().cloned().collect();
-    pools.sort();
+    pools.sort_unstable();
     for pool in pools {
         for customization_id in lease_named_customizations(state, &pool, tick) {
             write_customization_status(state, customization_id, &pool, tick);

@@ -213,7 +213,7 @@ mod tests {
             "infrastructure": {"vcenters": [{"server": "c.example.com"}]}}});
         let mut host_names = Vec::new();
         collect_host_names(&platform, &mut host_names);
-        host_names.sort();
+        host_names.sort_unstable();
         assert_eq!(host_names, ["a.example.com", "c.example.com"]);
     }
 }

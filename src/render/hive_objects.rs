@@ -196,7 +196,7 @@ impl HiveRendering<'_> {
                 finalizers.push(format!("hive.openshift.io/{}", pool.metadata.name));
             }
         }
-        finalizers.sort();
+        finalizers.sort_unstable();
         let names: Vec<&str> = finalizers.iter().map(String::as_str).collect();
         set_finalizers(document, &names);
         if document.get("spec").is_none() {

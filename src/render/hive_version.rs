@@ -571,7 +571,7 @@ fn hash_texts(value: Option<&Value>) -> [u8; 8] {
         let key_digest = format!("{:016x}", fnv1a(key.bytes()));
         digests.push((key_digest, hash_bytes(text_of(Some(text)).as_bytes())));
     }
-    digests.sort();
+    digests.sort_unstable();
     let mut bytes: Vec<u8> = Vec::new();
     for (key_digest, text_digest) in digests {
         bytes.extend(key_digest.into_bytes());

@@ -24,18 +24,17 @@ use crate::model::table::{Change, Owner};
 use super::body_checksums::checksum_of_agent;
 use super::clusters::load_whole_cluster;
 use super::connection::Store;
-use super::documents::{
-    load_document, read_document, source_of, to_body, unreadable_row, write_document,
-};
+use super::documents::{load_document, read_document, to_body, unreadable_row};
 use super::facts::{overwrite_facts, select_facts, write_facts};
 use super::filter::Filter;
 use super::hosts::load_host;
-use super::schema::AGENT_TABLE;
+use super::schema::AGENT_BODIES;
 use super::stored::{Stored, Visitor, select_ids, select_names};
 use super::templates::load_template_of_cluster;
 
 /// What is selected of Agents, up to the clauses. `read_agent` reads a row of it.
-const AGENT: &str = "id, body, secret, seen, inventory, validations FROM agent";
+const AGENT: &str = "id, body, secret, seen, inventory, validations \
+                     FROM agent CROSS JOIN agent_body USING (id)";
 
 /// The Agents of a host, by the namespace and the name of the host.
 const OF_HOST: &str = "WHERE namespace = ?1 AND controller = ?2";
@@ -74,7 +73,7 @@ pub fn decode_all_parts(state: &State) -> Result<(), Refusal> {
 
 /// Refuses to go on with Agents of which a part could not be decoded.
 pub fn refuse_unreadable_parts(decode_error: &DecodeError) -> Result<(), Refusal> {
-    decode_error.get().map_or(Ok(()), |why| Err(unreadable_row(Kind::Agent, AGENT_TABLE, why)))
+    decode_error.get().map_or(Ok(()), |why| Err(unreadable_row(Kind::Agent, AGENT_BODIES, why)))
 }
 
 /// Visits the rows of the Agents that a WHERE clause names, in the order of insertion.
@@ -229,8 +228,11 @@ impl Stored for Agent {
     ) -> Result<(), Refusal> {
         let mut statement =
             store.conn().prepare_cached(&format!("SELECT {AGENT} WHERE id = ?1"))?;
-        for id in select_ids(store.conn(), &source_of::<Self>(namespace), namespace)? {
-            visit(statement.query_row([id], |row| Ok(read_whole_agent(row)))??)?;
+        let of_namespace = if namespace.is_some() { "agent WHERE namespace = ?1" } else { "agent" };
+        for id in select_ids(store.conn(), of_namespace, namespace)? {
+            // `doctor` finds an Agent without a document.
+            let agent = statement.query_row([id], |row| Ok(read_whole_agent(row))).optional()?;
+            agent.transpose()?.map_or(Ok(()), &mut *visit)?;
         }
         Ok(())
     }
@@ -389,8 +391,8 @@ fn releases_machine(change: &Change<'_, Agent>) -> bool {
 /// changed, its document is not written.
 fn write_agent(conn: &Connection, change: &Change<'_, Agent>) -> Result<(), Refusal> {
     let Some(agent) = change.after else {
-        // Only to delete it: `write_document` knows nothing of its other columns.
-        write_document(conn, change)?;
+        let id = change.before.map(|before| before.metadata.id);
+        conn.prepare_cached("DELETE FROM agent WHERE id = ?1")?.execute([id])?;
         return Ok(());
     };
     let before = change.before.map(without_contact_time);
@@ -411,25 +413,25 @@ fn write_whole_agent(
     before: Option<&Agent>,
     agent: &Agent,
 ) -> Result<i64, Refusal> {
-    let AgentParts { body, inventory, validations } = AgentParts::of(agent)?;
-    let checksum = checksum_of_agent(&body, inventory.as_deref(), validations.as_deref());
-    let sql = if before.is_some() {
-        "UPDATE agent SET body = ?2, checksum = ?3, secret = ?4, inventory = ?5, \
-         validations = ?6 WHERE id = ?1"
-    } else {
-        "INSERT INTO agent (id, body, checksum, secret, inventory, validations) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
+    let id = match before {
+        Some(before) => before.metadata.id,
+        None => conn
+            .prepare_cached("INSERT INTO agent (namespace, name) VALUES (?1, ?2)")?
+            .insert([&agent.metadata.namespace, &agent.metadata.name])?,
     };
-    // SQLite chooses the number of a row that has none.
-    let id = before.map(|before| before.metadata.id);
-    let values = params![id, body, checksum, agent.secret, inventory, validations];
-    conn.prepare_cached(sql)?.execute(values)?;
-    let id = id.unwrap_or_else(|| conn.last_insert_rowid());
     let facts = AgentFacts { id, ..AgentFacts::of(agent) };
     match before {
         Some(before) => drop(write_facts(conn, Some(&AgentFacts::of(before)), &facts)?),
         None => overwrite_facts(conn, &facts)?,
     }
+    let sql = "UPDATE agent SET secret = ?2 WHERE id = ?1 AND secret IS NOT ?2";
+    conn.prepare_cached(sql)?.execute(params![id, agent.secret])?;
+    let AgentParts { body, inventory, validations } = AgentParts::of(agent)?;
+    let checksum = checksum_of_agent(&body, inventory.as_deref(), validations.as_deref());
+    let sql = "INSERT OR REPLACE INTO agent_body (id, body, inventory, validations, checksum) \
+               VALUES (?1, ?2, ?3, ?4, ?5)";
+    let values = params![id, body, inventory, validations, checksum];
+    conn.prepare_cached(sql)?.execute(values)?;
     Ok(id)
 }
 
@@ -445,10 +447,9 @@ pub fn visit_decodable_agents(
     visit: &mut Visitor<'_, Agent>,
 ) -> Result<(), Refusal> {
     let mut statement = conn.prepare_cached(&format!("SELECT {AGENT} WHERE id = ?1"))?;
-    for id in select_ids(conn, AGENT_TABLE, None)? {
-        if let Ok(agent) = statement.query_row([id], |row| Ok(read_whole_agent(row)))? {
-            visit(agent)?;
-        }
+    for id in select_ids(conn, AGENT_BODIES, None)? {
+        let agent = statement.query_row([id], |row| Ok(read_whole_agent(row))).optional()?;
+        agent.and_then(Result::ok).map_or(Ok(()), &mut *visit)?;
     }
     Ok(())
 }

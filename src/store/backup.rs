@@ -165,7 +165,7 @@ fn list_rotated_backups(folder: &Path) -> Vec<PathBuf> {
         }
     }
     // The time in the name has the same length in all of them.
-    backups.sort();
+    backups.sort_unstable();
     backups
 }
 

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::model::refusal::Refusal;
 
-use super::schema::{AGENT_TABLE, SHARED_TABLE};
+use super::schema::{AGENT_BODIES, SHARED_TABLE};
 
 /// More damaged documents of a table than this are not listed.
 const MOST_LISTED: usize = 20;
@@ -75,7 +75,7 @@ pub fn accept_documents(conn: &Connection) -> Result<(), Refusal> {
 /// Gives checksums to the Agents that have none because a migration has moved their parts. Those of
 /// others stay: a migration must not hide what is damaged. Needs an open write transaction.
 pub fn write_missing_checksums_of_agents(conn: &Connection) -> Result<(), Refusal> {
-    write_new_checksums(conn, AGENT_TABLE, "checksum IS NULL")
+    write_new_checksums(conn, AGENT_BODIES, "checksum IS NULL")
 }
 
 /// Writes the checksums that have changed of the documents which a condition in SQL names.
@@ -108,7 +108,7 @@ pub fn checksum_of_agent(body: &str, inventory: Option<&str>, validations: Optio
 
 /// The whole document of a row, in SQL.
 fn document_of(table: &str) -> &'static str {
-    if table == AGENT_TABLE {
+    if table == AGENT_BODIES {
         "body || coalesce(inventory, '') || coalesce(validations, '')"
     } else {
         "body"

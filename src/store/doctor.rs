@@ -30,8 +30,8 @@ use super::temporary::{find_abandoned_files, remove_file_or_folder};
 const LARGE_LOG: u64 = 16 << 20;
 
 impl Store {
-    /// Finds damaged tables and indexes, rows that refer to rows which are not there, and clusters
-    /// and claims without a document, or with columns that contradict it. Returns a sentence about
+    /// Finds damaged tables and indexes, rows that refer to rows which are not there, and clusters,
+    /// claims and Agents without a document, or with columns that contradict it. Returns a sentence about
     /// each.
     pub fn check_constraints(&self) -> Result<Vec<String>, Refusal> {
         let mut mistakes: Vec<String> = Vec::new();
@@ -50,7 +50,7 @@ impl Store {
             mistakes
                 .push(format!("a row of {table} points to a row of {parent} that does not exist"));
         }
-        for table in ["cluster", "claim"] {
+        for table in ["cluster", "claim", "agent"] {
             let sql =
                 format!("SELECT name FROM {table} WHERE id NOT IN (SELECT id FROM {table}_body)");
             let mut check = self.conn().prepare(&sql)?;

@@ -1,7 +1,7 @@
 //! Kinds with a JSON document in each row: how such rows are read and written. Nothing here knows
 //! what else a kind keeps, such as the leases of customizations.
 
-use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
+use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params, params_from_iter};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -16,7 +16,7 @@ use super::filter::Filter;
 use super::schema::SHARED_TABLE;
 
 /// A kind whose objects are rows with the columns `id`, `body` and `checksum`. Its namespace and
-/// name are columns that SQLite computes from the document.
+/// name are columns that SQLite computes from the document; those of Agents are beside the document.
 pub trait Document: Row + HasMeta + Serialize + DeserializeOwned {
     /// The kind, for what is said of a row that cannot be read.
     const KIND: Kind;
@@ -90,10 +90,14 @@ every_kind!(declare_documents);
 
 /// Reads an object from a row whose first two columns are `id` and `body`.
 pub fn read_document<T: Document>(row: &SqlRow<'_>) -> Result<T, Refusal> {
-    let body = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
+    decode_document(row.get(0)?, row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?)
+}
+
+/// Decodes the object of a row.
+fn decode_document<T: Document>(id: i64, body: &str) -> Result<T, Refusal> {
     let mut document: T = serde_json::from_str(body)
         .map_err(|error| unreadable_row(T::KIND, T::TABLE, &error.to_string()))?;
-    document.meta_mut().id = row.get(0)?;
+    document.meta_mut().id = id;
     Ok(document)
 }
 
@@ -128,16 +132,23 @@ pub fn select_documents<T: Document>(
     conn: &Connection,
     namespace: Option<&str>,
 ) -> Result<Vec<T>, Refusal> {
-    let source = source_of::<T>(namespace);
-    let sql = format!("SELECT id, body FROM {source}");
-    let mut statement = conn.prepare_cached(&sql)?;
-    let mut rows = statement.query(rusqlite::params_from_iter(namespace))?;
-    let mut documents: Vec<T> = Vec::new();
-    while let Some(row) = rows.next()? {
-        documents.push(read_document(row)?);
-    }
-    documents.sort_by_key(|document| document.meta().id);
-    Ok(documents)
+    let rows = select_bodies(conn, &source_of::<T>(namespace), namespace)?;
+    rows.into_iter().map(|(id, body)| decode_document(id, &body)).collect()
+}
+
+/// Reads the ids and the bodies of the rows of a source, in the order of insertion. A namespace is the
+/// parameter of its condition.
+fn select_bodies(
+    conn: &Connection,
+    source: &str,
+    namespace: Option<&str>,
+) -> Result<Vec<(i64, String)>, Refusal> {
+    let mut statement = conn.prepare_cached(&format!("SELECT id, body FROM {source}"))?;
+    let rows =
+        statement.query_map(params_from_iter(namespace), |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let mut rows: Vec<(i64, String)> = rows.collect::<Result<_, _>>()?;
+    rows.sort_unstable();
+    Ok(rows)
 }
 
 /// The table and the condition of all objects of a kind, or of those of a namespace, which is the

@@ -328,6 +328,6 @@ pub fn is_free_list_wrong(conn: &Connection, pool_id: i64, pool: &IpPool) -> Res
         let stop = range.end.to_key();
         computed.push(FreeListRow { entry: entry_number(entry), start, stop });
     }
-    computed.sort();
+    computed.sort_unstable();
     Ok(listed != computed)
 }

@@ -1,5 +1,5 @@
 -- What all migrations make. A new state needs only this script, which is written by
--- tests/newest_schema.rs. Digest of the migrations: 324ef3d1002648b5
+-- tests/newest_schema.rs. Digest of the migrations: 67f5116a0c8c9b72
 CREATE TABLE state (
   id INTEGER PRIMARY KEY CHECK (id = 1),
   revision INTEGER NOT NULL,
@@ -121,10 +121,9 @@ CREATE TABLE infra_env_token (
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE agent (
   id INTEGER PRIMARY KEY,
-  body TEXT NOT NULL CHECK (json_valid(body)),
   secret TEXT,
   seen INTEGER,
-  checksum INTEGER, inventory TEXT CHECK (inventory IS NULL OR json_valid(inventory)), validations TEXT CHECK (validations IS NULL OR json_valid(validations)), namespace TEXT NOT NULL DEFAULT '', name TEXT NOT NULL DEFAULT '', labels TEXT NOT NULL DEFAULT '{}', created INTEGER, deleting INTEGER, hostname TEXT NOT NULL DEFAULT '', state TEXT NOT NULL DEFAULT 'discovering-unbound', role TEXT NOT NULL DEFAULT 'auto-assign', approved INTEGER NOT NULL DEFAULT 0, infra_env TEXT, controller TEXT, machine TEXT, duplicate_of TEXT, wanted TEXT, bound TEXT, left_cluster TEXT, cores INTEGER, memory INTEGER, disk INTEGER) STRICT;
+  namespace TEXT NOT NULL DEFAULT '', name TEXT NOT NULL DEFAULT '', labels TEXT NOT NULL DEFAULT '{}', created INTEGER, deleting INTEGER, hostname TEXT NOT NULL DEFAULT '', state TEXT NOT NULL DEFAULT 'discovering-unbound', role TEXT NOT NULL DEFAULT 'auto-assign', approved INTEGER NOT NULL DEFAULT 0, infra_env TEXT, controller TEXT, machine TEXT, duplicate_of TEXT, wanted TEXT, bound TEXT, left_cluster TEXT, cores INTEGER, memory INTEGER, disk INTEGER) STRICT;
 CREATE TABLE agent_mac (
   agent INTEGER NOT NULL REFERENCES agent ON DELETE CASCADE,
   mac TEXT NOT NULL,
@@ -264,6 +263,13 @@ CREATE TABLE document (
   body TEXT NOT NULL CHECK (json_valid(body)),
   namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
   name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL,
+  checksum INTEGER
+) STRICT;
+CREATE TABLE agent_body (
+  id INTEGER PRIMARY KEY REFERENCES agent ON DELETE CASCADE,
+  body TEXT NOT NULL CHECK (json_valid(body)),
+  inventory TEXT CHECK (inventory IS NULL OR json_valid(inventory)),
+  validations TEXT CHECK (validations IS NULL OR json_valid(validations)),
   checksum INTEGER
 ) STRICT;
 INSERT INTO state (id, revision, last_pass, wall, boot, since_boot, doubted, off, pruned, prune_cursor, lineage, address_changes, told_changes, tell_failures, tell_after, last_link, answered_namespace, answered_pool) VALUES (1, 0, 0, 0, '', 0, 0, 0, 0, 0, '', 1, 0, 0, NULL, NULL, NULL, NULL);

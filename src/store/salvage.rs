@@ -19,16 +19,19 @@ use super::log_damage::refuse_damaged_log;
 use super::migrate::create_schema;
 use super::open::APPLICATION_ID;
 use super::pools::rebuild_inventory_entries;
-use super::schema::{SCHEMA, path_of_copy, read_schema};
+use super::schema::{AGENT_BODIES, SCHEMA, SHARED_TABLE, path_of_copy, read_schema};
 use super::table_list::{TableList, rebuild_table_list};
 use super::temporary::TemporaryFolder;
 
-/// The tables with what is kept beside documents, their columns with the numbers of these documents,
-/// and the kinds of the documents.
-const KEPT_BESIDE_DOCUMENTS: [(&str, &str, Kind); 3] = [
-    ("secret", "object", Kind::Secret),
-    ("lease", "customization", Kind::Customization),
-    ("infra_env_token", "infra_env", Kind::InfraEnv),
+/// The tables whose rows are a part of an object that has other parts elsewhere: the column with the
+/// number of the other part, its table, and the kind of the object.
+const PARTS_OF_OBJECTS: [(&str, &str, &str, Kind); 6] = [
+    ("secret", "object", SHARED_TABLE, Kind::Secret),
+    ("lease", "customization", SHARED_TABLE, Kind::Customization),
+    ("infra_env_token", "infra_env", SHARED_TABLE, Kind::InfraEnv),
+    ("agent", "id", AGENT_BODIES, Kind::Agent),
+    ("agent_body", "id", "agent", Kind::Agent),
+    ("agent_mac", "agent", "agent", Kind::Agent),
 ];
 
 /// What became of a table.
@@ -68,7 +71,7 @@ pub fn salvage_state(
     store.file().pragma_update(None, "foreign_keys", 0)?;
     store.begin_write()?;
     let copied = copy_tables(&source, store.file()).and_then(|mut tables| {
-        remove_rows_of_lost_documents(store.file(), &mut tables)?;
+        remove_rows_of_lost_objects(store.file(), &mut tables)?;
         rebuild_chain(store.file())?;
         rebuild_inventory_entries(store.file())?;
         Ok(tables)
@@ -196,17 +199,19 @@ fn copy_tables(source: &Connection, target: &Connection) -> Result<Vec<SalvagedT
     Ok(tables)
 }
 
-/// Removes what was kept beside documents that are lost. The next document with the number of a lost one
+/// Removes what is left of objects of which another part is lost. The next document with the number of a lost one
 /// would take it over, as a Secret of one tenant the values of another.
-fn remove_rows_of_lost_documents(
+fn remove_rows_of_lost_objects(
     target: &Connection,
     tables: &mut [SalvagedTable],
 ) -> Result<(), Refusal> {
-    for (name, column, kind) in KEPT_BESIDE_DOCUMENTS {
+    for (name, column, other_table, kind) in PARTS_OF_OBJECTS {
+        let shared_kind = (other_table == SHARED_TABLE).then_some(kind.name());
+        let of_kind = if shared_kind.is_some() { " WHERE kind = ?1" } else { "" };
         let sql = format!(
-            "DELETE FROM {name} WHERE {column} NOT IN (SELECT id FROM document WHERE kind = ?1)"
+            "DELETE FROM {name} WHERE {column} NOT IN (SELECT id FROM {other_table}{of_kind})"
         );
-        let removed = target.execute(&sql, [kind.name()])?;
+        let removed = target.execute(&sql, params_from_iter(shared_kind))?;
         if removed == 0 {
             continue;
         }

@@ -13,8 +13,8 @@ include!(concat!(env!("OUT_DIR"), "/migrations.rs"));
 
 /// The table of all kinds without columns of their own. Its column `kind` tells them apart.
 pub const SHARED_TABLE: &str = "document";
-/// The table of Agents, whose documents are in several columns.
-pub const AGENT_TABLE: &str = "agent";
+/// The table of the documents of Agents, which are in several columns.
+pub const AGENT_BODIES: &str = "agent_body";
 
 /// The number of the schema of a file; 0 for an empty file.
 pub fn read_schema(conn: &Connection) -> Result<u32, Refusal> {

@@ -199,7 +199,7 @@ fn describe_renamed_claims(claim_names: &HashMap<Key, String>) -> Vec<String> {
             lines.push(format!("- {key}: {name}"));
         }
     }
-    lines.sort();
+    lines.sort_unstable();
     lines
 }
 

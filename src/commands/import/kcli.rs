@@ -85,7 +85,7 @@ fn cluster_folders(folder: &Path) -> Result<Vec<PathBuf>, Refusal> {
             folders.push(path);
         }
     }
-    folders.sort();
+    folders.sort_unstable();
     Ok(folders)
 }
 

@@ -72,7 +72,7 @@ pub fn find_orphaned_images(
             orphaned_images.push(entry.path());
         }
     }
-    orphaned_images.sort();
+    orphaned_images.sort_unstable();
     Ok(orphaned_images)
 }
 

@@ -201,7 +201,7 @@ impl History {
                 times.push(ended.since(job.started));
             }
         }
-        times.sort();
+        times.sort_unstable();
         times.get((times.len() * 9).div_ceil(10).checked_sub(1)?).copied()
     }
 

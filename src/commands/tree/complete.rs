@@ -34,7 +34,7 @@ impl RunCommand for Complete {
         let line = CommandLine::read(words_before);
         let mut candidates = line.candidates(context, typed);
         candidates.retain(|candidate| candidate.starts_with(typed));
-        candidates.sort();
+        candidates.sort_unstable();
         candidates.dedup();
         context.print(&join_lines(&candidates))
     }

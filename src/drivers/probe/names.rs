@@ -52,7 +52,7 @@ fn collect_host_names(task: &Task, addresses: &[String]) -> Vec<String> {
             host_names.extend(proxy_hosts);
         }
     }
-    host_names.sort();
+    host_names.sort_unstable();
     host_names.dedup();
     host_names
 }

@@ -1,5 +1,14 @@
--- Schema 13: what lists and searches read of an Agent are columns. Those that SQLite computed from the
--- document were computed anew for each row that was read and each index that was written.
+-- Schema 13: what lists and searches read of an Agent are columns, and its document is in a table beside
+-- them, as those of clusters and claims are. A host that reports that it is there rewrites a short row.
+-- Columns that SQLite computed from the document were computed anew for each index that was written.
+CREATE TABLE agent_body (
+  id INTEGER PRIMARY KEY REFERENCES agent ON DELETE CASCADE,
+  body TEXT NOT NULL CHECK (json_valid(body)),
+  inventory TEXT CHECK (inventory IS NULL OR json_valid(inventory)),
+  validations TEXT CHECK (validations IS NULL OR json_valid(validations)),
+  checksum INTEGER
+) STRICT;
+INSERT INTO agent_body SELECT id, body, inventory, validations, checksum FROM agent;
 DROP INDEX agent_name;
 DROP INDEX agent_identity;
 DROP INDEX agent_machine;
@@ -45,6 +54,10 @@ UPDATE agent SET
   wanted = body ->> '$.spec.clusterDeploymentName.name',
   bound = body ->> '$.status.boundTo.name',
   left_cluster = body ->> '$.status.deprovision_info.cluster_name';
+ALTER TABLE agent DROP COLUMN body;
+ALTER TABLE agent DROP COLUMN inventory;
+ALTER TABLE agent DROP COLUMN validations;
+ALTER TABLE agent DROP COLUMN checksum;
 CREATE UNIQUE INDEX agent_name ON agent (namespace, name);
 CREATE UNIQUE INDEX agent_identity ON agent (namespace, infra_env, machine)
   WHERE machine IS NOT NULL;
