@@ -179,3 +179,34 @@ fn a_host_that_a_pool_gives_to_a_cluster_is_looked_at_alone() {
     assert_eq!(state_of(&sandbox, "node-a"), "binding");
     assert_eq!(due_now(&sandbox, 0), [""; 0]);
 }
+
+#[test]
+fn a_pool_that_picks_hosts_reads_no_documents_of_hosts_that_clusters_have() {
+    let sandbox = sandbox_with_hosts();
+    sandbox.ok("agent report node-a --inventory examples/agents/reports/node-1.json -q");
+    apply(&sandbox, METAL_POOL_AND_HOST);
+    sandbox.ok("pool scale metal --size 1 -q");
+    sandbox.ok("reconcile -q");
+    let cluster = sandbox.ok("get cluster -o 'jsonpath={.items[0].metadata.name}'");
+    let [_, _, metal_pool, _] = METAL_POOL_AND_HOST.split("---").collect::<Vec<_>>()[..] else {
+        panic!("four documents are expected")
+    };
+    apply(&sandbox, &metal_pool.replace("name: metal", "name: other"));
+    sandbox.ok("reconcile -q");
+    let of_host = "WHERE id = (SELECT id FROM agent WHERE name = 'node-a')";
+    let connection = Connection::open(sandbox.state()).unwrap();
+    let sql = format!("SELECT body FROM agent_body {of_host}");
+    let body: String = connection.query_row(&sql, [], |row| row.get(0)).unwrap();
+    let sql = format!("UPDATE agent_body SET body = ?1 {of_host}");
+    connection.execute(&sql, ["{}"]).unwrap();
+    sandbox.ok("pool scale other --size 1 -q");
+    sandbox.ok("reconcile -q");
+    connection.execute(&sql, [body]).unwrap();
+    let shortage = || sandbox.ok("why pool/other");
+    let problem =
+        format!("2 unusable (rack-7-node-1: has cluster {cluster}; node-b: is discovering-unbound");
+    assert!(shortage().contains(&problem), "{}", shortage());
+    let of_pass = shortage();
+    sandbox.ok("reconcile -q --all");
+    assert_eq!(shortage(), of_pass);
+}

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use poolctl::model::address::{Addr, IpRange};
+use poolctl::model::agent::facts::{AgentFacts, HostBook};
 use poolctl::model::claim::{Claim, Pending};
 use poolctl::model::cluster::{Cluster, Power};
 use poolctl::model::condition::{Condition, ConditionType};
@@ -67,6 +68,13 @@ impl AddressBook for Names {
 
     fn is_scarce(&self, _: &IpPool) -> bool {
         true
+    }
+}
+
+/// Everything is in the state that a test plans.
+impl HostBook for Names {
+    fn agents_with_cluster(&self, _: &str) -> Vec<AgentFacts> {
+        Vec::new()
     }
 }
 

@@ -7,7 +7,6 @@ use anyhow::bail;
 use clap::Args;
 
 use crate::edits::{self, DeleteOutcome};
-use crate::model::agent::facts::AgentFacts;
 use crate::model::cluster::Cluster;
 use crate::model::event_reason::EventReason;
 use crate::model::host::BareMetalHost;
@@ -189,7 +188,7 @@ fn next_for_user_of_address(
     if !store.list::<Cluster>(&by_name)?.is_empty() {
         return Ok(Some(format!("poolctl describe cluster {cluster}")));
     }
-    let agents = store.list_names_of_agents_of(cluster)?;
+    let agents = store.list_agents_that_left(cluster)?;
     let agent = agents.iter().find(|agent| agent.namespace == namespace);
     Ok(agent.map(|agent| format!("poolctl why agent/{}", agent.name)))
 }
@@ -225,7 +224,7 @@ fn confirm_deletion_by(
         Object::IpAddress(address) => {
             Some(format!("is leased to claim `{}`, which is deleted too", address.spec.claim.name))
         }
-        Object::Agent(agent) => loss_of_agent(AgentFacts::of(agent).bound.as_deref()),
+        Object::Agent(agent) => agent.bound_cluster().map(|cluster| loss_of_agent(&cluster.name)),
         Object::BareMetalHost(host) => loss_of_host(store, host)?,
         _ => None,
     };
@@ -306,9 +305,9 @@ fn loss_of_host(store: &Store, host: &BareMetalHost) -> Result<Option<String>, R
     }))
 }
 
-/// What is lost with an agent that may be bound to a cluster.
-fn loss_of_agent(cluster: Option<&str>) -> Option<String> {
-    Some(format!("is bound to cluster `{}`, which loses it", cluster?))
+/// What is lost with an agent that is bound to a cluster.
+fn loss_of_agent(cluster: &str) -> String {
+    format!("is bound to cluster `{cluster}`, which loses it")
 }
 
 /// Asks for each bound agent that is deleted with an InfraEnv. Not for agents that are being
@@ -317,8 +316,10 @@ fn confirm_agents(context: &Context, store: &Store, object: &Object) -> Result<(
     let Object::InfraEnv(infra_env) = object else { return Ok(()) };
     let infra_env_key = infra_env.key();
     for agent in store.list_agents_of_infra_env(&infra_env_key)? {
-        let Some(loss) = loss_of_agent(agent.bound.as_deref()) else { continue };
-        if !agent.state.is_installing() {
+        if let Some(cluster) = &agent.bound
+            && !agent.state.is_installing()
+        {
+            let loss = loss_of_agent(cluster);
             let command = format!("poolctl delete infraenv {} --force", infra_env_key.name);
             context.confirm(&format!("agent `{}` {loss}", agent.name), &command)?;
         }

@@ -286,7 +286,7 @@ impl Get {
         names: &[String],
         may_be_missing: bool,
     ) -> Result<Vec<Object>, Refusal> {
-        // Agents are the only rows that have their labels.
+        // The labels of Agents are a column. Those of clusters and claims are in their documents.
         let asks_for_labels =
             self.show_labels || !self.label_columns.is_empty() || self.selector.is_some();
         let whole = context.wants_documents()

@@ -596,5 +596,5 @@ pub trait AddressBook {
 }
 
 /// Everything that a plan looks up outside of its state.
-pub trait Books: NameBook + AddressBook {}
-impl<T: NameBook + AddressBook> Books for T {}
+pub trait Books: NameBook + AddressBook + super::agent::facts::HostBook {}
+impl<T: NameBook + AddressBook + super::agent::facts::HostBook> Books for T {}

@@ -155,7 +155,8 @@ fn create_from_inventory(
     created
 }
 
-/// Creates so many clusters, and returns how many were created.
+/// Creates so many clusters, and returns how many were created. One that cannot be created is the last
+/// that is tried: the next would have the same name and meet the same obstacle.
 fn create_without_inventory(
     state: &mut State,
     batch: &mut Batch<'_>,
@@ -163,8 +164,8 @@ fn create_without_inventory(
     tick: &Tick,
 ) -> usize {
     let mut created = 0;
-    for _ in 0..number {
-        created += usize::from(create_cluster(state, batch, None, tick));
+    while created < number && create_cluster(state, batch, None, tick) {
+        created += 1;
     }
     created
 }
@@ -241,7 +242,7 @@ fn prepare_parts(
     if let Some(message) = customization.and_then(|row| describe_taken_address(batch, row)) {
         return Err(Obstacle::Taken(message));
     }
-    let hosts = agents::pick::pick_agents(state, pool, &rendered.document, tick)
+    let hosts = agents::pick::pick_agents(state, pool, &rendered.document, *names, tick)
         .map_err(Obstacle::no_hosts)?;
     let picked = hosts.iter().filter_map(|agent_id| state.agents.get(*agent_id));
     let host_names: Vec<String> = picked.map(|agent| agent.metadata.name.clone()).collect();

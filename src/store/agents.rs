@@ -1,6 +1,6 @@
-//! Agents, and clusters with the Agents that are their hosts. The time of the last contact, the secret,
-//! the inventory and the results of checks are columns beside the document: a host which reports that
-//! it is there rewrites no document, and most commands decode no inventory.
+//! Agents, and clusters with the Agents that are their hosts. A row of `agent` is short: the facts, the
+//! secret and the time of the last contact, which a host that reports rewrites. The document, the
+//! inventory and the results of checks are in `agent_body`; most commands decode no inventory.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -37,7 +37,10 @@ const AGENT: &str = "id, body, secret, seen, inventory, validations \
                      FROM agent CROSS JOIN agent_body USING (id)";
 
 /// The Agents of a host, by the namespace and the name of the host.
-const OF_HOST: &str = "WHERE namespace = ?1 AND controller = ?2";
+const OF_HOST: &str = "WHERE namespace = ?1 AND bare_metal_host = ?2";
+
+/// The Agents of hosts that have left a cluster.
+const THAT_LEFT: &str = "WHERE left_cluster = ?1";
 
 /// Reads an Agent. Its longest parts are decoded only when somebody reads them.
 fn read_agent(row: &Row<'_>, decode_error: &DecodeError) -> Result<Agent, Refusal> {
@@ -106,31 +109,53 @@ fn select_agents(
 }
 
 /// Loads the Agents that a WHERE clause names, except those that are loaded or were removed. Many
-/// ways lead to an Agent: by its cluster, its machine and each of its addresses. It is read once.
+/// ways lead to an Agent: by its cluster, its machine and each of its addresses. Its long columns are
+/// read once.
 fn load_agents(
     conn: &Connection,
     state: &mut State,
     condition: &str,
     values: impl Params,
 ) -> Result<(), Refusal> {
-    visit_rows(conn, condition, values, |row| {
-        if state.agents.has_or_had_stored(row.get(0)?) {
-            return Ok(());
+    let sql = format!("SELECT id FROM agent {condition} ORDER BY id");
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut ids = statement.query(values)?;
+    while let Some(row) = ids.next()? {
+        let id: i64 = row.get(0)?;
+        if !state.agents.has_or_had_stored(id) {
+            visit_rows(conn, "WHERE id = ?1", [id], |row| load_row(state, row))?;
         }
-        let agent = read_agent(row, &state.decode_error)?;
-        if !state.agents.has_or_had(&agent.key()) {
-            state.agents.load(agent);
-        }
-        Ok(())
-    })
+    }
+    Ok(())
+}
+
+/// Loads an Agent from a row, unless another one of its name was loaded or removed.
+fn load_row(state: &mut State, row: &Row<'_>) -> Result<(), Refusal> {
+    let agent = read_agent(row, &state.decode_error)?;
+    if !state.agents.has_or_had(&agent.key()) {
+        state.agents.load(agent);
+    }
+    Ok(())
 }
 
 /// Adds all agents to the state. Fails if a row cannot be read.
 pub fn load_all_agents(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
-    load_agents(conn, state, "", [])
+    visit_rows(conn, "", [], |row| {
+        if state.agents.has_or_had_stored(row.get(0)?) { Ok(()) } else { load_row(state, row) }
+    })
 }
 
-/// Loads all Agents that a pool of a namespace may pick.
+/// Loads the Agents that a pool of a namespace may pick: those that have no cluster and ask for none.
+pub fn load_free_agents_of_namespace(
+    conn: &Connection,
+    state: &mut State,
+    namespace: &str,
+) -> Result<(), Refusal> {
+    let condition = "WHERE namespace = ?1 AND bound IS NULL AND wanted IS NULL";
+    load_agents(conn, state, condition, [namespace])
+}
+
+/// Loads all Agents of a namespace.
 pub fn load_agents_of_namespace(
     conn: &Connection,
     state: &mut State,
@@ -185,7 +210,7 @@ pub fn load_agents_that_left(
     state: &mut State,
     cluster: &str,
 ) -> Result<(), Refusal> {
-    load_agents(conn, state, "WHERE left_cluster = ?1", [cluster])
+    load_agents(conn, state, THAT_LEFT, [cluster])
 }
 
 /// Loads a cluster with its document, the Agents that are or were its hosts, and the template that
@@ -289,6 +314,11 @@ impl Store {
         select_facts(self.conn(), clauses, [&infra_env.namespace, &infra_env.name])
     }
 
+    /// Reads the facts of the Agents of hosts that have left a cluster.
+    pub fn list_agents_that_left(&self, cluster: &str) -> Result<Vec<AgentFacts>, Refusal> {
+        select_facts(self.conn(), THAT_LEFT, [cluster])
+    }
+
     /// Reads the Agents of a host, in the order of insertion.
     pub fn list_agents_of_host(&self, host: &Key) -> Result<Vec<Agent>, Refusal> {
         select_agents(self.conn(), OF_HOST, [&host.namespace, &host.name])
@@ -379,7 +409,8 @@ pub fn write_changed_agents(
     for change in unbinding.iter().chain(&remaining) {
         write_agent(conn, change)?;
     }
-    Ok(())
+    // Facts follow from the inventories: this may have been the first to decode one.
+    refuse_unreadable_parts(&state.decode_error)
 }
 
 /// Whether an Agent that was there is bound to no cluster any more.
@@ -387,8 +418,8 @@ fn releases_machine(change: &Change<'_, Agent>) -> bool {
     change.before.is_some() && change.after.is_none_or(|agent| agent.status.bound_to.is_none())
 }
 
-/// Writes an Agent that was made, changed or deleted. If only its contact time or its secret has
-/// changed, its document is not written.
+/// Writes an Agent that was made, changed or deleted. If only its contact time has changed, its
+/// document is not written.
 fn write_agent(conn: &Connection, change: &Change<'_, Agent>) -> Result<(), Refusal> {
     let Some(agent) = change.after else {
         let id = change.before.map(|before| before.metadata.id);
@@ -397,8 +428,8 @@ fn write_agent(conn: &Connection, change: &Change<'_, Agent>) -> Result<(), Refu
     };
     let before = change.before.map(without_contact_time);
     let id = if before == Some(without_contact_time(agent)) {
-        let sql = "UPDATE agent SET secret = ?2, seen = ?3 WHERE id = ?1";
-        let values = params![agent.metadata.id, agent.secret, agent.status.last_contact_time];
+        let sql = "UPDATE agent SET seen = ?2 WHERE id = ?1";
+        let values = params![agent.metadata.id, agent.status.last_contact_time];
         conn.prepare_cached(sql)?.execute(values)?;
         agent.metadata.id
     } else {
@@ -413,17 +444,8 @@ fn write_whole_agent(
     before: Option<&Agent>,
     agent: &Agent,
 ) -> Result<i64, Refusal> {
-    let id = match before {
-        Some(before) => before.metadata.id,
-        None => conn
-            .prepare_cached("INSERT INTO agent (namespace, name) VALUES (?1, ?2)")?
-            .insert([&agent.metadata.namespace, &agent.metadata.name])?,
-    };
-    let facts = AgentFacts { id, ..AgentFacts::of(agent) };
-    match before {
-        Some(before) => drop(write_facts(conn, Some(&AgentFacts::of(before)), &facts)?),
-        None => overwrite_facts(conn, &facts)?,
-    }
+    let facts_before = before.map(AgentFacts::of);
+    let id = write_facts(conn, facts_before.as_ref(), &AgentFacts::of(agent))?;
     let sql = "UPDATE agent SET secret = ?2 WHERE id = ?1 AND secret IS NOT ?2";
     conn.prepare_cached(sql)?.execute(params![id, agent.secret])?;
     let AgentParts { body, inventory, validations } = AgentParts::of(agent)?;

@@ -16,7 +16,8 @@ use super::filter::Filter;
 use super::schema::SHARED_TABLE;
 
 /// A kind whose objects are rows with the columns `id`, `body` and `checksum`. Its namespace and
-/// name are columns that SQLite computes from the document; those of Agents are beside the document.
+/// name are columns that SQLite computes from the document. Agents are only decoded by this:
+/// `agents.rs` finds and writes them.
 pub trait Document: Row + HasMeta + Serialize + DeserializeOwned {
     /// The kind, for what is said of a row that cannot be read.
     const KIND: Kind;

@@ -13,7 +13,7 @@ use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::state::{ClaimId, Scope, State};
 
-use super::agents::{load_agents_of_namespace, load_all_agents};
+use super::agents::{load_all_agents, load_free_agents_of_namespace};
 use super::claims::load_claims;
 use super::clusters::{load_cluster, load_clusters, load_clusters_with_jobs_on_hosts};
 use super::connection::Store;
@@ -187,7 +187,7 @@ fn load_hosts_and_addresses(conn: &Connection, state: &mut State) -> Result<(), 
 fn load_pool(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
     load_document(conn, &mut state.pools, key)?;
     if state.pools.by_key(key).is_some_and(ClusterPool::picks_hosts) {
-        load_agents_of_namespace(conn, state, &key.namespace)?;
+        load_free_agents_of_namespace(conn, state, &key.namespace)?;
     }
     let values = params![key.namespace, key.name];
     let condition = "WHERE pool_namespace = ?1 AND pool = ?2 ORDER BY id";

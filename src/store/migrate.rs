@@ -40,8 +40,9 @@ const BEFORE_THE_FIRST: [(&str, &str); 16] = [
     ("323591dbda77b351", "373ad68"),
 ];
 
-/// The first schema with the facts of Agents in columns.
-const AGENTS_HAVE_FACTS: usize = 13;
+/// The last schema that has changed which facts Agents have. Raise it with every migration that adds
+/// one: the facts of states before it are written anew.
+const FACTS_OF_AGENTS_CHANGED_IN: usize = 13;
 
 impl Store {
     /// Copies a state of an earlier schema beside itself and migrates it, before it is changed for
@@ -88,7 +89,7 @@ fn run_migrations(conn: &Connection) -> Result<(), Refusal> {
         conn.execute_batch(migration)?;
     }
     write_missing_checksums_of_agents(conn)?;
-    if schema < AGENTS_HAVE_FACTS {
+    if schema < FACTS_OF_AGENTS_CHANGED_IN {
         overwrite_facts_of_agents(conn)?;
     }
     draw_lineage(conn)?;

@@ -1,15 +1,17 @@
-//! The books in which a plan looks up what lies beyond its scope. The names of clusters are looked
-//! up here; `address_book.rs` adds the addresses. A book is read only, and reads only what it is
+//! The books in which a plan looks up what lies beyond its scope. The names of clusters and the hosts
+//! that they have are looked up here; `address_book.rs` adds the addresses. A book is read only, and reads only what it is
 //! asked for.
 
 use std::cell::RefCell;
 
 use rusqlite::{Connection, OptionalExtension, Params};
 
+use crate::model::agent::facts::{AgentFacts, HostBook};
 use crate::model::refusal::Refusal;
 use crate::model::state::NameBook;
 
 use super::connection::Store;
+use super::facts::select_facts;
 
 /// The books of a state file.
 pub struct StoredBooks<'a> {
@@ -50,6 +52,14 @@ impl StoredBooks<'_> {
             let mut statement = conn.prepare_cached(sql)?;
             Ok(statement.query_row(values, |row| row.get(0)).optional()?)
         })
+    }
+}
+
+impl HostBook for StoredBooks<'_> {
+    fn agents_with_cluster(&self, namespace: &str) -> Vec<AgentFacts> {
+        let clauses = "WHERE namespace = ?1 AND (bound IS NOT NULL OR wanted IS NOT NULL) \
+                       ORDER BY id";
+        self.look_up(|conn| select_facts(conn, clauses, [namespace]))
     }
 }
 

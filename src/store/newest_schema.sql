@@ -1,5 +1,5 @@
 -- What all migrations make. A new state needs only this script, which is written by
--- tests/newest_schema.rs. Digest of the migrations: 67f5116a0c8c9b72
+-- tests/newest_schema.rs. Digest of the migrations: a971bc1f83c1e251
 CREATE TABLE state (
   id INTEGER PRIMARY KEY CHECK (id = 1),
   revision INTEGER NOT NULL,
@@ -123,7 +123,7 @@ CREATE TABLE agent (
   id INTEGER PRIMARY KEY,
   secret TEXT,
   seen INTEGER,
-  namespace TEXT NOT NULL DEFAULT '', name TEXT NOT NULL DEFAULT '', labels TEXT NOT NULL DEFAULT '{}', created INTEGER, deleting INTEGER, hostname TEXT NOT NULL DEFAULT '', state TEXT NOT NULL DEFAULT 'discovering-unbound', role TEXT NOT NULL DEFAULT 'auto-assign', approved INTEGER NOT NULL DEFAULT 0, infra_env TEXT, controller TEXT, machine TEXT, duplicate_of TEXT, wanted TEXT, bound TEXT, left_cluster TEXT, cores INTEGER, memory INTEGER, disk INTEGER) STRICT;
+  namespace TEXT NOT NULL DEFAULT '', name TEXT NOT NULL DEFAULT '', labels TEXT NOT NULL DEFAULT '{}', created INTEGER, deleting INTEGER, hostname TEXT NOT NULL DEFAULT '', state TEXT NOT NULL DEFAULT 'discovering-unbound', role TEXT NOT NULL DEFAULT 'auto-assign', approved INTEGER NOT NULL DEFAULT 0, infra_env TEXT, bare_metal_host TEXT, machine TEXT, duplicate_of TEXT, wanted TEXT, bound TEXT, left_cluster TEXT, cores INTEGER, memory INTEGER, disk INTEGER) STRICT;
 CREATE TABLE agent_mac (
   agent INTEGER NOT NULL REFERENCES agent ON DELETE CASCADE,
   mac TEXT NOT NULL,
@@ -334,4 +334,4 @@ CREATE INDEX agent_wanted ON agent (wanted) WHERE wanted IS NOT NULL;
 CREATE INDEX agent_bound ON agent (bound) WHERE bound IS NOT NULL;
 CREATE INDEX agent_left ON agent (left_cluster) WHERE left_cluster IS NOT NULL;
 CREATE INDEX agent_unapproved ON agent (namespace, infra_env) WHERE NOT approved;
-CREATE INDEX agent_of_host ON agent (namespace, controller) WHERE controller IS NOT NULL;
+CREATE INDEX agent_of_host ON agent (namespace, bare_metal_host) WHERE bare_metal_host IS NOT NULL;

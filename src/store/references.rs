@@ -19,7 +19,7 @@ use crate::model::state::{Scope, State};
 
 use super::agents::{
     load_agents_of_host, load_agents_of_machine, load_agents_of_namespace, load_agents_that_left,
-    load_agents_with_mac, load_cluster_with_agents,
+    load_agents_with_mac, load_cluster_with_agents, load_free_agents_of_namespace,
 };
 use super::clusters::load_cluster;
 use super::customizations::{load_customization, load_customizations};
@@ -125,8 +125,8 @@ fn load_named_customizations(
     Ok(())
 }
 
-/// Loads the Agents of namespaces in which an edit has made a pool pick hosts: the pool may pick
-/// any of them.
+/// Loads the free Agents of namespaces in which an edit has made a pool pick hosts: the pool may
+/// pick any of them.
 fn load_agents_for_newly_picking_pools(
     conn: &Connection,
     state: &mut State,
@@ -139,7 +139,7 @@ fn load_agents_for_newly_picking_pools(
         }
     }
     for namespace in namespaces {
-        load_agents_of_namespace(conn, state, &namespace)?;
+        load_free_agents_of_namespace(conn, state, &namespace)?;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Columns of clusters, claims and Agents that repeat what their documents say, because passes read no
 //! documents. SQLite finds a wrong value only where an index has it, too. What contradicts a document
-//! is found here; only those of Agents, of which nobody writes a column alone, are repaired.
+//! is found here. Only the columns of Agents are repaired: clusters and claims have facts that no
+//! document has.
 
 use rusqlite::Connection;
 
@@ -81,8 +82,14 @@ impl Store {
 }
 
 fn overwrite_contradicting_columns(conn: &Connection) -> Result<(), Refusal> {
-    for (followed, _) in find_contradicting_agents(conn)? {
-        overwrite_facts(conn, &followed)?;
+    let contradicting = find_contradicting_agents(conn)?;
+    // No two rows may have the same name or machine, also while some of them are still wrong.
+    let sql = "UPDATE agent SET name = '?' || id, machine = NULL, bound = NULL WHERE id = ?1";
+    for (followed, _) in &contradicting {
+        conn.prepare_cached(sql)?.execute([followed.id])?;
+    }
+    for (followed, _) in &contradicting {
+        overwrite_facts(conn, followed)?;
     }
     Ok(())
 }

@@ -142,8 +142,8 @@ impl Store {
         Ok(objects)
     }
 
-    /// Reads the same objects for a table: Agents, unless whole ones are asked for, have no more than
-    /// their facts.
+    /// Reads objects for a table, as `list_objects` does. Unless the filter asks for whole ones, Agents
+    /// have only the facts that a table shows: they must not be written or printed as documents.
     pub fn list_rows(&self, kind: Kind, filter: &Filter) -> Result<Vec<Object>, Refusal> {
         if kind != Kind::Agent || filter.whole {
             return self.list_objects(kind, filter);

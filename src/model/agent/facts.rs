@@ -1,6 +1,8 @@
-//! The facts of an Agent: what lists, summaries and searches read of it. They follow from its
-//! document and are columns beside it, so that thousands of Agents are listed without decoding them.
+//! The facts of an Agent: what lists, summaries and searches read of it. All but the time of its last
+//! contact follow from its document. They are columns beside it, so that thousands of Agents are
+//! listed without decoding them.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use serde_json::json;
@@ -16,14 +18,14 @@ use super::{
 };
 
 facts! {
-    /// The facts of an Agent. Names without a namespace are of objects in its own.
+    /// The facts of an Agent. Clusters are named without a namespace: no two have the same name.
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct AgentFacts in "agent" {
         /// Order of insertion.
         pub id: i64,
         pub namespace: String,
         pub name: String,
-        /// Its labels as a JSON object: few who list Agents read them.
+        /// Its labels as a JSON object.
         pub labels: String,
         pub created: Option<Time>,
         /// When its deletion was asked for.
@@ -36,10 +38,10 @@ facts! {
         /// The InfraEnv whose image its host was booted from.
         pub infra_env: Option<String>,
         /// The BareMetalHost that is the same machine.
-        pub controller: Option<String>,
+        pub bare_metal_host: Option<String>,
         /// The id that its host reports, in lower case. It is unique in its InfraEnv.
         pub machine: Option<String>,
-        /// The name of the other Agent of the same machine.
+        /// The other Agent of the same machine: its name, or `NAMESPACE/NAME` if it is in another.
         pub duplicate_of: Option<String>,
         /// The name of the cluster that its spec asks for.
         pub wanted: Option<String>,
@@ -58,6 +60,12 @@ facts! {
     }
     beside {
     }
+}
+
+/// Looks up Agents that have a cluster or ask for one, be they in scope or not. Read only.
+pub trait HostBook {
+    /// The Agents of a namespace that have a cluster or ask for one, in the order of insertion.
+    fn agents_with_cluster(&self, namespace: &str) -> Vec<AgentFacts>;
 }
 
 impl AgentFacts {
@@ -79,7 +87,7 @@ impl AgentFacts {
             role: agent.role(),
             approved: spec.approved,
             infra_env: metadata.labels.get(INFRA_ENV_LABEL).cloned(),
-            controller: metadata.labels.get(HOST_LABEL).cloned(),
+            bare_metal_host: metadata.labels.get(HOST_LABEL).cloned(),
             machine: non_empty(&status.host_id.to_ascii_lowercase()),
             duplicate_of: non_empty(&status.duplicate_of),
             wanted: spec.cluster_deployment_name.as_ref().map(|cluster| cluster.name.clone()),
@@ -97,6 +105,11 @@ impl AgentFacts {
         Key::new(&*self.namespace, &*self.name)
     }
 
+    /// Its labels, by their names.
+    pub fn labels(&self) -> BTreeMap<String, String> {
+        serde_json::from_str(&self.labels).unwrap_or_default()
+    }
+
     /// The InfraEnv whose image its host was booted from.
     pub fn infra_env_key(&self) -> Option<Key> {
         Some(Key::new(&*self.namespace, self.infra_env.as_deref()?))
@@ -104,6 +117,7 @@ impl AgentFacts {
 
     /// An Agent that has these facts and nothing else, for a table. It must never be written.
     pub fn into_agent(self) -> Agent {
+        let labels = self.labels();
         let namespace = &self.namespace;
         let bound_to =
             self.bound.map(|name| ClusterReference { name, namespace: namespace.clone() });
@@ -122,7 +136,7 @@ impl AgentFacts {
                 id: self.id,
                 namespace: self.namespace,
                 name: self.name,
-                labels: serde_json::from_str(&self.labels).unwrap_or_default(),
+                labels,
                 creation_timestamp: self.created,
                 deletion_timestamp: self.deleting,
                 ..Meta::default()

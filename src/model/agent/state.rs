@@ -157,3 +157,19 @@ impl fmt::Display for HostState {
         out.write_str(self.name())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::agent::Role;
+
+    #[test]
+    fn states_and_roles_are_called_as_on_the_wire() {
+        for state in HostState::ALL {
+            assert_eq!(serde_json::to_value(state).unwrap(), state.name());
+        }
+        for role in Role::ALL {
+            assert_eq!(serde_json::to_value(role).unwrap(), role.name());
+        }
+    }
+}

@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn every_state_has_its_conditions() {
         let mut rows = TABLE.lines().map(str::trim).filter(|row| !row.is_empty());
-        for state in HostState::ALL.iter().copied() {
+        for &state in HostState::ALL {
             let [connected, requirements, validated, installed, bound] =
                 agent_conditions(&agent(state));
             let reasons = [bound.reason, requirements.reason, validated.reason, installed.reason];

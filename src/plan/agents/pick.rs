@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use crate::model::agent::facts::HostBook;
 use crate::model::agent::needs::HostNeeds;
 use crate::model::agent::{Agent, HostState, Role, Validation};
 use crate::model::host::CLUSTER_REFERENCE;
@@ -29,6 +30,7 @@ pub fn pick_agents(
     state: &State,
     pool: &ClusterPool,
     base: &Value,
+    book: &dyn HostBook,
     tick: &Tick,
 ) -> Result<Vec<AgentId>, String> {
     let Some(platform) = &pool.spec.platform.agent_bare_metal else { return Ok(Vec::new()) };
@@ -39,45 +41,80 @@ pub fn pick_agents(
     needs.ignored = ignored_validations(&pool.spec.annotations);
     needs.spread_by = pool.spread_label().map(str::to_owned);
     let architecture = architecture_of_install_config(base);
-    let (free, taken) = list_agents(state, pool, &selector);
+    let free = list_free_agents(state, pool, &selector);
     let mut picker = Picker { state, needs: &needs, architecture, tick, free, picked: Vec::new() };
     let masters = needs.masters.unwrap_or(3);
     let workers = needs.workers.unwrap_or(0);
     for (role, needed) in [(Role::Master, masters), (Role::Worker, workers)] {
         if let Err(shortage) = picker.pick_role(role, needed) {
+            let taken = describe_taken_agents(state, pool, &selector, book);
             return Err(shortage.describe(&selector, taken));
         }
     }
     Ok(picker.picked.into_iter().map(|(agent_id, _)| agent_id).collect())
 }
 
-/// The Agents that a pool selects: those that are free, in the order in which they are tried, and
-/// of each other one why it is not.
-fn list_agents<'a>(
+/// The Agents in the state that a pool selects, in the order of their rows, whatever was loaded first.
+/// New ones have no row yet and come last.
+fn list_selected_agents<'a>(
     state: &'a State,
     pool: &ClusterPool,
     selector: &LabelSelector,
-) -> (Vec<(AgentId, &'a Agent)>, Vec<String>) {
-    let mut free = Vec::new();
-    let mut taken = Vec::new();
-    // In the order of their rows, whatever was loaded first; new ones have no row yet.
+) -> Vec<(AgentId, &'a Agent)> {
     let mut agents: Vec<(AgentId, &Agent)> = state.agents.iter().collect();
-    agents.sort_by_key(|(_, agent)| (agent.metadata.id == 0, agent.metadata.id));
-    for (agent_id, agent) in agents {
+    agents.retain(|(_, agent)| {
         let metadata = &agent.metadata;
-        if metadata.namespace != pool.metadata.namespace || !selector.matches(&metadata.labels) {
-            continue;
-        }
-        match why_not_free(state, agent) {
-            None => free.push((agent_id, agent)),
-            Some(why) => taken.push(format!("{}: {why}", agent.hostname())),
-        }
-    }
+        metadata.namespace == pool.metadata.namespace && selector.matches(&metadata.labels)
+    });
+    agents.sort_by_key(|(_, agent)| row_order(agent.metadata.id));
+    agents
+}
+
+/// Rows come in the order of their ids; a new Agent has the id 0 until it is written.
+fn row_order(id: i64) -> (bool, i64) {
+    (id == 0, id)
+}
+
+/// The free Agents that a pool selects, in the order in which they are tried.
+fn list_free_agents<'a>(
+    state: &'a State,
+    pool: &ClusterPool,
+    selector: &LabelSelector,
+) -> Vec<(AgentId, &'a Agent)> {
+    let mut free = list_selected_agents(state, pool, selector);
+    free.retain(|(_, agent)| why_not_free(state, agent).is_none());
     // Hosts that can have one role only come first, so that the others are left for either role.
     free.sort_by_cached_key(|(_, agent)| {
         (agent.spec.role == Role::AutoAssign, roles::usage_rank(agent))
     });
-    (free, taken)
+    free
+}
+
+/// Why each other Agent that a pool selects is not free, in the order of their rows. A pool that is
+/// planned alone has no Agents of clusters in its state: they are looked up.
+fn describe_taken_agents(
+    state: &State,
+    pool: &ClusterPool,
+    selector: &LabelSelector,
+    book: &dyn HostBook,
+) -> Vec<String> {
+    let mut taken = Vec::new();
+    for (_, agent) in list_selected_agents(state, pool, selector) {
+        if let Some(why) = why_not_free(state, agent) {
+            taken.push((row_order(agent.metadata.id), format!("{}: {why}", agent.hostname())));
+        }
+    }
+    if !state.has_all_hosts {
+        for agent in book.agents_with_cluster(&pool.metadata.namespace) {
+            if !state.agents.has_or_had_stored(agent.id) && selector.matches(&agent.labels()) {
+                let why =
+                    describe_cluster_of_host(&agent.bound.or(agent.wanted).unwrap_or_default());
+                taken.push((row_order(agent.id), format!("{}: {why}", agent.hostname)));
+            }
+        }
+    }
+    taken.sort_by_key(|(order, _)| *order);
+    taken.into_iter().map(|(_, why)| why).collect()
 }
 
 /// `4 unusable (a: ...; b: ...; c: ... and 1 more)`
@@ -104,10 +141,16 @@ fn describe_selector(selector: &LabelSelector) -> String {
     format!(" matching {}", requirements.join(", "))
 }
 
+/// Why a host that has a cluster or asks for one is not free. By this alone a pool knows the hosts that
+/// are not in its state: see `load_free_agents_of_namespace`.
+fn describe_cluster_of_host(cluster: &str) -> String {
+    format!("has cluster {cluster}")
+}
+
 /// Why no cluster can have a host now; none: it is free.
 pub fn why_not_free(state: &State, agent: &Agent) -> Option<String> {
     if let Some(cluster) = agent.bound_cluster().or(agent.requested_cluster()) {
-        return Some(format!("has cluster {}", cluster.name));
+        return Some(describe_cluster_of_host(&cluster.name));
     }
     if agent.metadata.deletion_timestamp.is_some() {
         return Some("is being deleted".into());

@@ -34,7 +34,7 @@ ALTER TABLE agent ADD COLUMN state TEXT NOT NULL DEFAULT 'discovering-unbound';
 ALTER TABLE agent ADD COLUMN role TEXT NOT NULL DEFAULT 'auto-assign';
 ALTER TABLE agent ADD COLUMN approved INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE agent ADD COLUMN infra_env TEXT;
-ALTER TABLE agent ADD COLUMN controller TEXT;
+ALTER TABLE agent ADD COLUMN bare_metal_host TEXT;
 ALTER TABLE agent ADD COLUMN machine TEXT;
 ALTER TABLE agent ADD COLUMN duplicate_of TEXT;
 ALTER TABLE agent ADD COLUMN wanted TEXT;
@@ -43,13 +43,14 @@ ALTER TABLE agent ADD COLUMN left_cluster TEXT;
 ALTER TABLE agent ADD COLUMN cores INTEGER;
 ALTER TABLE agent ADD COLUMN memory INTEGER;
 ALTER TABLE agent ADD COLUMN disk INTEGER;
--- What indexes need. The program writes the other columns after the migration.
+-- What indexes need. The program writes all facts in the same transaction; an Agent that cannot be
+-- decoded keeps these, and the defaults.
 UPDATE agent SET
   namespace = coalesce(body ->> '$.metadata.namespace', ''),
   name = body ->> '$.metadata.name',
-  approved = coalesce(body ->> '$.spec.approved', 0),
+  approved = coalesce(body -> '$.spec.approved' = 'true', 0),
   infra_env = body ->> '$.metadata.labels."infraenvs.agent-install.openshift.io"',
-  controller = body ->> '$.metadata.labels."agent-install.openshift.io/bmh"',
+  bare_metal_host = body ->> '$.metadata.labels."agent-install.openshift.io/bmh"',
   machine = lower(body ->> '$.status.hostID'),
   wanted = body ->> '$.spec.clusterDeploymentName.name',
   bound = body ->> '$.status.boundTo.name',
@@ -68,4 +69,4 @@ CREATE INDEX agent_wanted ON agent (wanted) WHERE wanted IS NOT NULL;
 CREATE INDEX agent_bound ON agent (bound) WHERE bound IS NOT NULL;
 CREATE INDEX agent_left ON agent (left_cluster) WHERE left_cluster IS NOT NULL;
 CREATE INDEX agent_unapproved ON agent (namespace, infra_env) WHERE NOT approved;
-CREATE INDEX agent_of_host ON agent (namespace, controller) WHERE controller IS NOT NULL;
+CREATE INDEX agent_of_host ON agent (namespace, bare_metal_host) WHERE bare_metal_host IS NOT NULL;
