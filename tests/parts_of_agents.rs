@@ -144,3 +144,25 @@ fn agents_are_listed_by_their_labels_without_their_documents() {
     }
     sandbox.refused(8, "get agent b -o yaml", "cannot be read");
 }
+
+#[test]
+fn a_lost_row_of_an_agent_is_made_anew_from_its_document() {
+    for mend in ["doctor --fix -y", "doctor --salvage {state} --to {new}"] {
+        let mut sandbox = lab_with_installed_hosts();
+        let rows = sandbox.ok("get agent --no-headers");
+        let connection = Connection::open(sandbox.state()).unwrap();
+        let sql = "PRAGMA foreign_keys = 0; DELETE FROM agent WHERE name = 'b'";
+        connection.execute_batch(sql).unwrap();
+        drop(connection);
+        assert!(!sandbox.ok("get agent --no-headers").contains("node-3"));
+        let new_state = sandbox.path().join("new.db").display().to_string();
+        let state = sandbox.state().display().to_string();
+        sandbox.run(&mend.replace("{state}", &state).replace("{new}", &new_state));
+        if mend.contains("--to") {
+            sandbox.set_variable("POOLCTL_STATE", &new_state);
+        }
+        let mended = sandbox.ok("get agent --no-headers");
+        assert_eq!(mended, rows, "{mend}");
+        assert_eq!(jsonpath(&sandbox, "agent/b", "{.status.debugInfo.state}"), "installed");
+    }
+}

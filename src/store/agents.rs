@@ -463,6 +463,21 @@ pub fn overwrite_facts_of_agents(conn: &Connection) -> Result<(), Refusal> {
     visit_decodable_agents(conn, &mut |agent| Ok(overwrite_facts(conn, &AgentFacts::of(&agent))?))
 }
 
+/// Makes the rows anew that are lost of Agents whose documents are there, without their secrets and the
+/// time of the last contact. Needs a write transaction.
+pub fn insert_lost_rows_of_agents(conn: &Connection) -> Result<usize, Refusal> {
+    let lost = "agent_body WHERE id NOT IN (SELECT id FROM agent)";
+    let sql = "SELECT id, body, NULL, NULL, inventory, validations FROM agent_body WHERE id = ?1";
+    let mut inserted = 0;
+    for id in select_ids(conn, lost, None)? {
+        let mut statement = conn.prepare_cached(sql)?;
+        if let Ok(agent) = statement.query_row([id], |row| Ok(read_whole_agent(row)))? {
+            inserted += usize::from(write_facts(conn, None, &AgentFacts::of(&agent)).is_ok());
+        }
+    }
+    Ok(inserted)
+}
+
 /// Hands on the Agents that can be decoded, one by one, in the order of insertion.
 pub fn visit_decodable_agents(
     conn: &Connection,

@@ -13,7 +13,7 @@ use crate::model::facts::Facts;
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 
-use super::agents::visit_decodable_agents;
+use super::agents::{insert_lost_rows_of_agents, visit_decodable_agents};
 use super::connection::Store;
 use super::facts::{overwrite_facts, read_body, select_facts, visit_facts};
 
@@ -69,7 +69,8 @@ fn find_contradicting_agents(
 }
 
 impl Store {
-    /// Writes the columns of Agents that contradict their documents as these have them.
+    /// Writes the columns of Agents that contradict their documents as these have them, and the rows
+    /// that are lost.
     pub fn fix_columns_of_agents(&self) -> Result<(), Refusal> {
         let _lock = self.lock_to_write()?;
         self.begin_write()?;
@@ -82,6 +83,7 @@ impl Store {
 }
 
 fn overwrite_contradicting_columns(conn: &Connection) -> Result<(), Refusal> {
+    insert_lost_rows_of_agents(conn)?;
     let contradicting = find_contradicting_agents(conn)?;
     // No two rows may have the same name or machine, also while some of them are still wrong.
     let sql = "UPDATE agent SET name = '?' || id, machine = NULL, bound = NULL WHERE id = ?1";

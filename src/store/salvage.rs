@@ -10,6 +10,7 @@ use rusqlite::{Connection, OpenFlags, Row, params_from_iter};
 use crate::model::kinds::Kind;
 use crate::model::refusal::{Exit, Refusal};
 
+use super::agents::insert_lost_rows_of_agents;
 use super::body_checksums::find_changed_documents;
 use super::connection::Store;
 use super::copies::{path_beside, refuse_copy};
@@ -199,12 +200,18 @@ fn copy_tables(source: &Connection, target: &Connection) -> Result<Vec<SalvagedT
     Ok(tables)
 }
 
-/// Removes what is left of objects of which another part is lost. The next document with the number of a lost one
-/// would take it over, as a Secret of one tenant the values of another.
+/// Makes rows of Agents anew that follow from their documents: an Agent that is lost leaves a machine
+/// free that a cluster has. Then removes what is left of objects of which another part is lost. The
+/// next document with the number of a lost one would take it over, as a Secret of one tenant the
+/// values of another.
 fn remove_rows_of_lost_objects(
     target: &Connection,
     tables: &mut [SalvagedTable],
 ) -> Result<(), Refusal> {
+    let inserted = insert_lost_rows_of_agents(target)?;
+    if let Some(table) = tables.iter_mut().find(|table| table.name == "agent") {
+        table.rows += inserted;
+    }
     for (name, column, other_table, kind) in PARTS_OF_OBJECTS {
         let shared_kind = (other_table == SHARED_TABLE).then_some(kind.name());
         let of_kind = if shared_kind.is_some() { " WHERE kind = ?1" } else { "" };
