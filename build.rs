@@ -1,5 +1,5 @@
-//! Tells the program which commit it is built from, and which migrations there are, and links the
-//! unwinder statically. The commit never fails the build: without git or a repository it is what
+//! Tells the program which commit and which sources it is built from, and which migrations there are,
+//! and links the unwinder statically. The commit never fails the build: without git or a repository it is what
 //! `POOLCTL_COMMIT` says, else `unknown`.
 
 #![expect(clippy::disallowed_methods, reason = "a build script is no part of the program")]
@@ -8,6 +8,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+const SOURCES: &str = "src";
 /// SQL files called 1.sql, 2.sql and so on.
 const MIGRATIONS: &str = "src/store/migrations";
 /// What all migrations make, as one script. A test writes it.
@@ -19,7 +20,26 @@ fn main() -> std::io::Result<()> {
     let commit = commit_of_repository().or_else(given_commit);
     println!("cargo:rustc-env=POOLCTL_COMMIT={}", commit.as_deref().unwrap_or("unknown"));
     link_unwinder_statically()?;
+    println!("cargo:rustc-env=POOLCTL_SOURCES={:016x}", hash_sources()?);
     write_migrations()
+}
+
+/// The FNV-1a hash of all sources, in the order of their paths.
+fn hash_sources() -> std::io::Result<u64> {
+    println!("cargo:rerun-if-changed={SOURCES}");
+    let mut paths = Vec::new();
+    add_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join(SOURCES), &mut paths)?;
+    paths.sort();
+    paths.iter().try_fold(FNV_OFFSET, |hash, path| Ok(add_to_hash(hash, &std::fs::read(path)?)))
+}
+
+/// Adds the files of a folder and of the folders in it.
+fn add_files(folder: &Path, paths: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() { add_files(&path, paths)? } else { paths.push(path) }
+    }
+    Ok(())
 }
 
 /// Has the unwinder linked into the program, as it is in the packages of a release. As a library

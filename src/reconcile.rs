@@ -330,7 +330,7 @@ impl Door<'_> {
     /// As `run_pass`, over some objects and what belongs to them besides.
     fn run_pass_with(&self, scope: &Scope, needs: &[NeededObject]) -> Result<PassOutcome, Refusal> {
         for _ in 0..TRIES {
-            let planned = match self.plan_without_lock(scope, needs) {
+            let planned = match self.plan_without_lock(scope, needs, PlanFrom::WhatIsSettled) {
                 Ok(planned) => planned,
                 Err(refusal) if refusal.is_about_state_file() => return Err(refusal),
                 // What is wrong with one pool must not keep the others from their pass.
@@ -338,6 +338,7 @@ impl Door<'_> {
             };
             let is_settled = !planned.mark.begins_anew
                 && planned.state.is_unchanged()
+                && planned.state.agents.newly_settled().next().is_none()
                 && !self.store.is_due_changed(&planned.due)?;
             let refused = if is_settled {
                 Some(RefusedPools::new())
@@ -387,13 +388,15 @@ impl Door<'_> {
 
     /// The state as a pass would leave it, and what the pass would know of the world.
     pub fn preview_pass(&self, scope: &Scope) -> Result<(State, Tick), Refusal> {
-        self.plan_without_lock(scope, &[]).map(|planned| (planned.state, planned.tick))
+        let planned = self.plan_without_lock(scope, &[], PlanFrom::WhatIsSettled)?;
+        Ok((planned.state, planned.tick))
     }
 
     fn plan_without_lock(
         &self,
         scope: &Scope,
         needs: &[NeededObject],
+        from: PlanFrom,
     ) -> Result<PlannedPass, Refusal> {
         self.store.read_snapshot(|| {
             let judged = self.judge_clock(extent_of(scope))?;
@@ -404,6 +407,9 @@ impl Door<'_> {
             if !needs.is_empty() {
                 self.store.load_due_objects(&mut state, needs)?;
                 self.store.load_references(scope, &mut state)?;
+            }
+            if from == PlanFrom::Documents {
+                state.agents.unsettle();
             }
             self.plan_to_fixed_point(scope, &mut state, &tick)?;
             let due = self.due_changes(scope, &state, &BTreeSet::new(), true, &tick)?;
@@ -528,6 +534,15 @@ impl Door<'_> {
         })?;
         Ok(())
     }
+}
+
+/// What a pass concludes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PlanFrom {
+    /// What a plan has settled is not worked out again.
+    WhatIsSettled,
+    /// Everything is worked out again.
+    Documents,
 }
 
 fn extent_of(scope: &Scope) -> PassExtent {

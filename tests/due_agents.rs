@@ -167,7 +167,7 @@ fn a_host_that_a_pool_gives_to_a_cluster_is_looked_at_alone() {
     apply(&sandbox, METAL_POOL_AND_HOST);
     sandbox.ok("reconcile -q");
     // Whoever looks at everything meets this Agent of another namespace, and is refused.
-    let sql = "UPDATE agent_body SET inventory = '5' \
+    let sql = "UPDATE agent_body SET inventory = '5', settled_by = NULL \
                WHERE id = (SELECT id FROM agent WHERE namespace = 'far')";
     execute_sql(&sandbox, sql).unwrap();
     sandbox.refused(8, "reconcile --all", "a row of kind Agent in table agent_body cannot be read");
@@ -178,6 +178,69 @@ fn a_host_that_a_pool_gives_to_a_cluster_is_looked_at_alone() {
     assert_eq!(jsonpath(&sandbox, "host/b1", "{.spec.consumerRef.name}"), cluster);
     assert_eq!(state_of(&sandbox, "node-a"), "binding");
     assert_eq!(due_now(&sandbox, 0), [""; 0]);
+}
+
+/// The message of a check of node-a.
+fn memory_check(sandbox: &Sandbox) -> String {
+    let path = r#"{.status.validationsInfo.hardware[?(@.id=="has-min-memory")].message}"#;
+    jsonpath(sandbox, "agent/node-a", path)
+}
+
+/// A host that has reported its hardware and is checked, and whose check says since then that another
+/// program has written it.
+fn sandbox_with_checked_host() -> Sandbox {
+    let sandbox = sandbox_with_hosts();
+    sandbox.ok("agent report node-a --inventory examples/agents/reports/node-1.json -q");
+    sandbox.ok("reconcile -q");
+    assert_eq!(memory_check(&sandbox), "Sufficient minimum RAM");
+    let sql = "UPDATE agent_body SET checksum = NULL, \
+               validations = replace(validations, 'Sufficient minimum RAM', 'old') \
+               WHERE id = (SELECT id FROM agent WHERE name = 'node-a')";
+    execute_sql(&sandbox, sql).unwrap();
+    assert_eq!(memory_check(&sandbox), "old");
+    sandbox
+}
+
+#[test]
+fn a_free_host_is_checked_once_for_each_change() {
+    let sandbox = sandbox_with_checked_host();
+    sandbox.ok("reconcile --all -q");
+    sandbox.ok("agent check-in node-a");
+    sandbox.ok("reconcile --all -q");
+    assert_eq!(memory_check(&sandbox), "old");
+    sandbox.ok("agent report node-a --media-lost -q");
+    sandbox.ok("reconcile -q");
+    assert_eq!(memory_check(&sandbox), "Sufficient minimum RAM");
+}
+
+#[test]
+fn what_another_program_has_checked_is_checked_again_and_then_known() {
+    let sandbox = sandbox_with_checked_host();
+    execute_sql(&sandbox, "UPDATE agent_body SET settled_by = 'another program'").unwrap();
+    sandbox.ok("reconcile --all -q");
+    assert_eq!(memory_check(&sandbox), "Sufficient minimum RAM");
+    let others = "SELECT count(*) FROM agent_body WHERE settled_by = 'another program'";
+    assert_eq!(count(&sandbox, others), 0);
+    let commits = || count(&sandbox, "SELECT revision FROM state");
+    let before = commits();
+    sandbox.ok("reconcile --all -q");
+    assert_eq!(commits(), before);
+}
+
+#[test]
+fn doctor_finds_what_a_plan_of_the_documents_would_change() {
+    let sandbox = sandbox_with_checked_host();
+    let message = "a pass over everything would change what belongs to no pool";
+    let found = sandbox.run("doctor");
+    assert!(found.out.contains(message), "{}", found.out);
+    sandbox.run("doctor --fix");
+    sandbox.ok("reconcile -q");
+    assert_eq!(memory_check(&sandbox), "Sufficient minimum RAM");
+    assert!(!sandbox.run("doctor").out.contains(message));
+}
+
+fn count(sandbox: &Sandbox, sql: &str) -> i64 {
+    Connection::open(sandbox.state()).unwrap().query_row(sql, [], |row| row.get(0)).unwrap()
 }
 
 #[test]

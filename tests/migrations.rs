@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use crate::sandbox::{Sandbox, execute_sql, has_program, jsonpath};
 
 /// The fixtures, and the SHA-256 of each. The last one has the schema before that of this program.
-const FIXTURES: [(u32, &str); 12] = [
+const FIXTURES: [(u32, &str); 13] = [
     (1, DIGEST_OF_1),
     (2, DIGEST_OF_2),
     (3, DIGEST_OF_3),
@@ -25,6 +25,7 @@ const FIXTURES: [(u32, &str); 12] = [
     (10, DIGEST_OF_10),
     (11, DIGEST_OF_11),
     (12, DIGEST_OF_12),
+    (13, DIGEST_OF_13),
 ];
 const DIGEST_OF_1: &str = "0121b320f1cafd96bbcca25f75eb229953e903ae6957864a25a115f3ecf1d3de";
 const DIGEST_OF_2: &str = "83c311748ab19ed47c15af7fe492ec35efebef8acd2c601df551778bcbc6a189";
@@ -38,6 +39,7 @@ const DIGEST_OF_9: &str = "663a73b07abcb263881de906971f2f47c120568d55bd1f0d68d2d
 const DIGEST_OF_10: &str = "e48e86603c5d460a89f61b71cd9c8b2335fb16f1b303acfa0deb33e8618e360d";
 const DIGEST_OF_11: &str = "ce974b53551b6bc361e90071e785d1af64066086adbfb2383aa8b4581374f883";
 const DIGEST_OF_12: &str = "31e56106899b377f6ee077bda8c309da00daaee0facf298f42855d9e17fc8ab1";
+const DIGEST_OF_13: &str = "385608ebd960825d86adb9a8ca86ce9fe92178395494f118b5e982b2b46d81a1";
 /// When the fixtures were written.
 const THEN: &str = "2026-03-02T11:06:00Z";
 /// All that can be listed.

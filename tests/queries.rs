@@ -21,7 +21,7 @@ const SMALL_TABLES: [&str; 4] = ["ip_count", "ip_network", "ip_scope", "state"];
 
 /// Parts of the statements that are meant to read everything, or that run only where that does no
 /// harm, and where that is.
-const READ_EVERYTHING: [(&str, &str); 24] = [
+const READ_EVERYTHING: [(&str, &str); 25] = [
     ("SELECT EXISTS (SELECT 1 FROM infra_env_token)", "export"),
     ("FROM event ORDER BY id", "export"),
     ("FROM claim WHERE running = ?1 AND deleting IS NULL", "status and doctor: nothing is decoded"),
@@ -42,6 +42,7 @@ const READ_EVERYTHING: [(&str, &str); 24] = [
     ),
     ("FROM claim WHERE owner = ?1", "claims of guests alone: owners have no index"),
     ("SELECT last, first, link FROM event_gap", "doctor"),
+    ("UPDATE agent_body SET settled_by = NULL", "doctor --fix"),
     ("l.pool = ?1 ORDER BY l.address", "the map of a pool, and its removal"),
     ("SELECT address FROM ip_lease WHERE pool = ?1", "doctor, and pools that change"),
     ("DELETE FROM {table} WHERE id = ?1", "removal of a pool: SQLite looks for its leases"),

@@ -186,7 +186,7 @@ fn checks_of_state<'a>(context: &'a Context, door: &'a Door<'a>) -> Vec<Check<'a
         Check::new("drivers", move || find_missing_drivers(store)),
         Check::new("passes", move || find_overdue_work(context, door)),
         Check::new("due", move || door.find_missed_changes())
-            .fixed_by(move || store.mark_everything_due()),
+            .fixed_by(move || store.plan_everything_anew()),
     ]
 }
 

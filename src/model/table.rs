@@ -104,6 +104,10 @@ pub struct Table<T> {
     removed: HashSet<Key>,
     /// The numbers in the store of all rows that were loaded, removed ones included.
     stored_ids: HashSet<i64>,
+    /// The rows that are as a plan has left them.
+    settled: HashSet<Id<T>>,
+    /// Those of them of which the store knows it.
+    settled_in_store: HashSet<Id<T>>,
 }
 
 /// A row that was inserted, changed or removed.
@@ -112,6 +116,8 @@ pub struct Change<'a, T> {
     pub owner: &'a Owner,
     pub before: Option<&'a T>,
     pub after: Option<&'a T>,
+    /// Whether a plan has left the row as it is now.
+    pub is_settled: bool,
 }
 
 impl<T> Change<'_, T> {
@@ -133,6 +139,8 @@ impl<T> Default for Table<T> {
             changes: 0,
             removed: HashSet::new(),
             stored_ids: HashSet::new(),
+            settled: HashSet::new(),
+            settled_in_store: HashSet::new(),
         }
     }
 }
@@ -148,6 +156,15 @@ impl<T: Row> Table<T> {
         self.index.insert(row.key(), id);
         add_links(&mut self.linked, id, &row);
         self.rows.push(Some(Box::new(row)));
+        id
+    }
+
+    /// Takes a row as the store has it and as a plan has left it: what follows from the row alone
+    /// was done.
+    pub fn load_settled(&mut self, row: T) -> Id<T> {
+        let id = self.load(row);
+        self.settled.insert(id);
+        self.settled_in_store.insert(id);
         id
     }
 
@@ -210,6 +227,27 @@ impl<T: Row> Table<T> {
         self.rows.iter().filter_map(Option::as_deref)
     }
 
+    /// A plan leaves all rows as they are now.
+    pub fn settle(&mut self) {
+        self.settled = self.iter().map(|(id, _)| id).collect();
+    }
+
+    /// Has all rows planned as if no plan had looked at them yet.
+    pub fn unsettle(&mut self) {
+        self.settled.clear();
+    }
+
+    /// Whether a plan has left a row as it is now.
+    pub fn is_settled(&self, id: Id<T>) -> bool {
+        self.settled.contains(&id)
+    }
+
+    /// The rows that a plan has left as the store has them, which the store does not know yet.
+    pub fn newly_settled(&self) -> impl Iterator<Item = &T> {
+        let ids = self.settled.difference(&self.settled_in_store);
+        ids.filter(|id| !self.before.contains_key(id)).filter_map(|id| self.get(*id))
+    }
+
     /// From here on, rows change on behalf of this owner.
     pub fn act_for(&mut self, owner: &Owner) {
         self.owner.clone_from(owner);
@@ -263,6 +301,7 @@ impl<T: Row> Table<T> {
 
     /// Keeps what a row was before its first change; later ones only change the owner.
     fn remember_row_before(&mut self, id: Id<T>, row_before: Box<T>) {
+        self.settled.remove(&id);
         let owner = self.owner.clone();
         let (_, last_owner) = self.before.entry(id).or_insert((Some(row_before), None));
         *last_owner = owner;
@@ -285,7 +324,8 @@ impl<T: Row> Table<T> {
         self.before.iter().filter_map(|(id, (before, owner))| {
             let before = before.as_deref();
             let after = self.get(*id);
-            (before != after).then_some(Change { owner, before, after })
+            let is_settled = self.is_settled(*id);
+            (before != after).then_some(Change { owner, before, after, is_settled })
         })
     }
 }
@@ -329,6 +369,26 @@ mod tests {
         assert_eq!(table.linked_to("other").collect::<Vec<_>>(), [moved]);
         table.update(moved, |row| row.1 = 0);
         assert_eq!(table.linked_to("zero").collect::<Vec<_>>(), [moved, kept, inserted]);
+    }
+
+    #[test]
+    fn a_row_is_settled_until_it_changes() {
+        let mut table = Table::default();
+        let known = table.load_settled((1, 0));
+        let [other, changed] = [(2, 0), (3, 0)].map(|row| table.load(row));
+        assert!(table.is_settled(known) && !table.is_settled(other));
+        table.update(changed, |row| row.1 = 5);
+        table.settle();
+        assert!(table.is_settled(changed));
+        assert!(table.difference().all(|change| change.is_settled));
+        // What has changed is written anyway.
+        assert_eq!(table.newly_settled().collect::<Vec<_>>(), [&(2, 0)]);
+        table.update(known, |row| row.1 = 0);
+        assert!(table.is_settled(known));
+        table.update(known, |row| row.1 = 1);
+        assert!(!table.is_settled(known));
+        table.unsettle();
+        assert!(!table.is_settled(other));
     }
 
     #[test]

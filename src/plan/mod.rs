@@ -89,6 +89,10 @@ pub fn settle(state: &mut State, tick: &Tick, names: &dyn Books) -> Result<(), N
         let before = state.changes_made();
         round(state, tick, names);
         if state.changes_made() == before {
+            // While the clock is not believed, silence has no consequences.
+            if !tick.clock_jumped {
+                state.agents.settle();
+            }
             return Ok(());
         }
     }

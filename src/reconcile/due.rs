@@ -21,7 +21,7 @@ use crate::plan;
 use crate::store::DueFilter;
 
 use super::parts::PassPart;
-use super::{Door, PassOutcome, PlannedPass};
+use super::{Door, PassOutcome, PlanFrom, PlannedPass};
 
 /// The kinds whose objects belong to a pool. What is changed of others may concern any scope.
 const KINDS_OF_POOLS: [Kind; 3] = [Kind::ClusterPool, Kind::ClusterDeployment, Kind::ClusterClaim];
@@ -233,7 +233,8 @@ impl Door<'_> {
         let mut missed = BTreeSet::new();
         for scope in self.scopes_of_everything()? {
             // What is wrong with a state is not about what is due.
-            let Ok(planned) = self.plan_without_lock(&scope, &[]) else { return Ok(Vec::new()) };
+            let planned = self.plan_without_lock(&scope, &[], PlanFrom::Documents);
+            let Ok(planned) = planned else { return Ok(Vec::new()) };
             let PlannedPass { state, mark, tick, .. } = planned;
             // What follows from what is due is done in the same pass.
             if self.store.find_due(tick.now, DueFilter::DirtyOrPolled)? != DueNow::Nothing {

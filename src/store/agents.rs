@@ -28,12 +28,12 @@ use super::documents::{load_document, read_document, to_body, unreadable_row};
 use super::facts::{overwrite_facts, select_facts, write_facts};
 use super::filter::Filter;
 use super::hosts::load_host;
-use super::schema::AGENT_BODIES;
+use super::schema::{AGENT_BODIES, SOURCES_DIGEST};
 use super::stored::{Stored, Visitor, select_ids, select_names};
 use super::templates::load_template_of_cluster;
 
 /// What is selected of Agents, up to the clauses. `read_agent` reads a row of it.
-const AGENT: &str = "id, body, secret, seen, inventory, validations \
+const AGENT: &str = "id, body, secret, seen, inventory, validations, settled_by \
                      FROM agent CROSS JOIN agent_body USING (id)";
 
 /// The Agents of a host, by the namespace and the name of the host.
@@ -132,7 +132,13 @@ fn load_agents(
 /// Loads an Agent from a row, unless another one of its name was loaded or removed.
 fn load_row(state: &mut State, row: &Row<'_>) -> Result<(), Refusal> {
     let agent = read_agent(row, &state.decode_error)?;
-    if !state.agents.has_or_had(&agent.key()) {
+    if state.agents.has_or_had(&agent.key()) {
+        return Ok(());
+    }
+    let settled_by: Option<String> = row.get(6)?;
+    if settled_by.as_deref() == Some(SOURCES_DIGEST) {
+        state.agents.load_settled(agent);
+    } else {
         state.agents.load(agent);
     }
     Ok(())
@@ -301,6 +307,13 @@ impl Store {
         Ok(self.conn().prepare_cached(sql)?.query_row([], |row| row.get(0))?)
     }
 
+    /// Has the next pass look at all Agents as if no plan had looked at them yet.
+    pub fn unsettle_agents(&self) -> Result<(), Refusal> {
+        let sql = "UPDATE agent_body SET settled_by = NULL WHERE settled_by IS NOT NULL";
+        self.conn().prepare_cached(sql)?.execute([])?;
+        Ok(())
+    }
+
     /// Reads the facts of the Agents that a filter names, in the order of insertion.
     pub fn list_agent_facts(&self, filter: &Filter) -> Result<Vec<AgentFacts>, Refusal> {
         let (condition, values) = filter.where_clause("namespace = #", Some("name = #"));
@@ -409,6 +422,11 @@ pub fn write_changed_agents(
     for change in unbinding.iter().chain(&remaining) {
         write_agent(conn, change)?;
     }
+    if owner.is_none_or(Option::is_none) {
+        for agent in state.agents.newly_settled() {
+            note_settled(conn, agent.metadata.id)?;
+        }
+    }
     // Facts follow from the inventories: this may have been the first to decode one.
     refuse_unreadable_parts(&state.decode_error)
 }
@@ -431,11 +449,22 @@ fn write_agent(conn: &Connection, change: &Change<'_, Agent>) -> Result<(), Refu
         let sql = "UPDATE agent SET seen = ?2 WHERE id = ?1";
         let values = params![agent.metadata.id, agent.status.last_contact_time];
         conn.prepare_cached(sql)?.execute(values)?;
+        if change.is_settled {
+            note_settled(conn, agent.metadata.id)?;
+        }
         agent.metadata.id
     } else {
-        write_whole_agent(conn, change.before, agent)?
+        write_whole_agent(conn, change.before, agent, change.is_settled)?
     };
     write_macs(conn, id, change.before, agent)
+}
+
+/// Notes that a plan of this program leaves an Agent as it is. It holds until its document is written
+/// again, or until another program looks at it.
+fn note_settled(conn: &Connection, id: i64) -> Result<(), Refusal> {
+    let sql = "UPDATE agent_body SET settled_by = ?2 WHERE id = ?1 AND settled_by IS NOT ?2";
+    conn.prepare_cached(sql)?.execute(params![id, SOURCES_DIGEST])?;
+    Ok(())
 }
 
 /// Writes all columns of an Agent, and returns the number of its row.
@@ -443,6 +472,7 @@ fn write_whole_agent(
     conn: &Connection,
     before: Option<&Agent>,
     agent: &Agent,
+    is_settled: bool,
 ) -> Result<i64, Refusal> {
     let facts_before = before.map(AgentFacts::of);
     let id = write_facts(conn, facts_before.as_ref(), &AgentFacts::of(agent))?;
@@ -450,9 +480,11 @@ fn write_whole_agent(
     conn.prepare_cached(sql)?.execute(params![id, agent.secret])?;
     let AgentParts { body, inventory, validations } = AgentParts::of(agent)?;
     let checksum = checksum_of_agent(&body, inventory.as_deref(), validations.as_deref());
-    let sql = "INSERT OR REPLACE INTO agent_body (id, body, inventory, validations, checksum) \
-               VALUES (?1, ?2, ?3, ?4, ?5)";
-    let values = params![id, body, inventory, validations, checksum];
+    let settled_by = is_settled.then_some(SOURCES_DIGEST);
+    let sql = "INSERT OR REPLACE INTO agent_body \
+               (id, body, inventory, validations, checksum, settled_by) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    let values = params![id, body, inventory, validations, checksum, settled_by];
     conn.prepare_cached(sql)?.execute(values)?;
     Ok(id)
 }

@@ -120,6 +120,12 @@ impl Store {
         self.mark_pool_due(&Key::default())
     }
 
+    /// Has the next pass look at everything as if no plan had looked at it yet.
+    pub fn plan_everything_anew(&self) -> Result<(), Refusal> {
+        self.unsettle_agents()?;
+        self.mark_everything_due()
+    }
+
     /// Whether something was changed that concerns everything, and no pass over everything has begun
     /// since.
     pub fn is_everything_changed(&self) -> Result<bool, Refusal> {

@@ -1,5 +1,5 @@
 -- What all migrations make. A new state needs only this script, which is written by
--- tests/newest_schema.rs. Digest of the migrations: a971bc1f83c1e251
+-- tests/newest_schema.rs. Digest of the migrations: f27920babc31cdb9
 CREATE TABLE state (
   id INTEGER PRIMARY KEY CHECK (id = 1),
   revision INTEGER NOT NULL,
@@ -271,7 +271,7 @@ CREATE TABLE agent_body (
   inventory TEXT CHECK (inventory IS NULL OR json_valid(inventory)),
   validations TEXT CHECK (validations IS NULL OR json_valid(validations)),
   checksum INTEGER
-) STRICT;
+, settled_by TEXT) STRICT;
 INSERT INTO state (id, revision, last_pass, wall, boot, since_boot, doubted, off, pruned, prune_cursor, lineage, address_changes, told_changes, tell_failures, tell_after, last_link, answered_namespace, answered_pool) VALUES (1, 0, 0, 0, '', 0, 0, 0, 0, 0, '', 1, 0, 0, NULL, NULL, NULL, NULL);
 INSERT INTO due_scope (namespace, pool, due, dirty, polled, waits) VALUES ('', '', NULL, 1, 0, 0);
 CREATE INDEX cluster_pool ON cluster (pool_namespace, pool);

@@ -11,6 +11,10 @@ use super::copies::path_beside;
 
 include!(concat!(env!("OUT_DIR"), "/migrations.rs"));
 
+/// The FNV-1a hash of all sources of this program, in hexadecimal digits. What one program has worked out,
+/// another one may see otherwise.
+pub const SOURCES_DIGEST: &str = env!("POOLCTL_SOURCES");
+
 /// The table of all kinds without columns of their own. Its column `kind` tells them apart.
 pub const SHARED_TABLE: &str = "document";
 /// The table of the documents of Agents, which are in several columns.

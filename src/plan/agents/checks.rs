@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::agent::needs::HostNeeds;
-use crate::model::agent::{Agent, Role, Validation};
+use crate::model::agent::{Agent, HostState, Role, Validation};
 use crate::model::event::EventType;
 use crate::model::event_reason::EventReason;
 use crate::model::state::{AgentId, State};
@@ -31,12 +31,27 @@ const TRUNCATION: [&str; 2] =
 /// The check of whether its cluster says enough.
 const INPUT: [&str; 1] = ["machine-cidr-defined"];
 
+/// Whether a plan has left a free host as it is, and nothing has become of it since: it goes on
+/// reporting. The results of its checks, its conditions and the verdicts on its disks follow from such
+/// a host alone, so they are there already.
+pub fn is_settled(state: &State, agent_id: AgentId, tick: &Tick) -> bool {
+    let Some(agent) = state.agents.get(agent_id) else { return false };
+    // Nothing about a host that its controller has found says when it was heard of.
+    let has_reported =
+        matches!(agent.state(), HostState::KnownUnbound | HostState::InsufficientUnbound)
+            && !agent.status.found_by_controller;
+    has_reported && !agent.is_silent(tick.now) && state.agents.is_settled(agent_id)
+}
+
 /// Checks a host as it is now. A check that was met and is not any more is an event, and so is the
 /// reverse.
 pub fn check_agent(state: &mut State, agent_id: AgentId, tick: &Tick) {
     let Some(agent) = state.agents.get(agent_id) else { return };
     // The results of a host that is being installed, or was, stay as they are.
     if agent.state().has_ended_installation() || agent.state().is_installing() {
+        return;
+    }
+    if is_settled(state, agent_id, tick) {
         return;
     }
     let results = run_checks(state, agent_id, agent, tick.now);

@@ -115,6 +115,11 @@ pub fn apply_classifications<'a>(
     metadata.labels.extend(labels);
 }
 
+/// Whether a classification has given a label to an Agent.
+pub fn is_classified(metadata: &Meta) -> bool {
+    metadata.labels.keys().any(|name| name.starts_with(CLASSIFICATION_LABEL_PREFIX))
+}
+
 /// Labels an Agent with the namespace of its cluster, which is empty if it has none.
 pub fn set_cluster_namespace(agent: &mut Agent, namespace: String) {
     agent.metadata.labels.insert(CLUSTER_NAMESPACE_LABEL.into(), namespace);

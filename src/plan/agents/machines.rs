@@ -45,7 +45,8 @@ pub fn recognize_machine(
     let bound_cluster = agent.bound_cluster();
     let infra_env_key = agent.infra_env_key();
     let host = agent.host_key().and_then(|key| state.hosts.by_key(&key)).cloned();
-    let (metadata, spec) = recognize(state, agent, host.as_ref(), classifications);
+    let is_settled = state.agents.is_settled(agent_id);
+    let (metadata, spec) = recognize(state, agent, host.as_ref(), classifications, is_settled);
     let was_approved_now = spec.approved != agent.spec.approved;
     let has_changed = metadata != agent.metadata || spec != agent.spec;
     if let Some(host) = &host {
@@ -75,22 +76,28 @@ pub fn recognize_machine(
 }
 
 /// The metadata and the spec of an Agent with what follows from its machine, its InfraEnv and its
-/// `BareMetalHost`. Its status, which is most of it, is not copied.
+/// `BareMetalHost`. Its status, which is most of it, is not copied. What a plan has settled has the
+/// labels of its inventory.
 fn recognize(
     state: &State,
     agent: &Agent,
     host: Option<&BareMetalHost>,
     classifications: &[Classification],
+    is_settled: bool,
 ) -> (Meta, AgentSpec) {
     let infra_env = agent.infra_env_key().and_then(|key| state.infra_envs.by_key(&key));
     let mut metadata = agent.metadata.clone();
     let mut spec = agent.spec.clone();
     spec.approved |= why_approved(state, agent).is_some();
-    if let Some(inventory) = agent.inventory() {
+    let namespace = &agent.metadata.namespace;
+    let mut of_namespace = classifications
+        .iter()
+        .filter(|classification| classification.namespace == *namespace)
+        .peekable();
+    let is_labelled =
+        is_settled && of_namespace.peek().is_none() && !labels::is_classified(&metadata);
+    if !is_labelled && let Some(inventory) = agent.inventory() {
         labels::apply_inventory_labels(&mut metadata, inventory);
-        let namespace = &agent.metadata.namespace;
-        let of_namespace =
-            classifications.iter().filter(|classification| classification.namespace == *namespace);
         labels::apply_classifications(&mut metadata, inventory, of_namespace);
     }
     if let Some(infra_env) = infra_env {

@@ -134,15 +134,25 @@ fn advance_unbound(state: &mut State, agent_id: AgentId, tick: &Tick) {
         }
         return;
     }
+    let (next, info) = if !checks::is_settled(state, agent_id, tick) {
+        judge_unbound(state, agent)
+    } else if host_state == HostState::KnownUnbound {
+        (host_state, describe_known(state, agent))
+    } else {
+        return;
+    };
+    enter_state(state, agent_id, next, &info, tick);
+}
+
+/// The state of a free host that follows from its inventory, and why it is in that state.
+fn judge_unbound(state: &State, agent: &Agent) -> (HostState, String) {
     let was_checked =
-        matches!(host_state, HostState::KnownUnbound | HostState::InsufficientUnbound);
-    let (next, info) = match agent.inventory() {
+        matches!(agent.state(), HostState::KnownUnbound | HostState::InsufficientUnbound);
+    match agent.inventory() {
         Some(inventory) if inventory.is_usable() => {
             let unmet = checks::unmet_gates(agent);
             if unmet.is_empty() {
-                let hold = returning::describe_hold(state, agent);
-                let info = hold.unwrap_or_else(|| "Host is ready to be bound to a cluster".into());
-                (HostState::KnownUnbound, info)
+                (HostState::KnownUnbound, describe_known(state, agent))
             } else {
                 (HostState::InsufficientUnbound, format!("{UNMET_HARDWARE}: {unmet}"))
             }
@@ -152,8 +162,13 @@ fn advance_unbound(state: &mut State, agent_id: AgentId, tick: &Tick) {
             (HostState::InsufficientUnbound, format!("{UNMET_HARDWARE}: {unmet}"))
         }
         _ => (HostState::DiscoveringUnbound, WAITING_FOR_INVENTORY.to_owned()),
-    };
-    enter_state(state, agent_id, next, &info, tick);
+    }
+}
+
+/// What is said of a free host that meets its checks: somebody may hold it back all the same.
+fn describe_known(state: &State, agent: &Agent) -> String {
+    returning::describe_hold(state, agent)
+        .unwrap_or_else(|| "Host is ready to be bound to a cluster".into())
 }
 
 /// Moves a bound host to the state that follows from the stage of its cluster. The order of the
@@ -297,6 +312,9 @@ fn advance_checked(state: &mut State, agent_id: AgentId, tick: &Tick) {
 /// Updates what follows from the state and the role of a host: its disks, the label of its cluster's
 /// namespace and its conditions.
 pub fn update_conditions(state: &mut State, agent_id: AgentId, tick: &Tick) {
+    if checks::is_settled(state, agent_id, tick) {
+        return;
+    }
     update_disks(state, agent_id);
     let Some(agent) = state.agents.get(agent_id) else { return };
     let namespace = agent.bound_cluster().map(|cluster| cluster.namespace).unwrap_or_default();
