@@ -1,5 +1,5 @@
-//! Tells the program which commit and which sources it is built from, and which migrations there are,
-//! and links the unwinder statically. The commit never fails the build: without git or a repository it is what
+//! Tells the program which commit and which sources it is built from, and which migrations there
+//! are, and links the unwinder statically. The commit never fails the build: without git or a repository it is what
 //! `POOLCTL_COMMIT` says, else `unknown`.
 
 #![expect(clippy::disallowed_methods, reason = "a build script is no part of the program")]
@@ -8,7 +8,10 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// What the program is made of, beside the versions of its libraries.
 const SOURCES: &str = "src";
+/// The versions of its libraries.
+const LIBRARIES: &str = "Cargo.lock";
 /// SQL files called 1.sql, 2.sql and so on.
 const MIGRATIONS: &str = "src/store/migrations";
 /// What all migrations make, as one script. A test writes it.
@@ -20,17 +23,26 @@ fn main() -> std::io::Result<()> {
     let commit = commit_of_repository().or_else(given_commit);
     println!("cargo:rustc-env=POOLCTL_COMMIT={}", commit.as_deref().unwrap_or("unknown"));
     link_unwinder_statically()?;
-    println!("cargo:rustc-env=POOLCTL_SOURCES={:016x}", hash_sources()?);
+    println!("cargo:rustc-env=POOLCTL_SOURCES_DIGEST={:016x}", hash_sources()?);
     write_migrations()
 }
 
-/// The FNV-1a hash of all sources, in the order of their paths.
+/// The FNV-1a hash of all sources and of the versions of the libraries: of each file its path and its
+/// content, in the order of the paths.
 fn hash_sources() -> std::io::Result<u64> {
-    println!("cargo:rerun-if-changed={SOURCES}");
-    let mut paths = Vec::new();
-    add_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join(SOURCES), &mut paths)?;
+    let top = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut paths = vec![top.join(LIBRARIES)];
+    add_files(&top.join(SOURCES), &mut paths)?;
     paths.sort();
-    paths.iter().try_fold(FNV_OFFSET, |hash, path| Ok(add_to_hash(hash, &std::fs::read(path)?)))
+    let mut hash = FNV_OFFSET;
+    for path in paths {
+        let name = path.strip_prefix(top).unwrap_or(&path).to_string_lossy();
+        hash = add_to_hash(hash, name.as_bytes());
+        hash = add_to_hash(hash, &std::fs::read(&path)?);
+    }
+    println!("cargo:rerun-if-changed={SOURCES}");
+    println!("cargo:rerun-if-changed={LIBRARIES}");
+    Ok(hash)
 }
 
 /// Adds the files of a folder and of the folders in it.
@@ -78,7 +90,6 @@ fn output_folder() -> PathBuf {
 
 /// Writes the list of migrations and its length, which is the schema of this program.
 fn write_migrations() -> std::io::Result<()> {
-    println!("cargo:rerun-if-changed={MIGRATIONS}");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(MIGRATIONS);
     let schema = std::fs::read_dir(&folder)?.count();
     let mut code = format!(
@@ -103,7 +114,6 @@ fn write_migrations() -> std::io::Result<()> {
 /// Writes the script of the newest schema, if it was made of these migrations. Otherwise new states
 /// run all of them, until the script is written anew.
 fn write_newest_schema(code: &mut String, hash: u64) {
-    println!("cargo:rerun-if-changed={NEWEST_SCHEMA}");
     let digest = format!("{hash:016x}");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(NEWEST_SCHEMA);
     let script = std::fs::read_to_string(&path).unwrap_or_default();

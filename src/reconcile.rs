@@ -8,6 +8,7 @@ mod cluster_files;
 mod collect;
 mod copy;
 mod due;
+mod notes;
 mod order;
 mod parts;
 mod rehearsal;
@@ -19,6 +20,7 @@ mod wipe_order;
 
 pub use act::{SUPERVISE_COMMAND, TELL_COMMAND};
 pub use answer::Answered;
+pub use notes::Notes;
 pub use steps::Steps;
 
 use std::collections::{BTreeSet, HashSet};
@@ -246,7 +248,7 @@ impl Door<'_> {
         due: &DueChanges,
         mark: &CommitMark,
     ) -> Result<(), Refusal> {
-        if !mark.begins_anew && state.is_unchanged() && !self.store.is_due_changed(due)? {
+        if self.has_nothing_to_write(state, due, mark)? {
             self.store.rollback();
             return Ok(());
         }
@@ -255,6 +257,15 @@ impl Door<'_> {
             return Err(self.name_refused_pool(refusal, state, due, mark));
         }
         self.store.commit()
+    }
+
+    fn has_nothing_to_write(
+        &self,
+        state: &State,
+        due: &DueChanges,
+        mark: &CommitMark,
+    ) -> Result<bool, Refusal> {
+        Ok(!mark.begins_anew && state.is_unchanged() && !self.store.is_due_changed(due)?)
     }
 
     /// Adds to a refusal of the database which pool's changes it refuses. To find the pool, the
@@ -330,17 +341,16 @@ impl Door<'_> {
     /// As `run_pass`, over some objects and what belongs to them besides.
     fn run_pass_with(&self, scope: &Scope, needs: &[NeededObject]) -> Result<PassOutcome, Refusal> {
         for _ in 0..TRIES {
-            let planned = match self.plan_without_lock(scope, needs, PlanFrom::WhatIsSettled) {
+            let planned = match self.plan_without_lock(scope, needs, Notes::Trust) {
                 Ok(planned) => planned,
                 Err(refusal) if refusal.is_about_state_file() => return Err(refusal),
                 // What is wrong with one pool must not keep the others from their pass.
                 Err(_) => return self.pass_pool_by_pool(scope, needs),
             };
-            let is_settled = !planned.mark.begins_anew
-                && planned.state.is_unchanged()
-                && planned.state.agents.newly_settled().next().is_none()
-                && !self.store.is_due_changed(&planned.due)?;
-            let refused = if is_settled {
+            // A pass commits also to note what it has settled, a command does not.
+            let has_nothing_to_write = planned.state.agents.newly_settled().next().is_none()
+                && self.has_nothing_to_write(&planned.state, &planned.due, &planned.mark)?;
+            let refused = if has_nothing_to_write {
                 Some(RefusedPools::new())
             } else {
                 match self.commit_at_revision(&planned) {
@@ -387,8 +397,8 @@ impl Door<'_> {
     }
 
     /// The state as a pass would leave it, and what the pass would know of the world.
-    pub fn preview_pass(&self, scope: &Scope) -> Result<(State, Tick), Refusal> {
-        let planned = self.plan_without_lock(scope, &[], PlanFrom::WhatIsSettled)?;
+    pub fn preview_pass(&self, scope: &Scope, notes: Notes) -> Result<(State, Tick), Refusal> {
+        let planned = self.plan_without_lock(scope, &[], notes)?;
         Ok((planned.state, planned.tick))
     }
 
@@ -396,7 +406,7 @@ impl Door<'_> {
         &self,
         scope: &Scope,
         needs: &[NeededObject],
-        from: PlanFrom,
+        notes: Notes,
     ) -> Result<PlannedPass, Refusal> {
         self.store.read_snapshot(|| {
             let judged = self.judge_clock(extent_of(scope))?;
@@ -408,8 +418,8 @@ impl Door<'_> {
                 self.store.load_due_objects(&mut state, needs)?;
                 self.store.load_references(scope, &mut state)?;
             }
-            if from == PlanFrom::Documents {
-                state.agents.unsettle();
+            if notes == Notes::Ignore {
+                state.agents.forget_settled_rows();
             }
             self.plan_to_fixed_point(scope, &mut state, &tick)?;
             let due = self.due_changes(scope, &state, &BTreeSet::new(), true, &tick)?;
@@ -534,15 +544,6 @@ impl Door<'_> {
         })?;
         Ok(())
     }
-}
-
-/// What a pass concludes from.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum PlanFrom {
-    /// What a plan has settled is not worked out again.
-    WhatIsSettled,
-    /// Everything is worked out again.
-    Documents,
 }
 
 fn extent_of(scope: &Scope) -> PassExtent {

@@ -167,7 +167,8 @@ fn a_host_that_a_pool_gives_to_a_cluster_is_looked_at_alone() {
     apply(&sandbox, METAL_POOL_AND_HOST);
     sandbox.ok("reconcile -q");
     // Whoever looks at everything meets this Agent of another namespace, and is refused.
-    let sql = "UPDATE agent_body SET inventory = '5', settled_by = NULL \
+    forget_settled(&sandbox);
+    let sql = "UPDATE agent_body SET inventory = '5' \
                WHERE id = (SELECT id FROM agent WHERE namespace = 'far')";
     execute_sql(&sandbox, sql).unwrap();
     sandbox.refused(8, "reconcile --all", "a row of kind Agent in table agent_body cannot be read");
@@ -180,21 +181,25 @@ fn a_host_that_a_pool_gives_to_a_cluster_is_looked_at_alone() {
     assert_eq!(due_now(&sandbox, 0), [""; 0]);
 }
 
-/// The message of a check of node-a.
-fn memory_check(sandbox: &Sandbox) -> String {
-    let path = r#"{.status.validationsInfo.hardware[?(@.id=="has-min-memory")].message}"#;
-    jsonpath(sandbox, "agent/node-a", path)
+/// What a check of node-a says.
+fn check_of_host(sandbox: &Sandbox, category: &str, check: &str) -> String {
+    let path = format!("{{.status.validationsInfo.{category}[?(@.id==\"{check}\")].message}}");
+    jsonpath(sandbox, "agent/node-a", &path)
 }
 
-/// A host that has reported its hardware and is checked, and whose check says since then that another
-/// program has written it.
+fn memory_check(sandbox: &Sandbox) -> String {
+    check_of_host(sandbox, "hardware", "has-min-memory")
+}
+
+/// A host that was checked, and whose result was then changed in the state file. The changed text stays
+/// until the host is checked again.
 fn sandbox_with_checked_host() -> Sandbox {
     let sandbox = sandbox_with_hosts();
     sandbox.ok("agent report node-a --inventory examples/agents/reports/node-1.json -q");
     sandbox.ok("reconcile -q");
     assert_eq!(memory_check(&sandbox), "Sufficient minimum RAM");
-    let sql = "UPDATE agent_body SET checksum = NULL, \
-               validations = replace(validations, 'Sufficient minimum RAM', 'old') \
+    let sql = "UPDATE agent_body \
+               SET validations = replace(validations, 'Sufficient minimum RAM', 'old') \
                WHERE id = (SELECT id FROM agent WHERE name = 'node-a')";
     execute_sql(&sandbox, sql).unwrap();
     assert_eq!(memory_check(&sandbox), "old");
@@ -214,29 +219,50 @@ fn a_free_host_is_checked_once_for_each_change() {
 }
 
 #[test]
-fn what_another_program_has_checked_is_checked_again_and_then_known() {
-    let sandbox = sandbox_with_checked_host();
-    execute_sql(&sandbox, "UPDATE agent_body SET settled_by = 'another program'").unwrap();
+fn a_host_that_was_checked_is_checked_again_when_it_falls_silent_and_when_it_comes_back() {
+    let mut sandbox = sandbox_with_checked_host();
+    let connected = |sandbox: &Sandbox| check_of_host(sandbox, "network", "connected");
+    set_clock(&mut sandbox, 181);
+    sandbox.ok("reconcile -q");
+    assert_eq!(state_of(&sandbox, "node-a"), "disconnected-unbound");
+    assert_eq!(connected(&sandbox), "Host is disconnected");
+    sandbox.ok("agent check-in node-a");
     sandbox.ok("reconcile --all -q");
-    assert_eq!(memory_check(&sandbox), "Sufficient minimum RAM");
-    let others = "SELECT count(*) FROM agent_body WHERE settled_by = 'another program'";
-    assert_eq!(count(&sandbox, others), 0);
-    let commits = || count(&sandbox, "SELECT revision FROM state");
-    let before = commits();
-    sandbox.ok("reconcile --all -q");
-    assert_eq!(commits(), before);
+    assert_eq!(state_of(&sandbox, "node-a"), "known-unbound");
+    assert_eq!(connected(&sandbox), "Host is connected");
 }
 
 #[test]
-fn doctor_finds_what_a_plan_of_the_documents_would_change() {
+fn what_another_program_has_checked_is_checked_again_and_then_known() {
     let sandbox = sandbox_with_checked_host();
-    let message = "a pass over everything would change what belongs to no pool";
-    let found = sandbox.run("doctor");
-    assert!(found.out.contains(message), "{}", found.out);
-    sandbox.run("doctor --fix");
-    sandbox.ok("reconcile -q");
+    execute_sql(&sandbox, "UPDATE agent SET settled_by = 'another program'").unwrap();
+    sandbox.ok("reconcile --all -q");
     assert_eq!(memory_check(&sandbox), "Sufficient minimum RAM");
-    assert!(!sandbox.run("doctor").out.contains(message));
+    let others = "SELECT count(*) FROM agent WHERE settled_by = 'another program'";
+    assert_eq!(count(&sandbox, others), 0);
+    let revision = || count(&sandbox, "SELECT revision FROM state");
+    let before = revision();
+    sandbox.ok("reconcile --all -q");
+    assert_eq!(revision(), before);
+}
+
+#[test]
+fn doctor_works_everything_out_again_and_contents_that_are_accepted_are_checked_again() {
+    for mend in ["doctor --fix -y", "doctor --accept-contents -y"] {
+        let sandbox = sandbox_with_checked_host();
+        let message = "what belongs to no pool would change if all were worked out again";
+        let found = sandbox.run("doctor");
+        assert!(found.out.contains(message), "{}", found.out);
+        sandbox.run(mend);
+        sandbox.ok("reconcile -q");
+        assert_eq!(memory_check(&sandbox), "Sufficient minimum RAM", "{mend}");
+        assert!(!sandbox.run("doctor").out.contains(message));
+    }
+}
+
+/// Has the next pass work out again what follows from Agents alone.
+fn forget_settled(sandbox: &Sandbox) {
+    execute_sql(sandbox, "UPDATE agent SET settled_by = NULL").unwrap();
 }
 
 fn count(sandbox: &Sandbox, sql: &str) -> i64 {

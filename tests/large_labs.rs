@@ -201,7 +201,7 @@ fn doctor_finds_in_every_portion_what_is_missed_and_links_that_are_broken() {
     }
     let checked = sandbox.shell("poolctl doctor").out;
     for pool in ["p2", "p201"] {
-        let missed = format!("a pass over everything would change pool `default/{pool}`");
+        let missed = format!("pool `default/{pool}` would change if all were worked out again");
         assert!(checked.contains(&missed), "{checked}");
     }
     let sql = "UPDATE claim SET cluster = NULL; UPDATE cluster SET customization = NULL";

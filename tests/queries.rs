@@ -42,7 +42,7 @@ const READ_EVERYTHING: [(&str, &str); 25] = [
     ),
     ("FROM claim WHERE owner = ?1", "claims of guests alone: owners have no index"),
     ("SELECT last, first, link FROM event_gap", "doctor"),
-    ("UPDATE agent_body SET settled_by = NULL", "doctor --fix"),
+    ("UPDATE agent SET settled_by = NULL", "doctor --fix, and contents that are accepted"),
     ("l.pool = ?1 ORDER BY l.address", "the map of a pool, and its removal"),
     ("SELECT address FROM ip_lease WHERE pool = ?1", "doctor, and pools that change"),
     ("DELETE FROM {table} WHERE id = ?1", "removal of a pool: SQLite looks for its leases"),

@@ -23,7 +23,7 @@ use crate::model::state::Scope;
 use crate::model::time::Span;
 use crate::output::{Answer, Name};
 use crate::plan;
-use crate::reconcile::Door;
+use crate::reconcile::{Door, Notes};
 use crate::store::{Store, find_frozen_writer, read_beside_writers};
 
 use crate::commands::infraenv::images;
@@ -186,7 +186,7 @@ fn checks_of_state<'a>(context: &'a Context, door: &'a Door<'a>) -> Vec<Check<'a
         Check::new("drivers", move || find_missing_drivers(store)),
         Check::new("passes", move || find_overdue_work(context, door)),
         Check::new("due", move || door.find_missed_changes())
-            .fixed_by(move || store.plan_everything_anew()),
+            .fixed_by(move || store.forget_plans_of_everything()),
     ]
 }
 
@@ -426,5 +426,6 @@ fn would_pass_change_anything(door: &Door<'_>) -> bool {
     let Ok(scopes) = door.scopes_of_everything() else { return true };
     !scopes
         .iter()
-        .all(|scope| door.preview_pass(scope).is_ok_and(|(state, _)| state.is_unchanged()))
+        .map(|scope| door.preview_pass(scope, Notes::Trust))
+        .all(|planned| planned.is_ok_and(|(state, _)| state.is_unchanged()))
 }

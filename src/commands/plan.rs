@@ -17,6 +17,7 @@ use crate::model::refusal::Exit;
 use crate::model::state::{Scope, State};
 use crate::output::{self, Answer, DifferenceLine, Name, Style, Tone, join_lines};
 use crate::plan;
+use crate::reconcile::Notes;
 
 use crate::commands::{Context, Quit, RunCommand, count_of};
 
@@ -42,7 +43,7 @@ impl RunCommand for Plan {
             Some(name) => Scope::pool(context.find::<ClusterPool>(&store, name)?.key()),
             None => Scope::Whole,
         };
-        let state = context.door(&store).preview_pass(&scope)?.0;
+        let state = context.door(&store).preview_pass(&scope, Notes::Trust)?.0;
         let mut notes: Vec<DifferenceLine> =
             state.pools.rows().filter_map(|pool| note_stale_clusters(&state, pool)).collect();
         notes.extend(state.pools.rows().filter_map(|pool| note_shortage(&state, pool)));

@@ -8,7 +8,7 @@ use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::Scope;
 use crate::model::time::Span;
 use crate::output;
-use crate::reconcile::Door;
+use crate::reconcile::{Door, Notes};
 use crate::store::try_pass_lock;
 
 use crate::commands::waiting::Waiting;
@@ -63,7 +63,7 @@ what the next pass would do.";
         };
         let scope = pool.clone().map_or(Scope::Whole, Scope::pool);
         if self.dry_run {
-            let (state, _) = door.preview_pass(&scope)?;
+            let (state, _) = door.preview_pass(&scope, Notes::Trust)?;
             let changes = output::difference_lines(&state);
             return context.answer(plan::changes_answer(context, changes));
         }

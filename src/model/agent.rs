@@ -153,6 +153,10 @@ impl ClusterReference {
 /// The checks of a host, by their categories.
 pub type Validations = BTreeMap<String, Vec<Validation>>;
 
+fn has_no_conditions(conditions: &Rc<Deferred<Vec<Condition>>>) -> bool {
+    conditions.get().is_empty()
+}
+
 fn has_no_validations(validations: &Rc<Deferred<Validations>>) -> bool {
     validations.get().is_empty()
 }
@@ -179,8 +183,9 @@ pub struct AgentStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ntp_sources: Vec<NtpSource>,
     /// `SpecSynced`, Connected, `RequirementsMet`, Validated, Installed, Bound.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub conditions: Vec<Condition>,
+    #[schemars(with = "Vec<Condition>")]
+    #[serde(skip_serializing_if = "has_no_conditions")]
+    pub conditions: Rc<Deferred<Vec<Condition>>>,
     /// The state of the host, with a reason.
     pub debug_info: DebugInfo,
     /// The checks of the host, by category.
@@ -501,6 +506,16 @@ impl Agent {
         self.status.inventory = Some(Rc::new(inventory.into()));
     }
 
+    /// All conditions of the Agent.
+    pub fn conditions(&self) -> &[Condition] {
+        self.status.conditions.get()
+    }
+
+    /// Stores all conditions of the Agent.
+    pub fn set_conditions(&mut self, conditions: Vec<Condition>) {
+        self.status.conditions = Rc::new(conditions.into());
+    }
+
     /// Stores the results of all checks.
     pub fn set_validations(&mut self, validations: Validations) {
         self.status.validations_info = Rc::new(validations.into());
@@ -561,7 +576,7 @@ impl Agent {
 
     /// The condition of a type, if the agent has it.
     pub fn condition(&self, kind: ConditionType) -> Option<&Condition> {
-        condition::find_condition(&self.status.conditions, kind)
+        condition::find_condition(self.conditions(), kind)
     }
 
     /// All validations of the machine, of every category.

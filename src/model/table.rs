@@ -104,10 +104,10 @@ pub struct Table<T> {
     removed: HashSet<Key>,
     /// The numbers in the store of all rows that were loaded, removed ones included.
     stored_ids: HashSet<i64>,
-    /// The rows that are as a plan has left them.
-    settled: HashSet<Id<T>>,
-    /// Those of them of which the store knows it.
-    settled_in_store: HashSet<Id<T>>,
+    /// The rows that have not changed since a plan settled them.
+    settled: BTreeSet<Id<T>>,
+    /// The rows that were loaded as settled.
+    loaded_as_settled: HashSet<Id<T>>,
 }
 
 /// A row that was inserted, changed or removed.
@@ -116,7 +116,7 @@ pub struct Change<'a, T> {
     pub owner: &'a Owner,
     pub before: Option<&'a T>,
     pub after: Option<&'a T>,
-    /// Whether a plan has left the row as it is now.
+    /// Whether the row has not changed since a plan settled it.
     pub is_settled: bool,
 }
 
@@ -139,8 +139,8 @@ impl<T> Default for Table<T> {
             changes: 0,
             removed: HashSet::new(),
             stored_ids: HashSet::new(),
-            settled: HashSet::new(),
-            settled_in_store: HashSet::new(),
+            settled: BTreeSet::new(),
+            loaded_as_settled: HashSet::new(),
         }
     }
 }
@@ -159,12 +159,11 @@ impl<T: Row> Table<T> {
         id
     }
 
-    /// Takes a row as the store has it and as a plan has left it: what follows from the row alone
-    /// was done.
+    /// Takes a row as the store has it, and as a plan has left it.
     pub fn load_settled(&mut self, row: T) -> Id<T> {
         let id = self.load(row);
         self.settled.insert(id);
-        self.settled_in_store.insert(id);
+        self.loaded_as_settled.insert(id);
         id
     }
 
@@ -227,24 +226,29 @@ impl<T: Row> Table<T> {
         self.rows.iter().filter_map(Option::as_deref)
     }
 
-    /// A plan leaves all rows as they are now.
-    pub fn settle(&mut self) {
-        self.settled = self.iter().map(|(id, _)| id).collect();
+    /// Notes that a plan has left all rows as they are, except those of which `is_done` says that
+    /// something is tried again. What follows from such a row alone need not be worked out again
+    /// until the row changes.
+    pub fn note_settled_rows(&mut self, is_done: impl Fn(&T) -> bool) {
+        let rows = self.iter().filter(|(id, row)| !self.settled.contains(id) && is_done(row));
+        let newly_settled: Vec<Id<T>> = rows.map(|(id, _)| id).collect();
+        self.settled.extend(newly_settled);
     }
 
-    /// Has all rows planned as if no plan had looked at them yet.
-    pub fn unsettle(&mut self) {
+    /// Has the next plan work out everything again.
+    pub fn forget_settled_rows(&mut self) {
         self.settled.clear();
     }
 
-    /// Whether a plan has left a row as it is now.
+    /// Whether a row has not changed since a plan settled it.
     pub fn is_settled(&self, id: Id<T>) -> bool {
         self.settled.contains(&id)
     }
 
-    /// The rows that a plan has left as the store has them, which the store does not know yet.
+    /// The rows that are settled now and were loaded as not settled. Rows that changed are not among
+    /// them: the store notes it when it writes them.
     pub fn newly_settled(&self) -> impl Iterator<Item = &T> {
-        let ids = self.settled.difference(&self.settled_in_store);
+        let ids = self.settled.iter().filter(|id| !self.loaded_as_settled.contains(id));
         ids.filter(|id| !self.before.contains_key(id)).filter_map(|id| self.get(*id))
     }
 
@@ -313,7 +317,7 @@ impl<T: Row> Table<T> {
         self.find(key).is_none() && self.removed.contains(key)
     }
 
-    /// Whether there is nothing to write.
+    /// Whether no row is changed. The store may lack notes of settled rows all the same.
     pub fn is_unchanged(&self) -> bool {
         self.difference().next().is_none()
     }
@@ -375,11 +379,11 @@ mod tests {
     fn a_row_is_settled_until_it_changes() {
         let mut table = Table::default();
         let known = table.load_settled((1, 0));
-        let [other, changed] = [(2, 0), (3, 0)].map(|row| table.load(row));
+        let [other, changed, undone] = [(2, 0), (3, 0), (4, 0)].map(|row| table.load(row));
         assert!(table.is_settled(known) && !table.is_settled(other));
         table.update(changed, |row| row.1 = 5);
-        table.settle();
-        assert!(table.is_settled(changed));
+        table.note_settled_rows(|row| row.0 != 4);
+        assert!(table.is_settled(changed) && !table.is_settled(undone));
         assert!(table.difference().all(|change| change.is_settled));
         // What has changed is written anyway.
         assert_eq!(table.newly_settled().collect::<Vec<_>>(), [&(2, 0)]);
@@ -387,7 +391,7 @@ mod tests {
         assert!(table.is_settled(known));
         table.update(known, |row| row.1 = 1);
         assert!(!table.is_settled(known));
-        table.unsettle();
+        table.forget_settled_rows();
         assert!(!table.is_settled(other));
     }
 

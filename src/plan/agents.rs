@@ -84,6 +84,7 @@ pub fn advance_agents(state: &mut State, tick: &Tick) {
         if must_check_again {
             checks::check_agent(state, agent_id, tick);
         }
+        refresh::update_disks(state, agent_id, tick);
         refresh::update_conditions(state, agent_id, tick);
     }
 }
@@ -91,10 +92,10 @@ pub fn advance_agents(state: &mut State, tick: &Tick) {
 /// Writes a condition of a host. It is compared before: an update copies the whole Agent.
 fn set_agent_condition(state: &mut State, agent_id: AgentId, condition: Condition, tick: &Tick) {
     let Some(agent) = state.agents.get(agent_id) else { return };
-    if !is_set_without_probe(&agent.status.conditions, &condition) {
-        state.agents.update(agent_id, |agent| {
-            set_condition_without_probe(&mut agent.status.conditions, condition, tick.now);
-        });
+    if !is_set_without_probe(agent.conditions(), &condition) {
+        let mut conditions = agent.conditions().to_vec();
+        set_condition_without_probe(&mut conditions, condition, tick.now);
+        state.agents.update(agent_id, |agent| agent.set_conditions(conditions));
     }
 }
 

@@ -83,15 +83,16 @@ const MAX_ROUNDS: usize = 100;
 #[derive(Debug, PartialEq, Eq)]
 pub struct NotConverged;
 
-/// Repeats rounds until nothing changes, time standing still.
+/// Repeats rounds until nothing changes, time standing still, and notes which Agents are settled.
 pub fn settle(state: &mut State, tick: &Tick, names: &dyn Books) -> Result<(), NotConverged> {
     for _ in 0..MAX_ROUNDS {
         let before = state.changes_made();
         round(state, tick, names);
         if state.changes_made() == before {
-            // While the clock is not believed, silence has no consequences.
+            // While the clock is not believed, a silent host keeps the state of one that reports. Whose
+            // spec is not followed is tried again in every pass.
             if !tick.clock_jumped {
-                state.agents.settle();
+                state.agents.note_settled_rows(agents::conditions::is_spec_synced);
             }
             return Ok(());
         }

@@ -21,7 +21,7 @@ use crate::plan;
 use crate::store::DueFilter;
 
 use super::parts::PassPart;
-use super::{Door, PassOutcome, PlanFrom, PlannedPass};
+use super::{Door, Notes, PassOutcome, PlannedPass};
 
 /// The kinds whose objects belong to a pool. What is changed of others may concern any scope.
 const KINDS_OF_POOLS: [Kind; 3] = [Kind::ClusterPool, Kind::ClusterDeployment, Kind::ClusterClaim];
@@ -227,13 +227,13 @@ impl Door<'_> {
         Ok(())
     }
 
-    /// What a pass over everything would change although nothing of it is due: there should be no
-    /// such thing. Returns a sentence for each scope; none while others change the state.
+    /// What would change if everything were worked out again, although nothing of it is due: there should
+    /// be no such thing. Returns a sentence for each scope; none while others change the state.
     pub fn find_missed_changes(&self) -> Result<Vec<String>, Refusal> {
         let mut missed = BTreeSet::new();
         for scope in self.scopes_of_everything()? {
             // What is wrong with a state is not about what is due.
-            let planned = self.plan_without_lock(&scope, &[], PlanFrom::Documents);
+            let planned = self.plan_without_lock(&scope, &[], Notes::Ignore);
             let Ok(planned) = planned else { return Ok(Vec::new()) };
             let PlannedPass { state, mark, tick, .. } = planned;
             // What follows from what is due is done in the same pass.
@@ -256,11 +256,13 @@ impl Door<'_> {
 fn describe_changed_owners(state: &State) -> Vec<String> {
     let pools: Vec<_> = state.owners().into_iter().flatten().collect();
     if pools.is_empty() {
-        return vec!["a pass over everything would change what belongs to no pool".to_owned()];
+        return vec![
+            "what belongs to no pool would change if all were worked out again".to_owned(),
+        ];
     }
     let mut sentences = Vec::new();
     for pool in pools {
-        sentences.push(format!("a pass over everything would change pool `{pool}`"));
+        sentences.push(format!("pool `{pool}` would change if all were worked out again"));
     }
     sentences
 }

@@ -1,39 +1,34 @@
 //! Agents, and clusters with the Agents that are their hosts. A row of `agent` is short: the facts, the
-//! secret and the time of the last contact, which a host that reports rewrites. The document, the
-//! inventory and the results of checks are in `agent_body`; most commands decode no inventory.
+//! secret, the time of the last contact, which a host that reports rewrites, and the program whose plan
+//! has left the Agent as it is. The document is in `agent_body`.
 
 use std::collections::BTreeSet;
-use std::mem;
-use std::rc::Rc;
 
 use rusqlite::{Connection, OptionalExtension, Params, Row, params, params_from_iter};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use crate::model::agent::Agent;
 use crate::model::agent::facts::AgentFacts;
 use crate::model::cluster::Cluster;
-use crate::model::deferred::{DecodeError, Deferred};
-use crate::model::kinds::Kind;
+use crate::model::deferred::DecodeError;
 use crate::model::meta::Key;
 use crate::model::nmstate_config::NMStateConfig;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::table::{Change, Owner};
 
-use super::body_checksums::checksum_of_agent;
+use super::agent_parts::{decode_parts, read_parts, refuse_unreadable_parts, write_document};
 use super::clusters::load_whole_cluster;
 use super::connection::Store;
-use super::documents::{load_document, read_document, to_body, unreadable_row};
+use super::documents::{load_document, read_document};
 use super::facts::{overwrite_facts, select_facts, write_facts};
 use super::filter::Filter;
 use super::hosts::load_host;
-use super::schema::{AGENT_BODIES, SOURCES_DIGEST};
+use super::schema::{AGENT_BODIES, COLUMNS_OF_AGENT_BODIES, SOURCES_DIGEST};
 use super::stored::{Stored, Visitor, select_ids, select_names};
 use super::templates::load_template_of_cluster;
 
 /// What is selected of Agents, up to the clauses. `read_agent` reads a row of it.
-const AGENT: &str = "id, body, secret, seen, inventory, validations, settled_by \
+const AGENT: &str = "id, body, secret, seen, conditions, inventory, validations, settled_by \
                      FROM agent CROSS JOIN agent_body USING (id)";
 
 /// The Agents of a host, by the namespace and the name of the host.
@@ -45,13 +40,9 @@ const THAT_LEFT: &str = "WHERE left_cluster = ?1";
 /// Reads an Agent. Its longest parts are decoded only when somebody reads them.
 fn read_agent(row: &Row<'_>, decode_error: &DecodeError) -> Result<Agent, Refusal> {
     let mut agent: Agent = read_document(row)?;
-    agent.secret = row.get(2)?;
-    agent.status.last_contact_time = row.get(3)?;
-    let inventory: Option<String> = row.get(4)?;
-    agent.status.inventory = inventory.map(|json| Rc::new(Deferred::from_json(json, decode_error)));
-    if let Some(json) = row.get(5)? {
-        agent.status.validations_info = Rc::new(Deferred::from_json(json, decode_error));
-    }
+    agent.secret = row.get("secret")?;
+    agent.status.last_contact_time = row.get("seen")?;
+    read_parts(row, &mut agent, decode_error)?;
     Ok(agent)
 }
 
@@ -59,24 +50,9 @@ fn read_agent(row: &Row<'_>, decode_error: &DecodeError) -> Result<Agent, Refusa
 fn read_whole_agent(row: &Row<'_>) -> Result<Agent, Refusal> {
     let decode_error = DecodeError::default();
     let agent = read_agent(row, &decode_error)?;
-    agent.inventory();
-    agent.status.validations_info.get();
+    decode_parts(&agent);
     refuse_unreadable_parts(&decode_error)?;
     Ok(agent)
-}
-
-/// Decodes all parts of the Agents in a state that is shown, and refuses those that cannot be decoded.
-pub fn decode_all_parts(state: &State) -> Result<(), Refusal> {
-    for agent in state.agents.rows() {
-        agent.inventory();
-        agent.status.validations_info.get();
-    }
-    refuse_unreadable_parts(&state.decode_error)
-}
-
-/// Refuses to go on with Agents of which a part could not be decoded.
-pub fn refuse_unreadable_parts(decode_error: &DecodeError) -> Result<(), Refusal> {
-    decode_error.get().map_or(Ok(()), |why| Err(unreadable_row(Kind::Agent, AGENT_BODIES, why)))
 }
 
 /// Visits the rows of the Agents that a WHERE clause names, in the order of insertion.
@@ -135,7 +111,7 @@ fn load_row(state: &mut State, row: &Row<'_>) -> Result<(), Refusal> {
     if state.agents.has_or_had(&agent.key()) {
         return Ok(());
     }
-    let settled_by: Option<String> = row.get(6)?;
+    let settled_by: Option<String> = row.get("settled_by")?;
     if settled_by.as_deref() == Some(SOURCES_DIGEST) {
         state.agents.load_settled(agent);
     } else {
@@ -307,13 +283,6 @@ impl Store {
         Ok(self.conn().prepare_cached(sql)?.query_row([], |row| row.get(0))?)
     }
 
-    /// Has the next pass look at all Agents as if no plan had looked at them yet.
-    pub fn unsettle_agents(&self) -> Result<(), Refusal> {
-        let sql = "UPDATE agent_body SET settled_by = NULL WHERE settled_by IS NOT NULL";
-        self.conn().prepare_cached(sql)?.execute([])?;
-        Ok(())
-    }
-
     /// Reads the facts of the Agents that a filter names, in the order of insertion.
     pub fn list_agent_facts(&self, filter: &Filter) -> Result<Vec<AgentFacts>, Refusal> {
         let (condition, values) = filter.where_clause("namespace = #", Some("name = #"));
@@ -422,7 +391,8 @@ pub fn write_changed_agents(
     for change in unbinding.iter().chain(&remaining) {
         write_agent(conn, change)?;
     }
-    if owner.is_none_or(Option::is_none) {
+    let belongs_to_no_pool = owner.is_none_or(Option::is_none);
+    if belongs_to_no_pool {
         for agent in state.agents.newly_settled() {
             note_settled(conn, agent.metadata.id)?;
         }
@@ -459,10 +429,10 @@ fn write_agent(conn: &Connection, change: &Change<'_, Agent>) -> Result<(), Refu
     write_macs(conn, id, change.before, agent)
 }
 
-/// Notes that a plan of this program leaves an Agent as it is. It holds until its document is written
-/// again, or until another program looks at it.
+/// Notes that a plan of this program has left an Agent as it is. The note is lost when the document is
+/// written again.
 fn note_settled(conn: &Connection, id: i64) -> Result<(), Refusal> {
-    let sql = "UPDATE agent_body SET settled_by = ?2 WHERE id = ?1 AND settled_by IS NOT ?2";
+    let sql = "UPDATE agent SET settled_by = ?2 WHERE id = ?1 AND settled_by IS NOT ?2";
     conn.prepare_cached(sql)?.execute(params![id, SOURCES_DIGEST])?;
     Ok(())
 }
@@ -476,17 +446,20 @@ fn write_whole_agent(
 ) -> Result<i64, Refusal> {
     let facts_before = before.map(AgentFacts::of);
     let id = write_facts(conn, facts_before.as_ref(), &AgentFacts::of(agent))?;
-    let sql = "UPDATE agent SET secret = ?2 WHERE id = ?1 AND secret IS NOT ?2";
-    conn.prepare_cached(sql)?.execute(params![id, agent.secret])?;
-    let AgentParts { body, inventory, validations } = AgentParts::of(agent)?;
-    let checksum = checksum_of_agent(&body, inventory.as_deref(), validations.as_deref());
     let settled_by = is_settled.then_some(SOURCES_DIGEST);
-    let sql = "INSERT OR REPLACE INTO agent_body \
-               (id, body, inventory, validations, checksum, settled_by) \
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-    let values = params![id, body, inventory, validations, checksum, settled_by];
-    conn.prepare_cached(sql)?.execute(values)?;
+    let sql = "UPDATE agent SET secret = ?2, settled_by = ?3 \
+               WHERE id = ?1 AND (secret IS NOT ?2 OR settled_by IS NOT ?3)";
+    conn.prepare_cached(sql)?.execute(params![id, agent.secret, settled_by])?;
+    write_document(conn, id, without_contact_time(agent))?;
     Ok(id)
+}
+
+/// Removes all notes of what plans have left as it is: the next plan works everything out again. Needs a
+/// write transaction.
+pub fn forget_settled_agents(conn: &Connection) -> Result<(), Refusal> {
+    let sql = "UPDATE agent SET settled_by = NULL WHERE settled_by IS NOT NULL";
+    conn.prepare_cached(sql)?.execute([])?;
+    Ok(())
 }
 
 /// Writes the facts of all Agents as they follow from their documents. An Agent that cannot be decoded
@@ -499,7 +472,10 @@ pub fn overwrite_facts_of_agents(conn: &Connection) -> Result<(), Refusal> {
 /// time of the last contact. Needs a write transaction.
 pub fn insert_lost_rows_of_agents(conn: &Connection) -> Result<usize, Refusal> {
     let lost = "agent_body WHERE id NOT IN (SELECT id FROM agent)";
-    let sql = "SELECT id, body, NULL, NULL, inventory, validations FROM agent_body WHERE id = ?1";
+    let columns = COLUMNS_OF_AGENT_BODIES.join(", ");
+    let sql = &format!(
+        "SELECT id, {columns}, NULL AS secret, NULL AS seen FROM agent_body WHERE id = ?1"
+    );
     let mut inserted = 0;
     for id in select_ids(conn, lost, None)? {
         let mut statement = conn.prepare_cached(sql)?;
@@ -529,37 +505,8 @@ fn without_contact_time(agent: &Agent) -> Agent {
     agent
 }
 
-/// What the columns of an Agent hold. Its longest parts have columns of their own.
-struct AgentParts {
-    body: String,
-    inventory: Option<String>,
-    validations: Option<String>,
-}
-
-impl AgentParts {
-    fn of(agent: &Agent) -> Result<Self, Refusal> {
-        let mut document = without_contact_time(agent);
-        let inventory = document.status.inventory.take();
-        let validations = mem::take(&mut document.status.validations_info);
-        // What is stored is not decoded only to be counted.
-        let has_validations = validations.stored_json().is_some() || !validations.get().is_empty();
-        Ok(Self {
-            body: to_body(&document)?,
-            inventory: inventory.map(|inventory| json_of(&inventory)).transpose()?,
-            validations: has_validations.then(|| json_of(&validations)).transpose()?,
-        })
-    }
-}
-
-/// The JSON of a part: as it is stored already, or else made anew.
-fn json_of<T: DeserializeOwned + Default + Serialize>(
-    part: &Deferred<T>,
-) -> Result<String, Refusal> {
-    part.stored_json().map_or_else(|| to_body(part), |json| Ok(json.to_owned()))
-}
-
-/// Writes the identities that a machine is known by, such as its MAC addresses. The database
-/// refuses two bound Agents with a common one.
+/// Writes the identities that a machine is known by, such as its MAC addresses. Of two bound Agents with
+/// a common one, such as the MAC address of a virtual interface, only the first has it.
 fn write_macs(
     conn: &Connection,
     id: i64,

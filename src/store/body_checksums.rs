@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::model::refusal::Refusal;
 
-use super::schema::{AGENT_BODIES, SHARED_TABLE};
+use super::schema::{AGENT_BODIES, COLUMNS_OF_AGENT_BODIES, SHARED_TABLE};
 
 /// More damaged documents of a table than this are not listed.
 const MOST_LISTED: usize = 20;
@@ -100,18 +100,12 @@ fn write_new_checksums(conn: &Connection, table: &str, condition: &str) -> Resul
     Ok(())
 }
 
-/// The checksum of an Agent, whose document is in three columns: in the same order as in `document_of`.
-pub fn checksum_of_agent(body: &str, inventory: Option<&str>, validations: Option<&str>) -> i64 {
-    let parts = [body, inventory.unwrap_or_default(), validations.unwrap_or_default()];
-    checksum_of(parts.concat().as_bytes())
-}
-
 /// The whole document of a row, in SQL.
-fn document_of(table: &str) -> &'static str {
+fn document_of(table: &str) -> String {
     if table == AGENT_BODIES {
-        "body || coalesce(inventory, '') || coalesce(validations, '')"
+        COLUMNS_OF_AGENT_BODIES.map(|column| format!("coalesce({column}, '')")).join(" || ")
     } else {
-        "body"
+        "body".to_owned()
     }
 }
 

@@ -12,6 +12,7 @@ use crate::model::annotations::OVERLAP;
 use crate::model::ip_pool::IpPool;
 use crate::model::refusal::Refusal;
 
+use super::agents::forget_settled_agents;
 use super::body_checksums::{accept_documents, find_changed_documents};
 use super::connection::{Store, log_size};
 use super::copies;
@@ -56,7 +57,11 @@ impl Store {
             let mut check = self.conn().prepare(&sql)?;
             let mut rows = check.query([])?;
             while let Some(row) = rows.next()? {
-                mistakes.push(format!("{table} `{}` has no document", row.get::<_, String>(0)?));
+                let name: String = row.get(0)?;
+                mistakes.push(format!(
+                    "{table} `{name}` has no document; to have a state without it: poolctl doctor \
+                     --salvage \"$(poolctl state path)\" --to NEW"
+                ));
             }
         }
         mistakes.extend(find_contradicting_columns(self.conn())?);
@@ -78,6 +83,9 @@ impl Store {
         self.begin_write()?;
         let accepted = accept_documents(self.conn())
             .and_then(|()| rebuild_chain(self.conn()))
+            // What was worked out from a document may not follow from what it is now.
+            .and_then(|()| forget_settled_agents(self.conn()))
+            .and_then(|()| self.mark_everything_due())
             .and_then(|()| self.commit());
         if accepted.is_err() {
             self.rollback();

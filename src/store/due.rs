@@ -12,6 +12,7 @@ use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::time::Time;
 
+use super::agents::forget_settled_agents;
 use super::connection::Store;
 use super::documents::document_exists;
 
@@ -120,10 +121,17 @@ impl Store {
         self.mark_pool_due(&Key::default())
     }
 
-    /// Has the next pass look at everything as if no plan had looked at it yet.
-    pub fn plan_everything_anew(&self) -> Result<(), Refusal> {
-        self.unsettle_agents()?;
-        self.mark_everything_due()
+    /// Has the next pass look at everything, and work out again what plans have left as it is.
+    pub fn forget_plans_of_everything(&self) -> Result<(), Refusal> {
+        let _lock = self.lock_to_write()?;
+        self.begin_write()?;
+        let forgotten = forget_settled_agents(self.conn())
+            .and_then(|()| self.mark_everything_due())
+            .and_then(|()| self.commit());
+        if forgotten.is_err() {
+            self.rollback();
+        }
+        forgotten
     }
 
     /// Whether something was changed that concerns everything, and no pass over everything has begun

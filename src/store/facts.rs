@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use rusqlite::types::{FromSql, FromSqlResult, ToSqlOutput, Type, Value, ValueRef};
+use rusqlite::types::{FromSql, FromSqlResult, ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Params, Row, ToSql, params, params_from_iter};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -87,17 +87,27 @@ pub fn visit_facts<T: Facts>(
     let mut rows = statement.query(values)?;
     let mut shared = SharedTexts::default();
     while let Some(row) = rows.next()? {
-        visit(read_facts(row, &mut shared)?)?;
+        // All columns of the type are selected, in the order of their declaration.
+        let facts = T::read(&mut FactReader::new(row, &mut shared));
+        visit(facts.map_err(|unreadable| {
+            let column = T::COLUMNS.concat().get(unreadable.column).copied();
+            unreadable_fact(row, T::TABLE, column.unwrap_or_default(), &unreadable.why)
+        })?)?;
     }
     Ok(())
 }
 
-/// Reads a row that has all columns of a type, in the order of their declaration.
-fn read_facts<T: Facts>(row: &Row<'_>, shared: &mut SharedTexts) -> rusqlite::Result<T> {
-    T::read(&mut FactReader::new(row, shared)).map_err(|unreadable| {
-        let UnreadableFact { column, why } = unreadable;
-        rusqlite::Error::FromSqlConversionFailure(column, Type::Text, why.into())
-    })
+/// A column of a row has a value that the program has not written. The first column is the id.
+fn unreadable_fact(row: &Row<'_>, table: &str, column: &str, why: &str) -> Refusal {
+    let id: Value = row.get(0).unwrap_or(Value::Null);
+    let id = match id {
+        Value::Integer(number) => number.to_string(),
+        Value::Text(text) => text,
+        _ => "without an id".to_owned(),
+    };
+    Refusal::new(Exit::State, format!("row {id} of table {table} cannot be read"))
+        .because(format!("column {column}: {why}"))
+        .next("poolctl doctor")
 }
 
 thread_local! {

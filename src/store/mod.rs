@@ -7,6 +7,7 @@
 
 mod address_book;
 mod address_news;
+mod agent_parts;
 mod agents;
 mod backup;
 mod body_checksums;
@@ -63,7 +64,7 @@ mod tenants;
 mod transactions;
 mod write;
 
-pub use agents::{decode_all_parts, refuse_unreadable_parts};
+pub use agent_parts::{decode_all_parts, refuse_unreadable_parts};
 pub use backup::{
     RestoreTarget, inspect_restore_target, move_state_aside, path_for_replaced_state, read_backup,
 };

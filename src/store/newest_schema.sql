@@ -1,5 +1,5 @@
 -- What all migrations make. A new state needs only this script, which is written by
--- tests/newest_schema.rs. Digest of the migrations: f27920babc31cdb9
+-- tests/newest_schema.rs. Digest of the migrations: 0ba36b1927a42a5c
 CREATE TABLE state (
   id INTEGER PRIMARY KEY CHECK (id = 1),
   revision INTEGER NOT NULL,
@@ -123,7 +123,7 @@ CREATE TABLE agent (
   id INTEGER PRIMARY KEY,
   secret TEXT,
   seen INTEGER,
-  namespace TEXT NOT NULL DEFAULT '', name TEXT NOT NULL DEFAULT '', labels TEXT NOT NULL DEFAULT '{}', created INTEGER, deleting INTEGER, hostname TEXT NOT NULL DEFAULT '', state TEXT NOT NULL DEFAULT 'discovering-unbound', role TEXT NOT NULL DEFAULT 'auto-assign', approved INTEGER NOT NULL DEFAULT 0, infra_env TEXT, bare_metal_host TEXT, machine TEXT, duplicate_of TEXT, wanted TEXT, bound TEXT, left_cluster TEXT, cores INTEGER, memory INTEGER, disk INTEGER) STRICT;
+  namespace TEXT NOT NULL DEFAULT '', name TEXT NOT NULL DEFAULT '', labels TEXT NOT NULL DEFAULT '{}', created INTEGER, deleting INTEGER, hostname TEXT NOT NULL DEFAULT '', state TEXT NOT NULL DEFAULT 'discovering-unbound', role TEXT NOT NULL DEFAULT 'auto-assign', approved INTEGER NOT NULL DEFAULT 0, infra_env TEXT, bare_metal_host TEXT, machine TEXT, duplicate_of TEXT, wanted TEXT, bound TEXT, left_cluster TEXT, cores INTEGER, memory INTEGER, disk INTEGER, settled_by TEXT) STRICT;
 CREATE TABLE agent_mac (
   agent INTEGER NOT NULL REFERENCES agent ON DELETE CASCADE,
   mac TEXT NOT NULL,
@@ -271,7 +271,7 @@ CREATE TABLE agent_body (
   inventory TEXT CHECK (inventory IS NULL OR json_valid(inventory)),
   validations TEXT CHECK (validations IS NULL OR json_valid(validations)),
   checksum INTEGER
-, settled_by TEXT) STRICT;
+, conditions TEXT CHECK (conditions IS NULL OR json_valid(conditions))) STRICT;
 INSERT INTO state (id, revision, last_pass, wall, boot, since_boot, doubted, off, pruned, prune_cursor, lineage, address_changes, told_changes, tell_failures, tell_after, last_link, answered_namespace, answered_pool) VALUES (1, 0, 0, 0, '', 0, 0, 0, 0, 0, '', 1, 0, 0, NULL, NULL, NULL, NULL);
 INSERT INTO due_scope (namespace, pool, due, dirty, polled, waits) VALUES ('', '', NULL, 1, 0, 0);
 CREATE INDEX cluster_pool ON cluster (pool_namespace, pool);

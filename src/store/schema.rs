@@ -11,14 +11,16 @@ use super::copies::path_beside;
 
 include!(concat!(env!("OUT_DIR"), "/migrations.rs"));
 
-/// The FNV-1a hash of all sources of this program, in hexadecimal digits. What one program has worked out,
-/// another one may see otherwise.
-pub const SOURCES_DIGEST: &str = env!("POOLCTL_SOURCES");
+/// The FNV-1a hash of all sources of this program, in hexadecimal digits. A program with other sources may
+/// have other rules.
+pub const SOURCES_DIGEST: &str = env!("POOLCTL_SOURCES_DIGEST");
 
 /// The table of all kinds without columns of their own. Its column `kind` tells them apart.
 pub const SHARED_TABLE: &str = "document";
 /// The table of the documents of Agents, which are in several columns.
 pub const AGENT_BODIES: &str = "agent_body";
+/// The columns of such a document, in the order in which its checksum covers them.
+pub const COLUMNS_OF_AGENT_BODIES: [&str; 4] = ["body", "conditions", "inventory", "validations"];
 
 /// The number of the schema of a file; 0 for an empty file.
 pub fn read_schema(conn: &Connection) -> Result<u32, Refusal> {

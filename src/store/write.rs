@@ -17,7 +17,8 @@ use crate::model::state::State;
 use crate::model::table::{Change, Owner, Row, Table};
 use crate::model::time::Time;
 
-use super::agents::{refuse_unreadable_parts, write_changed_agents};
+use super::agent_parts::refuse_unreadable_parts;
+use super::agents::write_changed_agents;
 use super::claims::write_claim;
 use super::clusters::{remove_cluster, write_cluster};
 use super::connection::Store;

@@ -11,7 +11,7 @@ use poolctl::model::state::{Scope, State};
 use poolctl::model::tick::Tick;
 use poolctl::model::time::{Span, Time};
 use poolctl::plan;
-use poolctl::reconcile::{Door, PassOutcome};
+use poolctl::reconcile::{Door, Notes, PassOutcome};
 use poolctl::store::{NeededObject, Store};
 use poolctl::world::World;
 use tempfile::TempDir;
@@ -138,7 +138,7 @@ impl SimWorld {
     pub fn preview(&self, scope: &Scope) -> Result<State, Refusal> {
         let world = self.read_world();
         let door = Door { store: &self.store, world: &world, plans_changes: true };
-        door.preview_pass(scope).map(|(state, _)| state)
+        door.preview_pass(scope, Notes::Ignore).map(|(state, _)| state)
     }
 
     /// The whole state as it is stored.

@@ -14,7 +14,7 @@ use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::output::{Answer, DifferenceLine, difference_lines, join_lines};
 use crate::plan;
-use crate::reconcile::Door;
+use crate::reconcile::{Door, Notes};
 use crate::store::Store;
 
 use super::fill::fill_state;
@@ -32,7 +32,7 @@ pub fn check_import(context: &Context, manifests: Manifests) -> anyhow::Result<(
         let repairs = fill_state(state, manifests, tick)?;
         Ok((repairs, names_of_interrupted_clusters(state)))
     })?;
-    let planned = door.preview_pass(&Scope::Whole)?.0;
+    let planned = door.preview_pass(&Scope::Whole, Notes::Trust)?.0;
     let clusters_after = names_of_live_rows(&planned);
     let created: Vec<&String> = clusters_after.difference(&clusters_before).collect();
     let destroyed: Vec<&String> = clusters_before.difference(&clusters_after).collect();

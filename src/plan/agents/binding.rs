@@ -76,6 +76,8 @@ pub fn sync_spec(state: &mut State, agent_id: AgentId, tick: &Tick) {
         None => Ok(()),
     });
     let condition = match outcome {
+        // Only Agents whose spec was followed are settled, so the condition says so already.
+        Ok(()) if state.agents.is_settled(agent_id) => return,
         Ok(()) => {
             let message = "The Spec has been successfully applied";
             Condition::new(SPEC_SYNCED, "True", ConditionReason::SyncOk, message)

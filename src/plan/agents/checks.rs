@@ -31,16 +31,17 @@ const TRUNCATION: [&str; 2] =
 /// The check of whether its cluster says enough.
 const INPUT: [&str; 1] = ["machine-cidr-defined"];
 
-/// Whether a plan has left a free host as it is, and nothing has become of it since: it goes on
-/// reporting. The results of its checks, its conditions and the verdicts on its disks follow from such
-/// a host alone, so they are there already.
-pub fn is_settled(state: &State, agent_id: AgentId, tick: &Tick) -> bool {
+/// Whether the results of a free host's checks are those of now, and with them the verdicts on its
+/// disks: a plan has settled the Agent, and the host is not silent. Only whether it is silent follows from
+/// the time.
+pub fn are_results_current(state: &State, agent_id: AgentId, tick: &Tick) -> bool {
     let Some(agent) = state.agents.get(agent_id) else { return false };
-    // Nothing about a host that its controller has found says when it was heard of.
-    let has_reported =
+    // A host that was found by its controller keeps its state while it is silent: the state does not tell
+    // whether it was checked as a silent one.
+    let was_checked_as_reporting =
         matches!(agent.state(), HostState::KnownUnbound | HostState::InsufficientUnbound)
             && !agent.status.found_by_controller;
-    has_reported && !agent.is_silent(tick.now) && state.agents.is_settled(agent_id)
+    was_checked_as_reporting && !agent.is_silent(tick.now) && state.agents.is_settled(agent_id)
 }
 
 /// Checks a host as it is now. A check that was met and is not any more is an event, and so is the
@@ -51,7 +52,7 @@ pub fn check_agent(state: &mut State, agent_id: AgentId, tick: &Tick) {
     if agent.state().has_ended_installation() || agent.state().is_installing() {
         return;
     }
-    if is_settled(state, agent_id, tick) {
+    if are_results_current(state, agent_id, tick) {
         return;
     }
     let results = run_checks(state, agent_id, agent, tick.now);

@@ -90,10 +90,10 @@ pub fn read_classifications(state: &State) -> Vec<Classification> {
 
 /// Replaces the labels that classifications give to an Agent by those that follow from the inventory
 /// that it has now. A query that cannot tell gives a label that says so, as in assisted-service.
-pub fn apply_classifications<'a>(
+pub fn apply_classifications(
     metadata: &mut Meta,
     inventory: &Inventory,
-    classifications: impl Iterator<Item = &'a Classification>,
+    classifications: &[&Classification],
 ) {
     let mut labels = BTreeMap::new();
     let mut inventory_document = None;
@@ -142,6 +142,13 @@ pub fn apply_host_labels(host: &BareMetalHost, metadata: &mut Meta, spec: &mut A
             metadata.labels.insert(key.to_owned(), value.clone());
         }
     }
+}
+
+/// Whether `inherit_node_labels` may change something: the InfraEnv names labels for the nodes of its
+/// Agents, or the Agent remembers some that its node was given.
+pub fn must_update_node_labels(infra_env: &InfraEnv, metadata: &Meta) -> bool {
+    infra_env.metadata.annotation(PROPAGATED_LABELS).is_some()
+        || metadata.annotation(INHERITED_LABELS).is_some()
 }
 
 /// Hands labels of an InfraEnv on to the node of an Agent: those that an annotation of the InfraEnv

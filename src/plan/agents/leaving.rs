@@ -4,9 +4,7 @@
 use crate::model::agent::{
     Agent, ClusterReference, DAY2_POOL, DeprovisionInfo, HostState, SKIP_CLEANUP,
 };
-use crate::model::condition::{
-    Condition, ConditionReason, ConditionType, set_condition_without_probe,
-};
+use crate::model::condition::{Condition, ConditionReason, ConditionType};
 use crate::model::event::{Event, EventType};
 use crate::model::event_reason::EventReason;
 use crate::model::infra_env::InfraEnv;
@@ -15,7 +13,7 @@ use crate::model::tick::Tick;
 use crate::plan::leases;
 
 use super::clusters::{self, agents_of_cluster};
-use super::{PASS_ACTOR, agent_event, joining, record_agent_event, returning};
+use super::{PASS_ACTOR, agent_event, joining, record_agent_event, returning, set_agent_condition};
 
 /// Why a host may not leave its cluster.
 pub fn unbind_refusal(state: &State, agent: &Agent) -> Option<String> {
@@ -130,10 +128,7 @@ pub fn remove_deleted_agent(state: &mut State, agent_id: AgentId, tick: &Tick) {
     if let Some(message) = node_left_behind(state, agent) {
         let reason = ConditionReason::CleanupFailed;
         let condition = Condition::new(ConditionType::Cleanup, "False", reason, message);
-        state.agents.update(agent_id, |agent| {
-            set_condition_without_probe(&mut agent.status.conditions, condition, tick.now);
-        });
-        return;
+        return set_agent_condition(state, agent_id, condition, tick);
     }
     let agent = agent.clone();
     if agent.state() == HostState::DisabledUnbound || agent.bound_cluster().is_some() {

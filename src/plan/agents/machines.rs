@@ -46,22 +46,20 @@ pub fn recognize_machine(
     let infra_env_key = agent.infra_env_key();
     let host = agent.host_key().and_then(|key| state.hosts.by_key(&key)).cloned();
     let is_settled = state.agents.is_settled(agent_id);
-    let (metadata, spec) = recognize(state, agent, host.as_ref(), classifications, is_settled);
-    let was_approved_now = spec.approved != agent.spec.approved;
-    let has_changed = metadata != agent.metadata || spec != agent.spec;
+    let recognized = recognize(state, agent, host.as_ref(), classifications, is_settled);
+    let was_approved = agent.spec.approved;
     if let Some(host) = &host {
         let infra_env = infra_env_key.and_then(|key| state.infra_envs.by_key(&key)).cloned();
         grant_machine(state, host, bound_cluster.as_ref());
         check_cluster_reference(state, host, infra_env.as_ref(), tick);
     }
-    if !has_changed {
-        return;
-    }
+    let Some((metadata, spec)) = recognized else { return };
+    let has_become_approved = spec.approved && !was_approved;
     state.agents.update(agent_id, |agent| {
         agent.metadata = metadata;
         agent.spec = spec;
     });
-    if was_approved_now {
+    if has_become_approved {
         let hostname = state.agents.get(agent_id).map(Agent::hostname).unwrap_or_default();
         let message = format!("Host {hostname}: updated approved to true");
         record_agent_event(
@@ -76,29 +74,36 @@ pub fn recognize_machine(
 }
 
 /// The metadata and the spec of an Agent with what follows from its machine, its InfraEnv and its
-/// `BareMetalHost`. Its status, which is most of it, is not copied. What a plan has settled has the
-/// labels of its inventory.
+/// `BareMetalHost`; none if nothing changes. Its status, which is most of it, is not copied.
 fn recognize(
     state: &State,
     agent: &Agent,
     host: Option<&BareMetalHost>,
     classifications: &[Classification],
     is_settled: bool,
-) -> (Meta, AgentSpec) {
+) -> Option<(Meta, AgentSpec)> {
     let infra_env = agent.infra_env_key().and_then(|key| state.infra_envs.by_key(&key));
-    let mut metadata = agent.metadata.clone();
-    let mut spec = agent.spec.clone();
-    spec.approved |= why_approved(state, agent).is_some();
+    let is_approved = agent.spec.approved || why_approved(state, agent).is_some();
     let namespace = &agent.metadata.namespace;
-    let mut of_namespace = classifications
+    let of_namespace: Vec<&Classification> = classifications
         .iter()
         .filter(|classification| classification.namespace == *namespace)
-        .peekable();
-    let is_labelled =
-        is_settled && of_namespace.peek().is_none() && !labels::is_classified(&metadata);
-    if !is_labelled && let Some(inventory) = agent.inventory() {
+        .collect();
+    // The labels of its inventory are then those that it has, and the inventory is not decoded.
+    let has_inventory_labels =
+        is_settled && of_namespace.is_empty() && !labels::is_classified(&agent.metadata);
+    let must_update_node_labels = infra_env
+        .is_some_and(|infra_env| labels::must_update_node_labels(infra_env, &agent.metadata));
+    let is_approval_current = is_approved == agent.spec.approved;
+    if has_inventory_labels && !must_update_node_labels && host.is_none() && is_approval_current {
+        return None;
+    }
+    let mut metadata = agent.metadata.clone();
+    let mut spec = agent.spec.clone();
+    spec.approved = is_approved;
+    if !has_inventory_labels && let Some(inventory) = agent.inventory() {
         labels::apply_inventory_labels(&mut metadata, inventory);
-        labels::apply_classifications(&mut metadata, inventory, of_namespace);
+        labels::apply_classifications(&mut metadata, inventory, &of_namespace);
     }
     if let Some(infra_env) = infra_env {
         labels::inherit_node_labels(infra_env, &mut metadata, &mut spec);
@@ -108,7 +113,7 @@ fn recognize(
         labels::apply_host_labels(host, &mut metadata, &mut spec);
     }
     metadata.generation += i64::from(spec != agent.spec);
-    (metadata, spec)
+    (metadata != agent.metadata || spec != agent.spec).then_some((metadata, spec))
 }
 
 /// Why a host is approved whatever its spec says; none: its spec decides.

@@ -2,7 +2,7 @@
 //! cluster. The conditions follow from the state. It never binds a host.
 
 use crate::model::agent::{Agent, CLUSTER_NAMESPACE_LABEL, HostState, Progress, SKIP_CLEANUP};
-use crate::model::condition::{Condition, is_set_without_probe, set_condition_without_probe};
+use crate::model::condition::set_condition_without_probe;
 use crate::model::driver::Driver;
 use crate::model::event::EventType;
 use crate::model::event_reason::EventReason;
@@ -134,14 +134,16 @@ fn advance_unbound(state: &mut State, agent_id: AgentId, tick: &Tick) {
         }
         return;
     }
-    let (next, info) = if !checks::is_settled(state, agent_id, tick) {
-        judge_unbound(state, agent)
-    } else if host_state == HostState::KnownUnbound {
-        (host_state, describe_known(state, agent))
-    } else {
-        return;
-    };
-    enter_state(state, agent_id, next, &info, tick);
+    if !checks::are_results_current(state, agent_id, tick) {
+        let (next, info) = judge_unbound(state, agent);
+        return enter_state(state, agent_id, next, &info, tick);
+    }
+    // Its results are those of the last plan, and so is its state. Only somebody who holds it back may
+    // have come or gone.
+    if host_state == HostState::KnownUnbound {
+        let info = describe_known(state, agent);
+        enter_state(state, agent_id, host_state, &info, tick);
+    }
 }
 
 /// The state of a free host that follows from its inventory, and why it is in that state.
@@ -309,43 +311,39 @@ fn advance_checked(state: &mut State, agent_id: AgentId, tick: &Tick) {
     enter_state(state, agent_id, next, &info, tick);
 }
 
-/// Updates what follows from the state and the role of a host: its disks, the label of its cluster's
-/// namespace and its conditions.
+/// Updates what follows from the Agent alone, and from its state: its conditions and the label with the
+/// namespace of its cluster.
 pub fn update_conditions(state: &mut State, agent_id: AgentId, tick: &Tick) {
-    if checks::is_settled(state, agent_id, tick) {
+    if state.agents.is_settled(agent_id) {
         return;
     }
-    update_disks(state, agent_id);
     let Some(agent) = state.agents.get(agent_id) else { return };
     let namespace = agent.bound_cluster().map(|cluster| cluster.namespace).unwrap_or_default();
     let duplicate_condition = conditions::duplicate_condition(agent);
-    let is_duplicate = duplicate_condition.is_some();
-    let wanted: Vec<Condition> =
-        conditions::agent_conditions(agent).into_iter().chain(duplicate_condition).collect();
+    let mut new_conditions = agent.conditions().to_vec();
+    if duplicate_condition.is_none() {
+        new_conditions.retain(|condition| condition.kind != conditions::DUPLICATE);
+    }
+    for condition in conditions::agent_conditions(agent).into_iter().chain(duplicate_condition) {
+        set_condition_without_probe(&mut new_conditions, condition, tick.now);
+    }
     // An update copies the whole Agent, so it is made only if something changes.
-    let are_labels_current = agent.metadata.labels.get(CLUSTER_NAMESPACE_LABEL) == Some(&namespace);
-    let are_conditions_current =
-        wanted.iter().all(|condition| is_set_without_probe(&agent.status.conditions, condition));
-    let is_duplicate_condition_current =
-        is_duplicate || agent.condition(conditions::DUPLICATE).is_none();
-    if are_labels_current && are_conditions_current && is_duplicate_condition_current {
+    let is_label_current = agent.metadata.labels.get(CLUSTER_NAMESPACE_LABEL) == Some(&namespace);
+    if is_label_current && new_conditions == agent.conditions() {
         return;
     }
     state.agents.update(agent_id, |agent| {
         labels::set_cluster_namespace(agent, namespace);
-        let conditions = &mut agent.status.conditions;
-        if !is_duplicate {
-            conditions.retain(|condition| condition.kind != conditions::DUPLICATE);
-        }
-        for condition in wanted {
-            set_condition_without_probe(conditions, condition, tick.now);
-        }
+        agent.set_conditions(new_conditions);
     });
 }
 
 /// Chooses the disk that a bound host will be installed on, as long as its installation has not
 /// begun, and judges for each disk whether an installation may go to it.
-fn update_disks(state: &mut State, agent_id: AgentId) {
+pub fn update_disks(state: &mut State, agent_id: AgentId, tick: &Tick) {
+    if checks::are_results_current(state, agent_id, tick) {
+        return;
+    }
     let Some(agent) = state.agents.get(agent_id) else { return };
     // Disks that cannot change were judged before.
     if agent.has_final_inventory() {
