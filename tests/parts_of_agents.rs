@@ -61,6 +61,50 @@ fn nothing_follows_from_a_part_that_cannot_be_decoded() {
 }
 
 #[test]
+fn doctor_names_a_part_that_cannot_be_decoded_and_has_it_worked_out_again() {
+    for (column, value) in [("conditions", "5"), ("validations", "[1]"), ("inventory", "5")] {
+        let sandbox = lab_with_installed_hosts();
+        set_part(&sandbox, "a", &format!("{column} = '{value}'"));
+        let found = sandbox.run("doctor");
+        let problem = format!("{column} of agent `a` cannot be read (invalid type");
+        assert!(found.out.contains(&problem), "{}\n{}", found.out, found.err);
+        sandbox.run("doctor --fix -y");
+        sandbox.ok("reconcile -q");
+        let condition = "{.status.conditions[?(@.type==\"Installed\")].status}";
+        assert_eq!(jsonpath(&sandbox, "agent/a", condition), "True", "{column}");
+        sandbox.ok("doctor");
+    }
+}
+
+#[test]
+fn a_document_that_is_lost_is_said_to_be_lost() {
+    let sandbox = lab_with_installed_hosts();
+    execute_sql(
+        &sandbox,
+        "DELETE FROM agent_body WHERE id = (SELECT id FROM agent WHERE name = 'a')",
+    );
+    let ran = sandbox.run("describe agent a");
+    assert!(ran.err.contains("its document is lost"), "{}", ran.err);
+    assert!(ran.err.contains("next: poolctl doctor"), "{}", ran.err);
+    let found = sandbox.run("doctor").out;
+    assert!(found.contains("agent `a` has no document; to have a state without it"), "{found}");
+}
+
+#[test]
+fn a_migration_hides_no_document_that_was_damaged_before() {
+    let sandbox = earlier(13);
+    let damage = "body = json_set(body, '$.metadata.annotations.damaged', 'yes')";
+    set_part(&sandbox, "a", damage);
+    let message = "the document of `a` in table agent_body is not the one that was written";
+    // What only reads migrates a copy in memory.
+    assert!(sandbox.run("doctor").out.contains(message));
+    sandbox.ok("label imgset ocp migrated=yes -q --no-reconcile");
+    let found = sandbox.run("doctor").out;
+    assert!(found.contains(message), "{found}");
+    assert_eq!(found.matches("in table agent_body").count(), 1, "{found}");
+}
+
+#[test]
 fn labels_that_follow_from_an_inventory_are_mended_also_of_installed_hosts() {
     let sandbox = lab_with_installed_hosts();
     let label = "inventory.agent-install.openshift.io/cpu-architecture";
@@ -126,6 +170,9 @@ fn columns_that_contradict_the_document_of_an_agent_are_found_and_mended() {
     let ran = sandbox.run("doctor");
     let problem = "agent `a` is kept with other values than its document has (state, disk)";
     assert!(ran.out.contains(problem), "{}", ran.out);
+    execute_sql(&sandbox, "UPDATE agent SET state = 'nonsense' WHERE name = 'a'");
+    sandbox.refused(8, "get agent", "cause: column state: unknown name `nonsense`");
+    assert!(sandbox.run("doctor").out.contains(problem));
     sandbox.ok("doctor --fix -y");
     assert!(!sandbox.ok("doctor").contains(problem));
     assert!(sandbox.ok("get agent --no-headers").lines().all(|line| line.contains("installed")));

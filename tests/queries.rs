@@ -21,7 +21,7 @@ const SMALL_TABLES: [&str; 4] = ["ip_count", "ip_network", "ip_scope", "state"];
 
 /// Parts of the statements that are meant to read everything, or that run only where that does no
 /// harm, and where that is.
-const READ_EVERYTHING: [(&str, &str); 25] = [
+const READ_EVERYTHING: [(&str, &str); 26] = [
     ("SELECT EXISTS (SELECT 1 FROM infra_env_token)", "export"),
     ("FROM event ORDER BY id", "export"),
     ("FROM claim WHERE running = ?1 AND deleting IS NULL", "status and doctor: nothing is decoded"),
@@ -42,6 +42,7 @@ const READ_EVERYTHING: [(&str, &str); 25] = [
     ),
     ("FROM claim WHERE owner = ?1", "claims of guests alone: owners have no index"),
     ("SELECT last, first, link FROM event_gap", "doctor"),
+    ("coalesce(validations, ''), checksum FROM agent_body", "a migration"),
     ("UPDATE agent SET settled_by = NULL", "doctor --fix, and contents that are accepted"),
     ("l.pool = ?1 ORDER BY l.address", "the map of a pool, and its removal"),
     ("SELECT address FROM ip_lease WHERE pool = ?1", "doctor, and pools that change"),

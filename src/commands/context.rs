@@ -582,15 +582,17 @@ fn absent_object(store: &Store, kind: Kind, key: &Key) -> Refusal {
         // An object is not absent because the state cannot be read.
         Err(unreadable) => return unreadable,
     };
+    if keys.contains(key) {
+        return refusal.because("its document is lost").next("poolctl doctor");
+    }
     if let Some(key_elsewhere) = keys.iter().find(|key| key.name == *name) {
         let elsewhere = &key_elsewhere.namespace;
         return refusal
             .because(format!("it is in namespace `{elsewhere}`"))
             .advise(format!("poolctl get {word} {name} -n {elsewhere}"));
     }
-    let keys_in_place =
-        keys.iter().filter(|key| namespace.is_none_or(|namespace| key.namespace == *namespace));
-    match nearest_name(name, keys_in_place.map(|key| key.name.as_str())) {
+    let in_place = keys.iter().filter(|key| namespace.is_none_or(|place| key.namespace == *place));
+    match nearest_name(name, in_place.map(|key| key.name.as_str())) {
         Some(near) => refusal.because(format!("did you mean `{near}`?")),
         None => refusal
             .advise(format!("poolctl get {word}{}", if namespace.is_some() { " -A" } else { "" })),

@@ -161,7 +161,9 @@ impl RunCommand for Doctor {
             let problems = check.find_lasting_problems(context, &store);
             findings.extend(self.conclude(context, &store, &check, problems));
         }
-        quarantine::mention_quarantine(context, &store)?;
+        if let Err(refusal) = quarantine::mention_quarantine(context, &store) {
+            context.warn(&in_a_line(&refusal));
+        }
         report_findings(context, &findings)
     }
 }

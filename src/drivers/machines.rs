@@ -194,7 +194,7 @@ fn run_verb_on(task: &mut Task, indexes: &[usize], verb: Verb) -> Result<Vec<Hos
     for line in log_lines.try_iter() {
         task.log_line(&line);
     }
-    reports.sort_by(|left, right| left.host.cmp(&right.host));
+    reports.sort_unstable_by(|left, right| left.host.cmp(&right.host));
     Ok(reports)
 }
 

@@ -336,7 +336,7 @@ impl SpooledClusters {
         let Self { records, pools, last_record, .. } = self;
         // In this order links are completed, too, if everything is in memory.
         let mut pools: Vec<&SpooledPool> = pools.iter().collect();
-        pools.sort_by_key(|pool| &pool.key);
+        pools.sort_unstable_by_key(|pool| &pool.key);
         for pool in pools {
             let mut portions: Vec<&[SpooledCluster]> = pool.clusters.chunks(PORTION).collect();
             if portions.is_empty() && !pool.claims.is_empty() {

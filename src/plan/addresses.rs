@@ -114,7 +114,8 @@ pub fn find_serving_pool<'a>(
     let pools = state.ip_pools.rows();
     let mut shared_pools: Vec<&IpPool> =
         pools.filter(|pool| pool.metadata.name == name && pool.serves(namespace)).collect();
-    shared_pools.sort_by(|left, right| left.metadata.namespace.cmp(&right.metadata.namespace));
+    shared_pools
+        .sort_unstable_by(|left, right| left.metadata.namespace.cmp(&right.metadata.namespace));
     if let [first, .., last] = shared_pools.as_slice() {
         return Err(format!(
             "IPPool {name} is ambiguous: {} and {} are both shared with namespace {namespace}; name \

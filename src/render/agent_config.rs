@@ -42,7 +42,7 @@ pub fn agent_config(
     ntp: &[String],
 ) -> Value {
     let mut nodes: Vec<&Node<'_>> = nodes.iter().collect();
-    nodes.sort_by_key(|node| node.sort_key());
+    nodes.sort_unstable_by_key(|node| node.sort_key());
     let hosts: Vec<Value> = nodes.iter().map(|node| node.render()).collect();
     let mut document = json!({
         "apiVersion": "v1beta1",

@@ -100,7 +100,7 @@ pub fn validate_agent(
     for (category, mut validations) in
         [("hardware", hardware::validate(&context)), ("network", network::validate(&context))]
     {
-        validations.sort_by(|first, second| first.id.cmp(&second.id));
+        validations.sort_unstable_by(|first, second| first.id.cmp(&second.id));
         for validation in &mut validations {
             let is_ignored = ignored_ids.is_some_and(|ids| ids.contains(&validation.id));
             if is_ignored && is_ignorable(&validation.id) {

@@ -8,7 +8,9 @@ use rusqlite::{Connection, Row, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::model::agent::Agent;
+use crate::model::agent::inventory::Inventory;
+use crate::model::agent::{Agent, Validations};
+use crate::model::condition::Condition;
 use crate::model::deferred::{DecodeError, Deferred};
 use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;
@@ -17,6 +19,7 @@ use crate::model::state::State;
 use super::body_checksums::checksum_of;
 use super::documents::{to_body, unreadable_row};
 use super::schema::AGENT_BODIES;
+use super::stored::select_ids;
 
 /// Reads the parts of an Agent, whose columns are selected by their names.
 pub fn read_parts(
@@ -55,7 +58,63 @@ pub fn decode_all_parts(state: &State) -> Result<(), Refusal> {
 
 /// Refuses to go on with Agents of which a part could not be decoded.
 pub fn refuse_unreadable_parts(decode_error: &DecodeError) -> Result<(), Refusal> {
-    decode_error.get().map_or(Ok(()), |why| Err(unreadable_row(Kind::Agent, AGENT_BODIES, why)))
+    decode_error.get().map_or(Ok(()), |why| {
+        Err(unreadable_row(Kind::Agent, AGENT_BODIES, why).next("poolctl doctor"))
+    })
+}
+
+/// A part of an Agent that cannot be decoded.
+pub struct UnreadablePart {
+    /// The number of the Agent's row.
+    id: i64,
+    /// The name of the Agent.
+    pub agent: String,
+    pub column: &'static str,
+    pub why: String,
+}
+
+/// Finds the parts of Agents that cannot be decoded.
+pub fn find_unreadable_parts(conn: &Connection) -> Result<Vec<UnreadablePart>, Refusal> {
+    let sql = "SELECT name, conditions, inventory, validations \
+               FROM agent CROSS JOIN agent_body USING (id) WHERE id = ?1";
+    let mut unreadable = Vec::new();
+    for id in select_ids(conn, AGENT_BODIES, None)? {
+        let mut statement = conn.prepare_cached(sql)?;
+        let mut rows = statement.query([id])?;
+        let Some(row) = rows.next()? else { continue };
+        let errors = [
+            ("conditions", why_unreadable::<Vec<Condition>>(row, "conditions")?),
+            ("inventory", why_unreadable::<Inventory>(row, "inventory")?),
+            ("validations", why_unreadable::<Validations>(row, "validations")?),
+        ];
+        for (column, why) in errors {
+            let Some(why) = why else { continue };
+            unreadable.push(UnreadablePart { id, agent: row.get("name")?, column, why });
+        }
+    }
+    Ok(unreadable)
+}
+
+fn why_unreadable<T: DeserializeOwned + Default>(
+    row: &Row<'_>,
+    column: &str,
+) -> Result<Option<String>, Refusal> {
+    let decode_error = DecodeError::default();
+    if let Some(part) = read_part::<T>(row, column, &decode_error)? {
+        part.get();
+    }
+    Ok(decode_error.get().cloned())
+}
+
+/// Drops the parts of Agents that cannot be decoded. The next pass works out conditions and results of
+/// checks again, and a free host reports its hardware again. Needs a write transaction.
+pub fn drop_unreadable_parts(conn: &Connection) -> Result<(), Refusal> {
+    for UnreadablePart { id, column, .. } in find_unreadable_parts(conn)? {
+        let sql = format!("UPDATE agent_body SET {column} = NULL, checksum = NULL WHERE id = ?1");
+        conn.prepare_cached(&sql)?.execute([id])?;
+        conn.prepare_cached("UPDATE agent SET settled_by = NULL WHERE id = ?1")?.execute([id])?;
+    }
+    Ok(())
 }
 
 /// What the columns of a document hold. A part that is empty is absent.

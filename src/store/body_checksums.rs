@@ -72,10 +72,33 @@ pub fn accept_documents(conn: &Connection) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// The numbers of the Agents that differ from what was written, in a state of schema 13.
+pub fn select_damaged_agents_of_schema_13(conn: &Connection) -> Result<Vec<i64>, Refusal> {
+    let sql = "SELECT id, body || coalesce(inventory, '') || coalesce(validations, ''), checksum \
+               FROM agent_body WHERE checksum IS NOT NULL";
+    let mut statement = conn.prepare(sql)?;
+    let mut rows = statement.query([])?;
+    let mut damaged = Vec::new();
+    while let Some(row) = rows.next()? {
+        if checksum_of(bytes_of(row, 1)?) != row.get::<_, i64>(2)? {
+            damaged.push(row.get(0)?);
+        }
+    }
+    Ok(damaged)
+}
+
 /// Gives checksums to the Agents that have none because a migration has moved their parts. Those of
-/// others stay: a migration must not hide what is damaged. Needs an open write transaction.
-pub fn write_missing_checksums_of_agents(conn: &Connection) -> Result<(), Refusal> {
-    write_new_checksums(conn, AGENT_BODIES, "checksum IS NULL")
+/// damaged ones are wrong, as they were before: a migration must not hide what is damaged. Needs an open
+/// write transaction.
+pub fn write_missing_checksums_of_agents(
+    conn: &Connection,
+    damaged: &[i64],
+) -> Result<(), Refusal> {
+    write_new_checksums(conn, AGENT_BODIES, "checksum IS NULL")?;
+    for id in damaged {
+        conn.execute("UPDATE agent_body SET checksum = ~checksum WHERE id = ?1", [id])?;
+    }
+    Ok(())
 }
 
 /// Writes the checksums that have changed of the documents which a condition in SQL names.

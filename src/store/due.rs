@@ -275,7 +275,7 @@ fn changed_rows(
             changed.push((scope, row));
         }
     }
-    changed.sort_by(|(left, _), (right, _)| left.cmp(right));
+    changed.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
     Ok(changed)
 }
 

@@ -97,6 +97,27 @@ pub fn visit_facts<T: Facts>(
     Ok(())
 }
 
+/// The columns in which the row of an id differs from these facts, also if a column has a value that it
+/// cannot have.
+pub fn select_differing_columns<T: Facts>(
+    conn: &Connection,
+    id: i64,
+    facts: &T,
+) -> Result<Vec<&'static str>, Refusal> {
+    let columns = T::COLUMNS.concat();
+    let sql = format!("SELECT {} FROM {} WHERE id = ?1", columns.join(", "), T::TABLE);
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut rows = statement.query([id])?;
+    let Some(row) = rows.next()? else { return Ok(Vec::new()) };
+    let mut differing = Vec::new();
+    for (index, (column, value)) in columns.into_iter().zip(facts.write()).enumerate() {
+        if read_fact(row, index) != Ok(value) {
+            differing.push(column);
+        }
+    }
+    Ok(differing)
+}
+
 /// A column of a row has a value that the program has not written. The first column is the id.
 fn unreadable_fact(row: &Row<'_>, table: &str, column: &str, why: &str) -> Refusal {
     let id: Value = row.get(0).unwrap_or(Value::Null);

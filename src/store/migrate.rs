@@ -11,7 +11,9 @@ use sha2::{Digest, Sha256};
 use crate::model::refusal::{Exit, Refusal};
 
 use super::agents::overwrite_facts_of_agents;
-use super::body_checksums::write_missing_checksums_of_agents;
+use super::body_checksums::{
+    select_damaged_agents_of_schema_13, write_missing_checksums_of_agents,
+};
 use super::connection::{Store, keep_plans};
 use super::copies::give_to_owner_of_state;
 use super::schema::{MIGRATIONS, NEWEST_SCHEMA, SCHEMA, path_of_copy, read_schema};
@@ -43,6 +45,9 @@ const BEFORE_THE_FIRST: [(&str, &str); 16] = [
 /// The last schema that has changed which facts Agents have. Raise it with every migration that adds
 /// one: the facts of states before it are written anew.
 const FACTS_OF_AGENTS_CHANGED_IN: usize = 13;
+/// The migration after which the checksums of Agents are made anew. Whose checksum was wrong before it
+/// has a wrong one after it.
+const CONDITIONS_OF_AGENTS_MOVED_IN: usize = 14;
 
 impl Store {
     /// Copies a state of an earlier schema beside itself and migrates it, before it is changed for
@@ -85,10 +90,14 @@ fn draw_lineage(conn: &Connection) -> Result<(), Refusal> {
 /// Runs the migrations that a file needs. Needs a write transaction; the caller commits.
 fn run_migrations(conn: &Connection) -> Result<(), Refusal> {
     let schema = usize::try_from(read_schema(conn)?).unwrap_or(usize::MAX);
-    for migration in MIGRATIONS.iter().skip(schema) {
+    let mut damaged_agents = Vec::new();
+    for (number, migration) in (1..).zip(MIGRATIONS).skip(schema) {
+        if number == CONDITIONS_OF_AGENTS_MOVED_IN {
+            damaged_agents = select_damaged_agents_of_schema_13(conn)?;
+        }
         conn.execute_batch(migration)?;
     }
-    write_missing_checksums_of_agents(conn)?;
+    write_missing_checksums_of_agents(conn, &damaged_agents)?;
     if schema < FACTS_OF_AGENTS_CHANGED_IN {
         overwrite_facts_of_agents(conn)?;
     }

@@ -13,9 +13,10 @@ use crate::model::facts::Facts;
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 
+use super::agent_parts::{UnreadablePart, drop_unreadable_parts, find_unreadable_parts};
 use super::agents::{insert_lost_rows_of_agents, visit_decodable_agents};
 use super::connection::Store;
-use super::facts::{overwrite_facts, read_body, select_facts, visit_facts};
+use super::facts::{overwrite_facts, read_body, select_differing_columns, visit_facts};
 
 /// Finds the clusters, claims and Agents whose columns contradict their documents. Returns a sentence
 /// about each, with the command by which its document counts.
@@ -35,6 +36,11 @@ pub fn find_contradicting_columns(conn: &Connection) -> Result<Vec<String>, Refu
         }
         Ok(())
     })?;
+    for UnreadablePart { agent, column, why, .. } in find_unreadable_parts(conn)? {
+        problems.push(format!(
+            "{column} of agent `{agent}` cannot be read ({why}); to go on without: poolctl doctor --fix"
+        ));
+    }
     for (agent, columns) in find_contradicting_agents(conn)? {
         problems.push(format!(
             "agent `{}` is kept with other values than its document has ({}); for the document to \
@@ -54,12 +60,7 @@ fn find_contradicting_agents(
     let mut contradicting = Vec::new();
     visit_decodable_agents(conn, &mut |agent| {
         let followed = AgentFacts::of(&agent);
-        let rows = select_facts::<AgentFacts>(conn, "WHERE id = ?1", [followed.id]);
-        let columns = match rows.map(|mut rows| rows.pop()) {
-            Ok(Some(row)) => differing_columns(&row, &followed),
-            // A column has a value that it cannot have.
-            _ => AgentFacts::COLUMNS.concat(),
-        };
+        let columns = select_differing_columns(conn, followed.id, &followed)?;
         if !columns.is_empty() {
             contradicting.push((followed, columns));
         }
@@ -70,11 +71,13 @@ fn find_contradicting_agents(
 
 impl Store {
     /// Writes the columns of Agents that contradict their documents as these have them, and the rows
-    /// that are lost.
+    /// that are lost. Parts of their documents that cannot be read are dropped: no pass goes on before.
     pub fn fix_columns_of_agents(&self) -> Result<(), Refusal> {
         let _lock = self.lock_to_write()?;
         self.begin_write()?;
-        let fixed = overwrite_contradicting_columns(self.conn()).and_then(|()| self.commit());
+        let fixed = overwrite_contradicting_columns(self.conn())
+            .and_then(|()| self.mark_everything_due())
+            .and_then(|()| self.commit());
         if fixed.is_err() {
             self.rollback();
         }
@@ -83,6 +86,7 @@ impl Store {
 }
 
 fn overwrite_contradicting_columns(conn: &Connection) -> Result<(), Refusal> {
+    drop_unreadable_parts(conn)?;
     insert_lost_rows_of_agents(conn)?;
     let contradicting = find_contradicting_agents(conn)?;
     // No two rows may have the same name or machine, also while some of them are still wrong.

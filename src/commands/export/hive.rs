@@ -141,7 +141,8 @@ pub fn export_for_hive(
     store.rollback();
     // Namespaces come first, and pools last: what they own must be there before they count it.
     let mut kinds: Vec<Kind> = collected.documents.keys().copied().collect();
-    kinds.sort_by_key(|kind| (*kind == Kind::ClusterPool, *kind != Kind::Namespace, *kind));
+    kinds
+        .sort_unstable_by_key(|kind| (*kind == Kind::ClusterPool, *kind != Kind::Namespace, *kind));
     let files = write_documents(folder, &kinds, &collected.documents)?;
     write_schedules(folder, &collected.schedules)?;
     write_file(folder, "apply.sh", &apply_script(&files, &collected))?;
@@ -200,7 +201,7 @@ fn collect_documents(
     };
     let mut live_pools: Vec<&ClusterPool> = pools.values().collect();
     live_pools.retain(|pool| pool.metadata.deletion_timestamp.is_none());
-    live_pools.sort_by_key(|pool| pool.key());
+    live_pools.sort_unstable_by_key(|pool| pool.key());
     for pool in &live_pools {
         if let Some(why) = reason_to_pause(pool) {
             collected.pools_beyond_hive.insert(pool.key(), why);

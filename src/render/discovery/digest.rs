@@ -23,7 +23,7 @@ pub fn hash_image_sources(infra_env: &InfraEnv, configs: &[NMStateConfig]) -> St
             selected.push((config.metadata.key().to_string(), &config.spec));
         }
     }
-    selected.sort_by(|(first_key, _), (second_key, _)| first_key.cmp(second_key));
+    selected.sort_unstable_by(|(first_key, _), (second_key, _)| first_key.cmp(second_key));
     sha256(json!([spec, selected]).to_string().as_bytes())
 }
 
