@@ -1,7 +1,7 @@
 //! Field help: every field has a description, in the schema that manifests are checked against.
 
 use poolctl::model::kinds::Kind;
-use poolctl::model::object::schema_of_kind;
+use poolctl::model::schemas::schema_of_kind;
 use serde_json::Value;
 
 use crate::sandbox::Sandbox;

@@ -145,6 +145,7 @@ mod returning;
 mod rigs;
 mod running;
 mod sandbox;
+mod schemas;
 mod screens;
 mod served;
 mod sessions;

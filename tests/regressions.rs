@@ -1,7 +1,8 @@
 //! Bugs that were found: each has a test of the rule that it broke.
 
 use poolctl::model::kinds::Kind;
-use poolctl::model::object::{Object, schema_of_kind};
+use poolctl::model::object::Object;
+use poolctl::model::schemas::schema_of_kind;
 use poolctl::model::state::State;
 use poolctl::model::tick::Tick;
 use serde_json::{Value, json};

@@ -9,8 +9,8 @@ use serde_json::Value;
 use crate::model::annotations::Annotation;
 use crate::model::event_reason::EventReason;
 use crate::model::kinds::Kind;
-use crate::model::object::{schema_of_kind, without_null};
 use crate::model::refusal::Refusal;
+use crate::model::schemas::{schema_of_kind, without_null};
 use crate::output::{Answer, Name, join_lines};
 
 use crate::commands::{Audience, Context, RunCommand, target};

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::model::kinds::Kind;
-use crate::model::object::schema_of_kind;
+use crate::model::schemas::schema_of_kind;
 
 use super::{OWN_FIELDS, SERVER_FIELDS};
 

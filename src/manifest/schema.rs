@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::model::agent::INFRA_ENV_LABEL;
 use crate::model::kinds::Kind;
-use crate::model::object::{schema_of_kind, without_null};
 use crate::model::refusal::nearest_name;
+use crate::model::schemas::{schema_of_kind, without_null};
 use crate::model::time::{Span, Time};
 use crate::rules::agents;
 use crate::yaml::{Node, Tree};

@@ -59,6 +59,7 @@ pub mod refers;
 pub mod refusal;
 pub mod release;
 pub mod schedule;
+pub mod schemas;
 pub mod site;
 pub mod state;
 pub mod table;

@@ -2,9 +2,7 @@
 //! but that the passwords in the Settings are not shown.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
 
-use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -19,7 +17,7 @@ macro_rules! declare_objects {
     (
         {}
         objects { $($Kind:ident($Type:ty) { $($declared:tt)* })* }
-        records { $($Record:ident($Document:ty) { $($ignored:tt)* })* }
+        records { $($records:tt)* }
     ) => {
         /// An object of any kind.
         #[derive(Clone, Debug, PartialEq)]
@@ -36,13 +34,6 @@ macro_rules! declare_objects {
                 if let Object::$Kind(resource) = object { Some(*resource) } else { None }
             }
         })*
-
-        fn generate_schema(kind: Kind) -> Value {
-            match kind {
-                $(Kind::$Kind => schema_of::<<$Type as Wire>::Document>(),)*
-                $(Kind::$Record => schema_of::<$Document>(),)*
-            }
-        }
     };
 }
 every_kind!(declare_objects);
@@ -150,56 +141,6 @@ impl Object {
     pub fn labels(&self) -> BTreeMap<String, String> {
         self.meta().map(|meta| meta.labels.clone()).unwrap_or_default()
     }
-}
-
-/// The keyword of a schema by which a field is declared to have no effect here: `true`, or why it
-/// has none, in words that go on after a colon.
-pub const NO_EFFECT: &str = "x-no-effect";
-/// The keyword with the one value of a field without effect that agrees with what poolctl does, so
-/// that nobody has to be told of it.
-pub const AGREEING_VALUE: &str = "x-as-here";
-
-/// The JSON Schema of a kind: its fields with their types and their help.
-pub fn schema_of_kind(kind: Kind) -> &'static Value {
-    static SCHEMAS: [OnceLock<Value>; Kind::ALL.len()] =
-        [const { OnceLock::new() }; Kind::ALL.len()];
-    SCHEMAS[kind as usize].get_or_init(|| generate_schema(kind))
-}
-
-fn schema_of<T: JsonSchema>() -> Value {
-    let settings = SchemaSettings::draft2020_12().with(|settings| {
-        settings.inline_subschemas = true;
-    });
-    let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
-    describe_idle_fields(&mut schema);
-    schema
-}
-
-/// Adds to the help of every field without effect that it has none.
-fn describe_idle_fields(schema: &mut Value) {
-    match schema {
-        Value::Array(schemas) => schemas.iter_mut().for_each(describe_idle_fields),
-        Value::Object(keywords) => {
-            keywords.values_mut().for_each(describe_idle_fields);
-            let Some(mark) = keywords.get(NO_EFFECT) else { return };
-            let reason = mark.as_str().map(|why| format!(": {why}")).unwrap_or_default();
-            let stored = format!("Stored but not used by poolctl{reason}.");
-            let help = match keywords.get("description").and_then(Value::as_str) {
-                Some(help) => format!("{help} {stored}"),
-                None => stored,
-            };
-            keywords.insert("description".to_owned(), help.into());
-        }
-        _ => {}
-    }
-}
-
-/// The schema of a value that is there. That of an optional field is "this or null", and null is
-/// taken out of documents before they are checked.
-pub fn without_null(schema: &Value) -> &Value {
-    let choices = schema.get("anyOf").and_then(Value::as_array);
-    let value_schema = choices.into_iter().flatten().find(|choice| choice["type"] != "null");
-    value_schema.unwrap_or(schema)
 }
 
 /// A document with `apiVersion` and `kind` before its other fields.

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use serde_json::{Map, Value};
 
 use crate::model::kinds::Kind;
-use crate::model::object::{schema_of_kind, without_null};
+use crate::model::schemas::{schema_of_kind, without_null};
 
 use super::clean::clean_line;
 use super::style::{Style, Tone};

@@ -374,7 +374,7 @@ fn collect_fields<'a>(value: &'a Value, path: &str, fields: &mut BTreeMap<String
 mod tests {
     use serde_json::json;
 
-    use crate::model::object::{schema_of_kind, without_null};
+    use crate::model::schemas::{schema_of_kind, without_null};
 
     use super::*;
 

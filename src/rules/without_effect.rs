@@ -3,7 +3,8 @@
 
 use serde_json::Value;
 
-use crate::model::object::{AGREEING_VALUE, NO_EFFECT, Object, schema_of_kind, without_null};
+use crate::model::object::Object;
+use crate::model::schemas::{AGREEING_VALUE, NO_EFFECT, schema_of_kind, without_null};
 
 /// A field that is set without any effect.
 struct IdleField {

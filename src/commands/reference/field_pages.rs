@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::manifest::schema::allowed_words;
 use crate::model::kinds::Kind;
-use crate::model::object::{schema_of_kind, without_null};
+use crate::model::schemas::{schema_of_kind, without_null};
 
 use crate::commands::explain::{default_note, description, fields_below, is_required, type_name};
 
