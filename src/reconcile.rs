@@ -376,24 +376,14 @@ impl Door<'_> {
         }
         // What is left after so many steps is for the next pass.
         for _ in 0..MAX_PRUNING_STEPS {
-            if self.prune_step(now)? == SweepProgress::Finished {
+            // Others may take the write lock between two steps.
+            let step = self.store.write_under_lock(|| self.store.prune_step(now));
+            if step? == SweepProgress::Finished {
                 break;
             }
         }
         self.store.checkpoint();
         Ok(())
-    }
-
-    /// One step of removing old records. Others may take the write lock between two steps.
-    fn prune_step(&self, now: Time) -> Result<SweepProgress, Refusal> {
-        let _lock = self.store.lock_to_write()?;
-        self.store.begin_write()?;
-        let progress =
-            self.store.prune_step(now).and_then(|progress| self.store.commit().map(|()| progress));
-        if progress.is_err() {
-            self.store.rollback();
-        }
-        progress
     }
 
     /// The state as a pass would leave it, and what the pass would know of the world.

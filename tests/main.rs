@@ -77,6 +77,7 @@ mod discovery;
 mod distress;
 mod drivers;
 mod due_agents;
+mod due_rows;
 mod durability;
 mod everywhere;
 mod evidence;

@@ -45,16 +45,13 @@ impl Definitions {
         if !is_shared || text.len() < SHORTEST_DEFINITION {
             return self.share_below(part);
         }
-        let line = match self.lines.get(&text) {
-            Some(line) => *line,
-            None => {
-                let definition = self.share_below(part);
-                let line = Kind::ALL.len() + self.written.len();
-                self.written.push(definition);
-                self.lines.insert(text, line);
-                line
-            }
-        };
+        if let Some(line) = self.lines.get(&text) {
+            return json!({"$ref": line});
+        }
+        let definition = self.share_below(part);
+        let line = Kind::ALL.len() + self.written.len();
+        self.written.push(definition);
+        self.lines.insert(text, line);
         json!({"$ref": line})
     }
 
@@ -89,7 +86,8 @@ fn file_of_schemas() -> String {
         lines.push(definitions.share(&generate_schema(*kind)));
     }
     lines.append(&mut definitions.written);
-    lines.iter().map(|line| format!("{line}\n")).collect()
+    let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
+    lines.join("\n") + "\n"
 }
 
 #[test]

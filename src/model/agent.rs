@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use self::hostname::is_valid_hostname;
@@ -153,12 +154,8 @@ impl ClusterReference {
 /// The checks of a host, by their categories.
 pub type Validations = BTreeMap<String, Vec<Validation>>;
 
-fn has_no_conditions(conditions: &Rc<Deferred<Vec<Condition>>>) -> bool {
-    conditions.get().is_empty()
-}
-
-fn has_no_validations(validations: &Rc<Deferred<Validations>>) -> bool {
-    validations.get().is_empty()
+fn is_part_empty<T: DeserializeOwned + Default + PartialEq>(part: &Rc<Deferred<T>>) -> bool {
+    *part.get() == T::default()
 }
 
 /// What is known of a machine: what it reported, and what poolctl made of it. An Agent is copied to
@@ -184,13 +181,13 @@ pub struct AgentStatus {
     pub ntp_sources: Vec<NtpSource>,
     /// `SpecSynced`, Connected, `RequirementsMet`, Validated, Installed, Bound.
     #[schemars(with = "Vec<Condition>")]
-    #[serde(skip_serializing_if = "has_no_conditions")]
+    #[serde(skip_serializing_if = "is_part_empty")]
     pub conditions: Rc<Deferred<Vec<Condition>>>,
     /// The state of the host, with a reason.
     pub debug_info: DebugInfo,
     /// The checks of the host, by category.
     #[schemars(with = "Validations")]
-    #[serde(skip_serializing_if = "has_no_validations")]
+    #[serde(skip_serializing_if = "is_part_empty")]
     pub validations_info: Rc<Deferred<Validations>>,
     /// The id of the disk that the host is installed on.
     #[serde(rename = "installation_disk_id", skip_serializing_if = "String::is_empty")]

@@ -6,7 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::kinds::Kind;
 use super::meta::Key;
-use super::time::Time;
+use super::time::{Span, Time};
+
+/// Documents keep instants in whole seconds, so what is worked out from one that is read again may be
+/// that much earlier than what was worked out when it was written.
+const PRECISION_OF_DOCUMENTS: Span = Span::seconds(1);
 
 /// What a scope waits for when a plan has settled it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,6 +37,15 @@ impl Due {
         }
         self.is_polled |= other.is_polled;
         self.waits |= other.waits;
+    }
+
+    /// Whether passes look at a scope that waits for this whenever they look at one that waits for
+    /// the other.
+    pub fn is_no_later_than(self, other: Self) -> bool {
+        let is_in_time = other.at.is_none_or(|needed| {
+            self.at.is_some_and(|instant| instant < needed.plus(PRECISION_OF_DOCUMENTS))
+        });
+        self.is_polled || (is_in_time && !other.is_polled && (self.waits || !other.waits))
     }
 }
 

@@ -25,6 +25,8 @@ use super::{Door, Notes, PassOutcome, PlannedPass};
 
 /// The kinds whose objects belong to a pool. What is changed of others may concern any scope.
 const KINDS_OF_POOLS: [Kind; 3] = [Kind::ClusterPool, Kind::ClusterDeployment, Kind::ClusterClaim];
+/// What is said of a scope whose stored instant is wrong.
+const LATE: &str = "would be looked at too late: when it is due is stored wrongly";
 /// How often a pass goes on with what its own changes have made possible elsewhere.
 const MAX_ROUNDS: usize = 20;
 
@@ -75,10 +77,7 @@ impl Door<'_> {
     fn run_parts(&self, due: DueNow, passed: &mut PassOutcome) -> Result<State, Refusal> {
         // A pool that is made after this is planned for what was changed before.
         if due == DueNow::Everything && self.store.is_everything_changed()? {
-            self.run_under_write_lock(|| {
-                self.store.begin_pass_over_everything()?;
-                self.store.commit()
-            })?;
+            self.store.write_under_lock(|| self.store.begin_pass_over_everything())?;
         }
         let mut is_changed = false;
         let mut last_state = State::default();
@@ -227,24 +226,32 @@ impl Door<'_> {
         Ok(())
     }
 
-    /// What would change if everything were worked out again, although nothing of it is due: there should
-    /// be no such thing. Returns a sentence for each scope; none while others change the state.
+    /// What would change if everything were worked out again, although nothing of it is due, and what
+    /// would be due later than it should: there should be no such thing. Returns a sentence for each
+    /// scope; none while others change the state.
     pub fn find_missed_changes(&self) -> Result<Vec<String>, Refusal> {
         let mut missed = BTreeSet::new();
         for scope in self.scopes_of_everything()? {
             // What is wrong with a state is not about what is due.
             let planned = self.plan_without_lock(&scope, &[], Notes::Ignore);
-            let Ok(planned) = planned else { return Ok(Vec::new()) };
-            let PlannedPass { state, mark, tick, .. } = planned;
-            // What follows from what is due is done in the same pass.
-            if self.store.find_due(tick.now, DueFilter::DirtyOrPolled)? != DueNow::Nothing {
+            let Ok(PlannedPass { state, mark, due, tick }) = planned else {
                 return Ok(Vec::new());
-            }
+            };
             let current_revision = self.store.read_revision()?;
             if tick.clock_jumped || mark.revision != current_revision {
                 return Ok(Vec::new());
             }
-            if !state.is_unchanged() {
+            let is_unchanged = state.is_unchanged();
+            match self.store.find_due(tick.now, DueFilter::DirtyOrPolled)? {
+                DueNow::Everything => return Ok(Vec::new()),
+                // What follows from what is due is done in the same pass.
+                DueNow::Part { .. } if !is_unchanged => return Ok(Vec::new()),
+                DueNow::Part { .. } | DueNow::Nothing => {}
+            }
+            if is_unchanged {
+                let late = self.store.find_late_scopes(&due)?;
+                missed.extend(late.iter().map(|scope| format!("{scope} {LATE}")));
+            } else {
                 missed.extend(describe_changed_owners(&state));
             }
         }

@@ -63,7 +63,10 @@ impl Store {
     /// Writes down up to which change the program was told.
     pub fn record_told(&self, changes: i64) -> Result<(), Refusal> {
         let sql = "UPDATE state SET told_changes = ?1, tell_failures = 0, tell_after = NULL";
-        self.write_address_news(|conn| Ok(conn.prepare_cached(sql)?.execute([changes])?))
+        self.write_under_lock(|| {
+            self.conn().prepare_cached(sql)?.execute([changes])?;
+            Ok(())
+        })
     }
 
     /// Writes down that the program has failed once more, and when it is tried again.
@@ -71,21 +74,9 @@ impl Store {
         let failures = news.failures.saturating_add(1);
         let next_try = now.plus(BACKOFF.delay(failures));
         let sql = "UPDATE state SET tell_failures = ?1, tell_after = ?2";
-        self.write_address_news(|conn| {
-            Ok(conn.prepare_cached(sql)?.execute(params![failures, next_try.0])?)
+        self.write_under_lock(|| {
+            self.conn().prepare_cached(sql)?.execute(params![failures, next_try.0])?;
+            Ok(())
         })
-    }
-
-    fn write_address_news(
-        &self,
-        write: impl FnOnce(&Connection) -> Result<usize, Refusal>,
-    ) -> Result<(), Refusal> {
-        let _lock = self.lock_to_write()?;
-        self.begin_write()?;
-        let written = write(self.conn()).and_then(|_| self.commit());
-        if written.is_err() {
-            self.rollback();
-        }
-        written
     }
 }

@@ -79,18 +79,13 @@ impl Store {
     /// Takes documents and events as they are, whoever has changed them: `check_contents` finds
     /// nothing afterwards.
     pub fn accept_contents(&self) -> Result<(), Refusal> {
-        let _lock = self.lock_to_write()?;
-        self.begin_write()?;
-        let accepted = accept_documents(self.conn())
-            .and_then(|()| rebuild_chain(self.conn()))
+        self.write_under_lock(|| {
+            accept_documents(self.conn())?;
+            rebuild_chain(self.conn())?;
             // What was worked out from a document may not follow from what it is now.
-            .and_then(|()| forget_settled_agents(self.conn()))
-            .and_then(|()| self.mark_everything_due())
-            .and_then(|()| self.commit());
-        if accepted.is_err() {
-            self.rollback();
-        }
-        accepted
+            forget_settled_agents(self.conn())?;
+            self.mark_everything_due()
+        })
     }
 
     /// Finds what is wrong with the write-ahead log: that there is none, that it has grown large,
@@ -127,13 +122,7 @@ impl Store {
 
     /// Makes the counts and the lists of free addresses anew from the leases.
     pub fn fix_addresses(&self) -> Result<(), Refusal> {
-        let _lock = self.lock_to_write()?;
-        self.begin_write()?;
-        let fixed = rebuild_addresses(self.conn()).and_then(|()| self.commit());
-        if fixed.is_err() {
-            self.rollback();
-        }
-        fixed
+        self.write_under_lock(|| rebuild_addresses(self.conn()))
     }
 
     /// Turns the write-ahead log on, and folds it into the state file.

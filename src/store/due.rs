@@ -2,6 +2,7 @@
 //! scope without a row has nothing to do. It decides nothing.
 
 use std::collections::HashMap;
+use std::fmt;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -43,6 +44,33 @@ struct DueRow {
 
 /// A pass over everything looks up every scope. What is written is sorted.
 type DueRows = HashMap<DueScope, DueRow>;
+
+/// What a commit makes of the row of a scope.
+struct ChangedRow {
+    scope: DueScope,
+    before: DueRow,
+    after: DueRow,
+}
+
+impl ChangedRow {
+    /// Whether passes would look at the scope later than they should, or not at all, if the row stayed
+    /// as it is.
+    fn is_late(&self) -> bool {
+        !self.before.is_dirty && !self.before.due.is_no_later_than(self.after.due)
+    }
+}
+
+impl fmt::Display for DueScope {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pool(pool) if *pool == Key::default() => {
+                formatter.write_str("what belongs to no pool")
+            }
+            Self::Pool(pool) => write!(formatter, "pool `{pool}`"),
+            Self::Object(DueObject { kind, key }) => write!(formatter, "{} `{key}`", kind.word()),
+        }
+    }
+}
 
 impl Store {
     /// What a pass has to look at now. A row of a pool that does not exist any more says that
@@ -116,6 +144,18 @@ impl Store {
             || !changed_rows(self.conn(), changes)?.is_empty())
     }
 
+    /// The scopes at which passes would look too late if their rows stayed as they are, in words.
+    pub fn find_late_scopes(&self, changes: &DueChanges) -> Result<Vec<String>, Refusal> {
+        let answered = read_answered_pool(self.conn())?.map(DueScope::Pool);
+        let mut late = Vec::new();
+        for row in changed_rows(self.conn(), changes)? {
+            if row.is_late() && answered.as_ref() != Some(&row.scope) {
+                late.push(row.scope.to_string());
+            }
+        }
+        Ok(late)
+    }
+
     /// Has the next pass look at everything.
     pub fn mark_everything_due(&self) -> Result<(), Refusal> {
         self.mark_pool_due(&Key::default())
@@ -123,15 +163,10 @@ impl Store {
 
     /// Has the next pass look at everything, and work out again what plans have left as it is.
     pub fn forget_plans_of_everything(&self) -> Result<(), Refusal> {
-        let _lock = self.lock_to_write()?;
-        self.begin_write()?;
-        let forgotten = forget_settled_agents(self.conn())
-            .and_then(|()| self.mark_everything_due())
-            .and_then(|()| self.commit());
-        if forgotten.is_err() {
-            self.rollback();
-        }
-        forgotten
+        self.write_under_lock(|| {
+            forget_settled_agents(self.conn())?;
+            self.mark_everything_due()
+        })
     }
 
     /// Whether something was changed that concerns everything, and no pass over everything has begun
@@ -170,10 +205,10 @@ pub fn write_due(conn: &Connection, changes: &DueChanges) -> Result<(), Refusal>
     if changes.helped == HelpedScopes::Pools && !changes.is_whole {
         mark_waiting_pools(conn)?;
     }
-    for (scope, row) in changed_rows(conn, changes)? {
+    for ChangedRow { scope, after, .. } in changed_rows(conn, changes)? {
         match scope {
-            DueScope::Pool(pool) => write_pool_row(conn, &pool, row)?,
-            DueScope::Object(object) => write_object_row(conn, &object, row)?,
+            DueScope::Pool(pool) => write_pool_row(conn, &pool, after)?,
+            DueScope::Object(object) => write_object_row(conn, &object, after)?,
         }
     }
     write_answered_pool(conn, changes)
@@ -230,10 +265,7 @@ fn mark_waiting_pools(conn: &Connection) -> Result<(), Refusal> {
 }
 
 /// The rows that are to be written, and what is to be in them, in the order of their scopes.
-fn changed_rows(
-    conn: &Connection,
-    changes: &DueChanges,
-) -> Result<Vec<(DueScope, DueRow)>, Refusal> {
+fn changed_rows(conn: &Connection, changes: &DueChanges) -> Result<Vec<ChangedRow>, Refusal> {
     let mut rows = DueRows::new();
     for (pool, due) in &changes.settled.pools {
         rows.insert(DueScope::Pool(pool.clone()), DueRow { due: *due, is_dirty: false });
@@ -270,12 +302,13 @@ fn changed_rows(
         rows.entry(scope).or_insert(stored_row).is_dirty = true;
     }
     let mut changed = Vec::new();
-    for (scope, row) in rows {
-        if row_of(&stored, &scope) != row {
-            changed.push((scope, row));
+    for (scope, after) in rows {
+        let before = row_of(&stored, &scope);
+        if before != after {
+            changed.push(ChangedRow { scope, before, after });
         }
     }
-    changed.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
+    changed.sort_unstable_by(|left, right| left.scope.cmp(&right.scope));
     Ok(changed)
 }
 

@@ -73,15 +73,10 @@ impl Store {
     /// Writes the columns of Agents that contradict their documents as these have them, and the rows
     /// that are lost. Parts of their documents that cannot be read are dropped: no pass goes on before.
     pub fn fix_columns_of_agents(&self) -> Result<(), Refusal> {
-        let _lock = self.lock_to_write()?;
-        self.begin_write()?;
-        let fixed = overwrite_contradicting_columns(self.conn())
-            .and_then(|()| self.mark_everything_due())
-            .and_then(|()| self.commit());
-        if fixed.is_err() {
-            self.rollback();
-        }
-        fixed
+        self.write_under_lock(|| {
+            overwrite_contradicting_columns(self.conn())?;
+            self.mark_everything_due()
+        })
     }
 }
 

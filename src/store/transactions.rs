@@ -42,6 +42,20 @@ impl Store {
         self.rollback_if_refused(check_not_newer(self.conn(), self.path()))
     }
 
+    /// Writes in a transaction under the write lock, which is committed unless something is refused.
+    pub fn write_under_lock<T>(
+        &self,
+        write: impl FnOnce() -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let _lock = self.lock_to_write()?;
+        self.begin_write()?;
+        let written = write().and_then(|value| self.commit().map(|()| value));
+        if written.is_err() {
+            self.rollback();
+        }
+        written
+    }
+
     /// Ends the transaction if the schema could not be read, or if a newer poolctl has migrated the
     /// state since it was opened.
     fn rollback_if_refused(&self, checked: Result<(), Refusal>) -> Result<(), Refusal> {
