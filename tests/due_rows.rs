@@ -73,3 +73,17 @@ fn doctor_finds_and_mends_what_would_be_looked_at_too_late() {
         }
     }
 }
+
+#[test]
+fn doctor_finds_and_mends_an_inventory_whose_pool_would_not_notice_what_is_free() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("apply -qf examples/inventory/pool.yaml -f examples/inventory/customizations.yaml");
+    sandbox.ok("reconcile -q");
+    execute_sql(&sandbox, "DELETE FROM inventory_entry").unwrap();
+    let checked = sandbox.shell("poolctl doctor").out;
+    let unnoticed = "pool `default/vsphere` would not notice that customization \
+                     `foo-cluster-deployment-customization` is free: poolctl doctor --fix";
+    assert!(checked.contains(unnoticed), "{checked}");
+    assert!(sandbox.ok("doctor --fix").contains("fixed"));
+    sandbox.ok("doctor");
+}

@@ -173,7 +173,7 @@ fn checks_of_state<'a>(context: &'a Context, door: &'a Door<'a>) -> Vec<Check<'a
     let store = door.store;
     vec![
         Check::new("constraints", move || store.check_constraints())
-            .fixed_by(move || store.fix_columns_of_agents()),
+            .fixed_by(move || store.fix_repeated_columns()),
         Check::new("contents", move || find_changed_contents(store)),
         Check::new("journal", move || store.check_journal()).fixed_by(move || store.fix_journal()),
         Check::new("addresses", move || store.check_addresses())

@@ -36,16 +36,40 @@ pub fn write_pool<'c>(conn: &Connection, change: &Change<'c, ClusterPool>) -> Re
     Ok(())
 }
 
+/// What the documents of pools say of which customizations are in their inventories.
+const LISTED_ENTRIES: &str = "SELECT p.namespace, e.value ->> '$.name', p.name \
+                              FROM document p, json_each(p.body, '$.spec.inventory') e \
+                              WHERE p.kind = 'ClusterPool' AND e.value ->> '$.name' IS NOT NULL";
+
 /// Writes anew which customizations the pools of a state list that was put together of what could be
 /// read.
 pub fn rebuild_inventory_entries(conn: &Connection) -> Result<(), Refusal> {
-    let sql = "INSERT OR IGNORE INTO inventory_entry (namespace, customization, pool) \
-               SELECT p.namespace, e.value ->> '$.name', p.name \
-               FROM document p, json_each(p.body, '$.spec.inventory') e \
-               WHERE p.kind = 'ClusterPool' AND e.value ->> '$.name' IS NOT NULL";
+    let sql = format!(
+        "INSERT OR IGNORE INTO inventory_entry (namespace, customization, pool) {LISTED_ENTRIES}"
+    );
     conn.execute("DELETE FROM inventory_entry", [])?;
-    conn.execute(sql, [])?;
+    conn.execute(&sql, [])?;
     Ok(())
+}
+
+/// Finds customizations that pools list, but of which no row says so: their pools would not notice
+/// when they are free. Returns a sentence about each.
+pub fn find_lost_inventory_entries(conn: &Connection) -> Result<Vec<String>, Refusal> {
+    let sql = format!(
+        "{LISTED_ENTRIES} EXCEPT SELECT namespace, customization, pool FROM inventory_entry"
+    );
+    let mut statement = conn.prepare(&sql)?;
+    let mut rows = statement.query([])?;
+    let mut problems = Vec::new();
+    while let Some(row) = rows.next()? {
+        let customization: String = row.get(1)?;
+        let pool = Key::new(row.get::<_, String>(0)?, row.get::<_, String>(2)?);
+        problems.push(format!(
+            "pool `{pool}` would not notice that customization `{customization}` is free: \
+             poolctl doctor --fix"
+        ));
+    }
+    Ok(problems)
 }
 
 impl Store {

@@ -1,7 +1,7 @@
 //! Columns of clusters, claims and Agents that repeat what their documents say, because passes read no
-//! documents. SQLite finds a wrong value only where an index has it, too. What contradicts a document
-//! is found here. Only the columns of Agents are repaired: clusters and claims have facts that no
-//! document has.
+//! documents, and rows that repeat the inventories of pools. SQLite finds a wrong value only where an
+//! index has it, too. What contradicts a document is found here. The columns of clusters and claims are
+//! not repaired: they have facts that no document has.
 
 use rusqlite::Connection;
 
@@ -17,8 +17,10 @@ use super::agent_parts::{UnreadablePart, drop_unreadable_parts, find_unreadable_
 use super::agents::{insert_lost_rows_of_agents, visit_decodable_agents};
 use super::connection::Store;
 use super::facts::{overwrite_facts, read_body, select_differing_columns, visit_facts};
+use super::pools::{find_lost_inventory_entries, rebuild_inventory_entries};
 
-/// Finds the clusters, claims and Agents whose columns contradict their documents. Returns a sentence
+/// Finds the clusters, claims and Agents whose columns contradict their documents, and pools whose
+/// inventories do. Returns a sentence
 /// about each, with the command by which its document counts.
 pub fn find_contradicting_columns(conn: &Connection) -> Result<Vec<String>, Refusal> {
     let mut problems = Vec::new();
@@ -49,6 +51,7 @@ pub fn find_contradicting_columns(conn: &Connection) -> Result<Vec<String>, Refu
             columns.join(", ")
         ));
     }
+    problems.extend(find_lost_inventory_entries(conn)?);
     Ok(problems)
 }
 
@@ -71,10 +74,12 @@ fn find_contradicting_agents(
 
 impl Store {
     /// Writes the columns of Agents that contradict their documents as these have them, and the rows
-    /// that are lost. Parts of their documents that cannot be read are dropped: no pass goes on before.
-    pub fn fix_columns_of_agents(&self) -> Result<(), Refusal> {
+    /// of Agents and inventories that are lost. Parts of documents of Agents that cannot be read are
+    /// dropped: no pass goes on before.
+    pub fn fix_repeated_columns(&self) -> Result<(), Refusal> {
         self.write_under_lock(|| {
             overwrite_contradicting_columns(self.conn())?;
+            rebuild_inventory_entries(self.conn())?;
             self.mark_everything_due()
         })
     }
