@@ -156,11 +156,13 @@ pub fn give_to_owner_of_state(state: &Path, paths: &[&Path]) {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let Ok(owner) = fs::metadata(state) else { return };
-    for path in paths {
+    let owner_of =
+        |path: &Path| fs::metadata(path).ok().map(|metadata| (metadata.uid(), metadata.gid()));
+    let Some(owner) = owner_of(state) else { return };
+    for path in paths.iter().filter(|path| owner_of(path) != Some(owner)) {
         // A file system may refuse this even to root. Then the file stays root's, which root can
         // use.
-        drop(std::os::unix::fs::chown(path, Some(owner.uid()), Some(owner.gid())));
+        drop(std::os::unix::fs::chown(path, Some(owner.0), Some(owner.1)));
     }
 }
 
