@@ -377,8 +377,8 @@ impl Door<'_> {
         // What is left after so many steps is for the next pass.
         for _ in 0..MAX_PRUNING_STEPS {
             // Others may take the write lock between two steps.
-            let step = self.store.write_under_lock(|| self.store.prune_step(now));
-            if step? == SweepProgress::Finished {
+            let progress = self.store.write_under_lock(|| self.store.prune_step(now))?;
+            if progress == SweepProgress::Finished {
                 break;
             }
         }

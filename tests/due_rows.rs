@@ -1,7 +1,7 @@
-//! What is stored of when scopes are due is at least as early as what a plan over everything says.
-//! A pass that looks at what is due alone would never find the contrary; `doctor` does.
+//! The stored due time of a scope is never later than the one that a plan of everything computes. A pass
+//! that looks only at what is due cannot find a late one; `doctor` can.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Row};
 
 use crate::sandbox::{Sandbox, apply, execute_sql};
 
@@ -33,43 +33,50 @@ spec:
   prefix: 24
 ";
 
-/// The rows of what is due: their tables, the conditions that select them, and what they are about.
-fn due_rows(sandbox: &Sandbox) -> Vec<(&'static str, String, String)> {
+/// A row of what is due: its table, the condition that selects it, the name of what it is about, and
+/// what it says.
+type DueRow = (&'static str, String, String, String);
+
+fn due_rows(sandbox: &Sandbox) -> Vec<DueRow> {
     let connection = Connection::open(sandbox.state()).unwrap();
     let mut rows = Vec::new();
-    for (table, sql) in [
-        ("due_scope", "SELECT printf('pool = %Q', pool), pool FROM due_scope"),
-        ("due_object", "SELECT printf('name = %Q', name), name FROM due_object"),
-    ] {
-        let mut statement = connection.prepare(sql).unwrap();
-        let found = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
-        rows.extend(found.map(Result::unwrap).map(|(key, name)| (table, key, name)));
+    for (table, column) in [("due_scope", "pool"), ("due_object", "name")] {
+        let sql = format!(
+            "SELECT printf('{column} = %Q', {column}), {column}, \
+             printf('%d %d %d', due, dirty, polled) FROM {table}"
+        );
+        let mut statement = connection.prepare(&sql).unwrap();
+        let read_row = |row: &Row<'_>| Ok((table, row.get(0)?, row.get(1)?, row.get(2)?));
+        rows.extend(statement.query_map([], read_row).unwrap().map(Result::unwrap));
     }
     rows
 }
+
+/// In microseconds.
+const TWO_SECONDS: i64 = 2_000_000;
 
 #[test]
 fn doctor_finds_and_mends_what_would_be_looked_at_too_late() {
     let sandbox = sandbox_with_work_to_come();
     let rows = due_rows(&sandbox);
-    let names: Vec<&str> = rows.iter().map(|(_, _, name)| name.as_str()).collect();
+    let names: Vec<&str> = rows.iter().map(|(_, _, name, _)| name.as_str()).collect();
     for name in ["lab", "lan", "node-a"] {
         assert!(names.contains(&name), "{name} of {names:?}");
     }
-    for (table, key, name) in &rows {
+    for (table, key, name, _) in &rows {
         for damage in [
             format!("DELETE FROM {table} WHERE {key}"),
-            format!("UPDATE {table} SET due = due + 2000000 WHERE {key}"),
+            format!("UPDATE {table} SET due = due + {TWO_SECONDS} WHERE {key}"),
             format!("UPDATE {table} SET due = NULL WHERE {key}"),
         ] {
-            sandbox.ok("doctor");
             execute_sql(&sandbox, &damage).unwrap();
             let checked = sandbox.shell("poolctl doctor");
-            let late = format!("{name}` would be looked at too late");
+            let late = format!("{name}` too late, because its due time is stored wrongly");
             assert!(checked.code != 0 && checked.out.contains(&late), "{damage}: {}", checked.out);
             assert!(sandbox.ok("doctor --fix").contains("fixed"), "{damage}");
             sandbox.ok("reconcile -q");
             assert_eq!(due_rows(&sandbox), rows, "{damage}");
+            sandbox.ok("doctor");
         }
     }
 }
@@ -81,9 +88,31 @@ fn doctor_finds_and_mends_an_inventory_whose_pool_would_not_notice_what_is_free(
     sandbox.ok("reconcile -q");
     execute_sql(&sandbox, "DELETE FROM inventory_entry").unwrap();
     let checked = sandbox.shell("poolctl doctor").out;
-    let unnoticed = "pool `default/vsphere` would not notice that customization \
-                     `foo-cluster-deployment-customization` is free: poolctl doctor --fix";
+    let unnoticed = "pool `default/vsphere` would not notice when customization \
+                     `foo-cluster-deployment-customization` becomes free: poolctl doctor --fix";
     assert!(checked.contains(unnoticed), "{checked}");
     assert!(sandbox.ok("doctor --fix").contains("fixed"));
     sandbox.ok("doctor");
+}
+
+/// Whatever stands where an inventory should be, the other checks and repairs go on.
+#[test]
+fn an_inventory_that_is_none_keeps_nothing_else_from_being_mended() {
+    for inventory in ["[\"foo\"]", "\"foo\"", "[{\"name\": 3}]", "[null]", "3"] {
+        let sandbox = sandbox_with_work_to_come();
+        let damage = format!(
+            "UPDATE document SET body = json_set(body, '$.spec.inventory', json('{inventory}')) \
+             WHERE kind = 'ClusterPool'; \
+             UPDATE agent SET approved = 1 - approved"
+        );
+        execute_sql(&sandbox, &damage).unwrap();
+        let checked = sandbox.shell("poolctl doctor").out;
+        assert!(checked.contains("agent `node-a` is kept with other values"), "{checked}");
+        let fixed = sandbox.shell("poolctl doctor --fix").out;
+        assert!(!fixed.contains("malformed"), "{fixed}");
+        let sql = "SELECT approved FROM agent";
+        let connection = Connection::open(sandbox.state()).unwrap();
+        let approved: bool = connection.query_row(sql, [], |row| row.get(0)).unwrap();
+        assert!(!approved, "{inventory}: {fixed}");
+    }
 }

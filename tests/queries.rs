@@ -31,7 +31,7 @@ const READ_EVERYTHING: [(&str, &str); 26] = [
     ("SELECT id FROM job", "backup"),
     ("SELECT id FROM {source}", "export"),
     ("SELECT id, body FROM {source}", "lists, doctor, and a pass over everything"),
-    ("FROM document p, json_each(p.body", "salvage"),
+    ("json_each(CASE WHEN json_valid(p.body)", "salvage and doctor"),
     (
         "FROM document WHERE kind = 'ClusterDeploymentCustomization' AND id NOT",
         "a pass over everything",

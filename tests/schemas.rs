@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::architecture::root;
 
-/// What is shorter than its reference with a definition around it is written each time.
+/// A shorter part is repeated in each place: a reference and a line of its own would save nothing.
 const SHORTEST_DEFINITION: usize = 40;
 
 /// What occurs in several places of the schemas, each once.
@@ -27,21 +27,21 @@ impl Definitions {
     /// Counts a part, and what is in it unless that was counted with another occurrence.
     fn count(&mut self, part: &Value) {
         if part.is_object() {
-            let times = self.occurrences.entry(part.to_string()).or_default();
-            *times += 1;
-            if *times > 1 {
+            let count = self.occurrences.entry(part.to_string()).or_default();
+            *count += 1;
+            if *count > 1 {
                 return;
             }
         }
-        for below in parts_of(part) {
-            self.count(below);
+        for child in parts_of(part) {
+            self.count(child);
         }
     }
 
     /// A part with references instead of what occurs in several places.
     fn share(&mut self, part: &Value) -> Value {
         let text = part.to_string();
-        let is_shared = self.occurrences.get(&text).is_some_and(|times| *times > 1);
+        let is_shared = self.occurrences.get(&text).is_some_and(|count| *count > 1);
         if !is_shared || text.len() < SHORTEST_DEFINITION {
             return self.share_below(part);
         }
@@ -57,9 +57,9 @@ impl Definitions {
 
     fn share_below(&mut self, part: &Value) -> Value {
         match part {
-            Value::Array(parts) => parts.iter().map(|below| self.share(below)).collect(),
+            Value::Array(parts) => parts.iter().map(|child| self.share(child)).collect(),
             Value::Object(keywords) => {
-                let shared = keywords.iter().map(|(name, below)| (name.clone(), self.share(below)));
+                let shared = keywords.iter().map(|(name, child)| (name.clone(), self.share(child)));
                 Value::Object(shared.collect::<Map<_, _>>())
             }
             scalar => scalar.clone(),

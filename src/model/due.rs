@@ -8,8 +8,8 @@ use super::kinds::Kind;
 use super::meta::Key;
 use super::time::{Span, Time};
 
-/// Documents keep instants in whole seconds, so what is worked out from one that is read again may be
-/// that much earlier than what was worked out when it was written.
+/// Documents keep times in whole seconds. A time computed from a document that was read again may be up
+/// to this much earlier than the one computed before it was written.
 const PRECISION_OF_DOCUMENTS: Span = Span::seconds(1);
 
 /// What a scope waits for when a plan has settled it.
@@ -39,13 +39,12 @@ impl Due {
         self.waits |= other.waits;
     }
 
-    /// Whether passes look at a scope that waits for this whenever they look at one that waits for
-    /// the other.
-    pub fn is_no_later_than(self, other: Self) -> bool {
-        let is_in_time = other.at.is_none_or(|needed| {
-            self.at.is_some_and(|instant| instant < needed.plus(PRECISION_OF_DOCUMENTS))
+    /// Whether passes look at a scope that is stored with this at least as early as `needed` demands.
+    pub fn is_no_later_than(self, needed: Self) -> bool {
+        let is_in_time = needed.at.is_none_or(|needed_at| {
+            self.at.is_some_and(|instant| instant < needed_at.plus(PRECISION_OF_DOCUMENTS))
         });
-        self.is_polled || (is_in_time && !other.is_polled && (self.waits || !other.waits))
+        self.is_polled || (is_in_time && !needed.is_polled && (self.waits || !needed.waits))
     }
 }
 
@@ -170,4 +169,37 @@ pub enum DueNow {
         objects: Vec<DueObject>,
     },
     Everything,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOTHING: Due = Due { at: None, is_polled: false, waits: false };
+    const POLLED: Due = Due { is_polled: true, ..NOTHING };
+    const WAITING: Due = Due { waits: true, ..NOTHING };
+
+    fn at(microseconds: i64) -> Due {
+        Due { at: Some(Time(microseconds)), ..NOTHING }
+    }
+
+    #[test]
+    fn what_is_stored_is_looked_at_in_time_or_too_late() {
+        for (stored, needed, expected) in [
+            (NOTHING, NOTHING, true),
+            (POLLED, at(1), true),
+            (POLLED, WAITING, true),
+            (at(1), POLLED, false),
+            (NOTHING, POLLED, false),
+            (NOTHING, WAITING, false),
+            (WAITING, NOTHING, true),
+            (at(0), at(1), true),
+            (at(900_000), at(0), true),
+            (at(1_000_000), at(0), false),
+            (NOTHING, at(0), false),
+            (at(0), NOTHING, true),
+        ] {
+            assert_eq!(stored.is_no_later_than(needed), expected, "{stored:?} for {needed:?}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! The JSON Schemas of all kinds: their fields with their types and their help. They are generated
-//! from the structs that serde reads. A released program has them as a file, which is smaller than
-//! what generates them; `tests/schemas.rs` writes that file.
+//! from the structs that serde reads. A release build embeds them as text, `schemas.jsonl`, which is
+//! smaller than the code that generates them; `tests/schemas.rs` writes that file.
 
 use std::sync::OnceLock;
 
@@ -19,7 +19,7 @@ pub const AGREEING_VALUE: &str = "x-as-here";
 
 /// A schema on each line: first those of the kinds, in their order, then what occurs in several
 /// places of them. `{"$ref": 70}` stands for the line with that number, counted from 0.
-const SCHEMAS: &str = include_str!("schemas.jsonl");
+const SCHEMA_LINES: &str = include_str!("schemas.jsonl");
 
 macro_rules! declare_schemas {
     (
@@ -50,7 +50,7 @@ pub fn schema_of_kind(kind: Kind) -> &'static Value {
 
 /// Takes the schema of a kind out of the file.
 pub fn read_schema(kind: Kind) -> Value {
-    let lines: Vec<&str> = SCHEMAS.lines().collect();
+    let lines: Vec<&str> = SCHEMA_LINES.lines().collect();
     read_line(&lines, kind as usize)
 }
 

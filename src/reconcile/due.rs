@@ -25,8 +25,6 @@ use super::{Door, Notes, PassOutcome, PlannedPass};
 
 /// The kinds whose objects belong to a pool. What is changed of others may concern any scope.
 const KINDS_OF_POOLS: [Kind; 3] = [Kind::ClusterPool, Kind::ClusterDeployment, Kind::ClusterClaim];
-/// What is said of a scope whose stored instant is wrong.
-const LATE: &str = "would be looked at too late: when it is due is stored wrongly";
 /// How often a pass goes on with what its own changes have made possible elsewhere.
 const MAX_ROUNDS: usize = 20;
 
@@ -226,9 +224,9 @@ impl Door<'_> {
         Ok(())
     }
 
-    /// What would change if everything were worked out again, although nothing of it is due, and what
-    /// would be due later than it should: there should be no such thing. Returns a sentence for each
-    /// scope; none while others change the state.
+    /// What a plan of everything would change although nothing is due, and the scopes whose stored due
+    /// time is too late. Both should be empty. Returns a sentence for each scope; none if a pass has
+    /// work to do, or while others change the state.
     pub fn find_missed_changes(&self) -> Result<Vec<String>, Refusal> {
         let mut missed = BTreeSet::new();
         for scope in self.scopes_of_everything()? {
@@ -237,22 +235,31 @@ impl Door<'_> {
             let Ok(PlannedPass { state, mark, due, tick }) = planned else {
                 return Ok(Vec::new());
             };
+            let due_now = self.store.find_due(tick.now, DueFilter::DirtyOrPolled)?;
+            let late_scopes = self.store.find_late_scopes(&due)?;
+            // This is read last: what others commit meanwhile is no fault.
             let current_revision = self.store.read_revision()?;
             if tick.clock_jumped || mark.revision != current_revision {
                 return Ok(Vec::new());
             }
-            let is_unchanged = state.is_unchanged();
-            match self.store.find_due(tick.now, DueFilter::DirtyOrPolled)? {
-                DueNow::Everything => return Ok(Vec::new()),
+            let is_left_to_a_pass = match due_now {
+                DueNow::Everything => true,
                 // What follows from what is due is done in the same pass.
-                DueNow::Part { .. } if !is_unchanged => return Ok(Vec::new()),
-                DueNow::Part { .. } | DueNow::Nothing => {}
+                DueNow::Part { .. } => !state.is_unchanged(),
+                DueNow::Nothing => false,
+            };
+            if is_left_to_a_pass {
+                return Ok(Vec::new());
             }
-            if is_unchanged {
-                let late = self.store.find_late_scopes(&due)?;
-                missed.extend(late.iter().map(|scope| format!("{scope} {LATE}")));
-            } else {
+            if !state.is_unchanged() {
                 missed.extend(describe_changed_owners(&state));
+                continue;
+            }
+            for late_scope in late_scopes {
+                missed.insert(format!(
+                    "passes would look at {late_scope} too late, because its due time is stored \
+                     wrongly: poolctl doctor --fix"
+                ));
             }
         }
         Ok(missed.into_iter().collect())

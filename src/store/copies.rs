@@ -156,14 +156,21 @@ pub fn give_to_owner_of_state(state: &Path, paths: &[&Path]) {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let owner_of =
-        |path: &Path| fs::metadata(path).ok().map(|metadata| (metadata.uid(), metadata.gid()));
-    let Some(owner) = owner_of(state) else { return };
-    for path in paths.iter().filter(|path| owner_of(path) != Some(owner)) {
-        // A file system may refuse this even to root. Then the file stays root's, which root can
-        // use.
-        drop(std::os::unix::fs::chown(path, Some(owner.0), Some(owner.1)));
+    let Some((user_id, group_id)) = owner_of(state) else { return };
+    for path in paths {
+        // To give a file to who has it already would still write to the disk.
+        if owner_of(path) != Some((user_id, group_id)) {
+            // A file system may refuse this even to root. Then the file stays root's, which root can
+            // use.
+            drop(std::os::unix::fs::chown(path, Some(user_id), Some(group_id)));
+        }
     }
+}
+
+/// The user and the group that own a file. None if there is no such file.
+fn owner_of(path: &Path) -> Option<(u32, u32)> {
+    let metadata = fs::metadata(path).ok()?;
+    Some((metadata.uid(), metadata.gid()))
 }
 
 /// Whether the user that runs this command owns the state, and so what the command makes beside it.

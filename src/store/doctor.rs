@@ -32,8 +32,8 @@ const LARGE_LOG: u64 = 16 << 20;
 
 impl Store {
     /// Finds damaged tables and indexes, rows that refer to rows which are not there, and clusters,
-    /// claims and Agents without a document, or with columns that contradict it. Returns a sentence about
-    /// each.
+    /// claims and Agents without a document, or with columns that contradict it, and pools whose
+    /// inventories lack rows. Returns a sentence about each.
     pub fn check_constraints(&self) -> Result<Vec<String>, Refusal> {
         let mut mistakes: Vec<String> = Vec::new();
         let mut check = self.conn().prepare("PRAGMA integrity_check(20)")?;

@@ -36,13 +36,14 @@ pub fn write_pool<'c>(conn: &Connection, change: &Change<'c, ClusterPool>) -> Re
     Ok(())
 }
 
-/// What the documents of pools say of which customizations are in their inventories.
-const LISTED_ENTRIES: &str = "SELECT p.namespace, e.value ->> '$.name', p.name \
-                              FROM document p, json_each(p.body, '$.spec.inventory') e \
-                              WHERE p.kind = 'ClusterPool' AND e.value ->> '$.name' IS NOT NULL";
+/// Selects the customizations in the inventories of pools, from the documents of the pools. An
+/// inventory that is none lists nothing.
+const LISTED_ENTRIES: &str = "SELECT p.namespace, CAST(p.body ->> (e.fullkey || '.name') AS TEXT) AS customization, p.name \
+     FROM document p, \
+     json_each(CASE WHEN json_valid(p.body) THEN p.body END, '$.spec.inventory') e \
+     WHERE p.kind = 'ClusterPool' AND customization IS NOT NULL";
 
-/// Writes anew which customizations the pools of a state list that was put together of what could be
-/// read.
+/// Writes anew which customizations each pool lists, from the documents of the pools.
 pub fn rebuild_inventory_entries(conn: &Connection) -> Result<(), Refusal> {
     let sql = format!(
         "INSERT OR IGNORE INTO inventory_entry (namespace, customization, pool) {LISTED_ENTRIES}"
@@ -52,8 +53,8 @@ pub fn rebuild_inventory_entries(conn: &Connection) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Finds customizations that pools list, but of which no row says so: their pools would not notice
-/// when they are free. Returns a sentence about each.
+/// Finds customizations that a pool lists but that have no row: the pool would not notice when one
+/// becomes free. Returns a sentence about each.
 pub fn find_lost_inventory_entries(conn: &Connection) -> Result<Vec<String>, Refusal> {
     let sql = format!(
         "{LISTED_ENTRIES} EXCEPT SELECT namespace, customization, pool FROM inventory_entry"
@@ -65,7 +66,7 @@ pub fn find_lost_inventory_entries(conn: &Connection) -> Result<Vec<String>, Ref
         let customization: String = row.get(1)?;
         let pool = Key::new(row.get::<_, String>(0)?, row.get::<_, String>(2)?);
         problems.push(format!(
-            "pool `{pool}` would not notice that customization `{customization}` is free: \
+            "pool `{pool}` would not notice when customization `{customization}` becomes free: \
              poolctl doctor --fix"
         ));
     }

@@ -19,9 +19,8 @@ use super::connection::Store;
 use super::facts::{overwrite_facts, read_body, select_differing_columns, visit_facts};
 use super::pools::{find_lost_inventory_entries, rebuild_inventory_entries};
 
-/// Finds the clusters, claims and Agents whose columns contradict their documents, and pools whose
-/// inventories do. Returns a sentence
-/// about each, with the command by which its document counts.
+/// Finds clusters, claims and Agents whose columns contradict their documents, and pools whose
+/// inventories lack rows. Returns a sentence about each, with the command that repairs it.
 pub fn find_contradicting_columns(conn: &Connection) -> Result<Vec<String>, Refusal> {
     let mut problems = Vec::new();
     visit_facts(conn, "ORDER BY id", [], &mut |cluster: Cluster| {
