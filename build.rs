@@ -23,6 +23,7 @@ fn main() -> std::io::Result<()> {
     let commit = commit_of_repository().or_else(given_commit);
     println!("cargo:rustc-env=POOLCTL_COMMIT={}", commit.as_deref().unwrap_or("unknown"));
     link_unwinder_statically()?;
+    link_tests_at_fixed_addresses();
     println!("cargo:rustc-env=POOLCTL_SOURCES_DIGEST={:016x}", hash_sources()?);
     write_migrations()
 }
@@ -74,6 +75,18 @@ fn link_unwinder_statically() -> std::io::Result<()> {
     std::fs::write(folder.join("libgcc_s.so"), script)?;
     println!("cargo:rustc-link-search=native={}", folder.display());
     Ok(())
+}
+
+/// Has the programs of tests linked for one address. Without optimization they hold a hundred
+/// thousand pointers, and to correct each for another address takes half the time of a start, of which
+/// tests need fifty thousand. Programs that are released keep changing their addresses.
+fn link_tests_at_fixed_addresses() {
+    let is_native = std::env::var_os("HOST") == std::env::var_os("TARGET");
+    let uses_glibc = std::env::var("CARGO_CFG_TARGET_ENV").is_ok_and(|name| name == "gnu");
+    let is_for_tests = std::env::var("PROFILE").is_ok_and(|name| name == "debug");
+    if is_native && uses_glibc && is_for_tests {
+        println!("cargo:rustc-link-arg=-no-pie");
+    }
 }
 
 /// Asks the compiler that links where an archive of its own is; none if it has no such archive.

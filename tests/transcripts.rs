@@ -4,7 +4,12 @@
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 
+use crate::hive_doors::assert_wishes_come_back_from_hive;
+use crate::moving::assert_moved_state_is_the_same;
+use crate::published_shapes::{assert_published_shapes, declared_kinds};
 use crate::sandbox::{Sandbox, has_program};
 
 struct Step {
@@ -50,11 +55,12 @@ fn run_command(sandbox: &mut Sandbox, command: &str) -> String {
     }
     let ran = sandbox.shell(&format!("({command}\n) 2>&1"));
     let output = ran.out.replace(&sandbox.path().display().to_string(), "DIR");
-    let user = sandbox.shell("id -un").out;
+    static USER: OnceLock<String> = OnceLock::new();
+    let user = USER.get_or_init(|| sandbox.shell("id -un").out.trim().to_owned());
     let mut printed = String::new();
     for word in output.split_inclusive(char::is_whitespace) {
-        if word.trim_end() == user.trim() {
-            printed += &word.replacen(user.trim(), "me", 1);
+        if word.trim_end() == user {
+            printed += &word.replacen(user, "me", 1);
         } else {
             printed += word;
         }
@@ -107,21 +113,54 @@ fn paths() -> Vec<PathBuf> {
     paths
 }
 
-/// Calls `visit` with the state that each step of each transcript leaves, if the step changed it.
-pub fn replay_transcripts(mut visit: impl FnMut(&str, &Sandbox)) {
-    for path in paths() {
-        let (steps, _) = parse_transcript(&std::fs::read_to_string(&path).unwrap());
-        let mut sandbox = Sandbox::new();
-        let mut before = String::new();
-        for step in steps {
-            run_command(&mut sandbox, &step.command);
-            let after = sandbox.run("export").out;
-            if after != before && !after.is_empty() {
-                visit(&format!("{}: {}", path.display(), step.command), &sandbox);
-            }
-            before = after;
+/// Calls `visit` with the state that each step of a transcript leaves, if the step changed it.
+fn replay_transcript(path: &Path, visit: impl Fn(&str, &Sandbox)) {
+    let (steps, _) = parse_transcript(&std::fs::read_to_string(path).unwrap());
+    let mut sandbox = Sandbox::new();
+    let mut before = String::new();
+    for step in steps {
+        run_command(&mut sandbox, &step.command);
+        let after = sandbox.run("export").out;
+        if after != before && !after.is_empty() {
+            visit(&format!("{}: {}", path.display(), step.command), &sandbox);
         }
+        before = after;
     }
+}
+
+/// Transcripts need nothing of each other.
+const TRANSCRIPTS_AT_ONCE: usize = 3;
+
+#[test]
+fn every_state_of_a_transcript_moves_to_another_file_and_to_other_programs() {
+    let kinds = declared_kinds();
+    let paths = Mutex::new(paths());
+    let (states, states_for_hive, documents) =
+        (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    let visit = |transcript: &str, sandbox: &Sandbox| {
+        states.fetch_add(1, Ordering::Relaxed);
+        assert_moved_state_is_the_same(transcript, sandbox);
+        let went_to_hive = assert_wishes_come_back_from_hive(transcript, sandbox);
+        states_for_hive.fetch_add(usize::from(went_to_hive), Ordering::Relaxed);
+        let count = assert_published_shapes(transcript, sandbox, &kinds);
+        documents.fetch_add(count, Ordering::Relaxed);
+    };
+    let replay_those_that_are_left = || {
+        loop {
+            let path = paths.lock().unwrap().pop();
+            let Some(path) = path else { break };
+            replay_transcript(&path, visit);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..TRANSCRIPTS_AT_ONCE {
+            scope.spawn(replay_those_that_are_left);
+        }
+    });
+    let [states, states_for_hive, documents] =
+        [states, states_for_hive, documents].map(AtomicUsize::into_inner);
+    assert!(states > 20 && states_for_hive > 20, "{states} {states_for_hive}");
+    assert!(documents > 100, "{documents}");
 }
 
 #[test]
