@@ -81,6 +81,19 @@ fn doctor_finds_and_mends_what_would_be_looked_at_too_late() {
     }
 }
 
+/// The row of a kind that no program has makes one pass look at everything, not all that follow.
+#[test]
+fn a_pass_forgets_what_is_due_of_a_kind_that_there_is_not() {
+    let sandbox = sandbox_with_work_to_come();
+    let rows = due_rows(&sandbox);
+    let foreign = "INSERT INTO due_object (kind, namespace, name, due, dirty, polled) \
+                   VALUES ('Tenant', 'default', 'left', NULL, 1, 0)";
+    execute_sql(&sandbox, foreign).unwrap();
+    sandbox.ok("reconcile -q");
+    assert_eq!(due_rows(&sandbox), rows);
+    sandbox.ok("doctor");
+}
+
 #[test]
 fn doctor_finds_and_mends_an_inventory_whose_pool_would_not_notice_what_is_free() {
     let sandbox = Sandbox::new();

@@ -47,6 +47,7 @@ fn words_of_lines(printed: &str) -> Vec<String> {
 
 /// Runs a command; the sandbox's folder and the user's name are replaced by fixed words.
 fn run_command(sandbox: &mut Sandbox, command: &str) -> String {
+    static USER: OnceLock<String> = OnceLock::new();
     if let Some((name, value)) =
         command.strip_prefix("export ").and_then(|variable| variable.split_once('='))
     {
@@ -55,7 +56,6 @@ fn run_command(sandbox: &mut Sandbox, command: &str) -> String {
     }
     let ran = sandbox.shell(&format!("({command}\n) 2>&1"));
     let output = ran.out.replace(&sandbox.path().display().to_string(), "DIR");
-    static USER: OnceLock<String> = OnceLock::new();
     let user = USER.get_or_init(|| sandbox.shell("id -un").out.trim().to_owned());
     let mut printed = String::new();
     for word in output.split_inclusive(char::is_whitespace) {

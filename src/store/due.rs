@@ -32,6 +32,11 @@ enum DueScope {
     /// A pool. Without names, all that is neither of a pool nor an object with a row of its own.
     Pool(Key),
     Object(DueObject),
+    /// An object of a kind that this program does not have, which a pass over everything forgets.
+    Foreign {
+        kind: String,
+        key: Key,
+    },
 }
 
 /// A row: what a scope waits for, and whether it was changed since a pass looked at it. The row of what
@@ -68,6 +73,7 @@ impl fmt::Display for DueScope {
             }
             Self::Pool(pool) => write!(formatter, "pool `{pool}`"),
             Self::Object(DueObject { kind, key }) => write!(formatter, "{} `{key}`", kind.word()),
+            Self::Foreign { kind, key } => write!(formatter, "{kind} `{key}`"),
         }
     }
 }
@@ -118,7 +124,7 @@ impl Store {
         let mut rows = statement.query(params![now.0, filter == DueFilter::DirtyOrPolled])?;
         let mut objects = Vec::new();
         while let Some(row) = rows.next()? {
-            let Some(object) = read_object(row, 0)? else { return Ok(None) };
+            let DueScope::Object(object) = read_object_scope(row, 0)? else { return Ok(None) };
             objects.push(object);
         }
         Ok(Some(objects))
@@ -208,7 +214,10 @@ pub fn write_due(conn: &Connection, changes: &DueChanges) -> Result<(), Refusal>
     for ChangedRow { scope, after, .. } in changed_rows(conn, changes)? {
         match scope {
             DueScope::Pool(pool) => write_pool_row(conn, &pool, after)?,
-            DueScope::Object(object) => write_object_row(conn, &object, after)?,
+            DueScope::Object(object) => {
+                write_object_row(conn, object.kind.name(), &object.key, after)?;
+            }
+            DueScope::Foreign { kind, key } => write_object_row(conn, &kind, &key, after)?,
         }
     }
     write_answered_pool(conn, changes)
@@ -354,9 +363,7 @@ fn select_rows(conn: &Connection, has_all_pools: bool) -> Result<DueRows, Refusa
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        if let Some(object) = read_object(row, 3)? {
-            stored.insert(DueScope::Object(object), read_object_row(row)?);
-        }
+        stored.insert(read_object_scope(row, 3)?, read_object_row(row)?);
     }
     Ok(stored)
 }
@@ -399,12 +406,16 @@ fn read_object_row(row: &Row<'_>) -> rusqlite::Result<DueRow> {
 }
 
 /// The object that a row is about, by its kind, its namespace and its name, which are read from a
-/// column on. None if there is no such kind.
-fn read_object(row: &Row<'_>, first_column: usize) -> rusqlite::Result<Option<DueObject>> {
+/// column on.
+fn read_object_scope(row: &Row<'_>, first_column: usize) -> rusqlite::Result<DueScope> {
     let kind: String = row.get(first_column)?;
     let namespace: String = row.get(first_column + 1)?;
     let name: String = row.get(first_column + 2)?;
-    Ok(Kind::from_name(&kind).map(|kind| DueObject { kind, key: Key::new(namespace, name) }))
+    let key = Key::new(namespace, name);
+    Ok(match Kind::from_name(&kind) {
+        Some(kind) => DueScope::Object(DueObject { kind, key }),
+        None => DueScope::Foreign { kind, key },
+    })
 }
 
 /// Writes the row of a pool, or removes one that has nothing to say.
@@ -424,9 +435,12 @@ fn write_pool_row(conn: &Connection, pool: &Key, row: DueRow) -> Result<(), Refu
 }
 
 /// Writes the row of an object, or removes one that has nothing to say.
-fn write_object_row(conn: &Connection, object: &DueObject, row: DueRow) -> Result<(), Refusal> {
-    let kind = object.kind.name();
-    let Key { namespace, name } = &object.key;
+fn write_object_row(
+    conn: &Connection,
+    kind: &str,
+    Key { namespace, name }: &Key,
+    row: DueRow,
+) -> Result<(), Refusal> {
     if row == DueRow::default() {
         let sql = "DELETE FROM due_object WHERE kind = ?1 AND namespace = ?2 AND name = ?3";
         conn.prepare_cached(sql)?.execute(params![kind, namespace, name])?;
