@@ -111,21 +111,30 @@ pub fn unreadable_row(kind: Kind, table: &str, cause: &str) -> Refusal {
 /// Reads the object of a name.
 pub fn select_document<T: Document>(conn: &Connection, key: &Key) -> Result<Option<T>, Refusal> {
     let table = T::TABLE;
-    let of_kind = T::CONDITION;
+    let (of_kind, kind) = kind_as_parameter::<T>();
     let sql =
         format!("SELECT id, body FROM {table} WHERE {of_kind} AND namespace = ?1 AND name = ?2");
     let mut statement = conn.prepare_cached(&sql)?;
-    let values = params![key.namespace, key.name];
-    let document = statement.query_row(values, |row| Ok(read_document(row))).optional()?;
+    let values = [&*key.namespace, &*key.name].into_iter().chain(kind);
+    let document =
+        statement.query_row(params_from_iter(values), |row| Ok(read_document(row))).optional()?;
     document.transpose()
 }
 
 /// Whether there is an object of this name.
 pub fn document_exists<T: Document>(conn: &Connection, key: &Key) -> Result<bool, Refusal> {
     let table = T::TABLE;
-    let of_kind = T::CONDITION;
+    let (of_kind, kind) = kind_as_parameter::<T>();
     let sql = format!("SELECT 1 FROM {table} WHERE {of_kind} AND namespace = ?1 AND name = ?2");
-    Ok(conn.prepare_cached(&sql)?.exists([&key.namespace, &key.name])?)
+    let values = [&*key.namespace, &*key.name].into_iter().chain(kind);
+    Ok(conn.prepare_cached(&sql)?.exists(params_from_iter(values))?)
+}
+
+/// Which rows of the table of a kind are of this kind, in SQL, and the third parameter of a statement
+/// with that condition, if it has one. By the parameter, all kinds that share a table share a
+/// statement, too, which a command prepares once.
+fn kind_as_parameter<T: Document>() -> (&'static str, Option<&'static str>) {
+    if T::TABLE == SHARED_TABLE { ("kind = ?3", Some(T::KIND.name())) } else { ("TRUE", None) }
 }
 
 /// Reads all objects of a kind, of a namespace if one is given, in the order of insertion.

@@ -20,6 +20,10 @@ const MAX_RECORD: usize = 128;
 /// So often the record and the state are compared before the state is refused.
 const LOOKS: usize = 3;
 
+/// What the last commit is called by. Whoever asks for the revision alone uses this, too, so that a
+/// command prepares one statement for both.
+pub const REVISION_AND_LINEAGE: &str = "SELECT revision, lineage FROM state";
+
 /// Which commit of which state it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct LastCommit {
@@ -91,8 +95,7 @@ fn open_for_writing(path: &Path) -> io::Result<File> {
 
 /// The last commit that can be read. None for a state of an earlier schema, which has no lineage.
 fn read_commit_of_state(conn: &Connection) -> Option<LastCommit> {
-    let sql = "SELECT revision, lineage FROM state";
-    let mut statement = conn.prepare_cached(sql).ok()?;
+    let mut statement = conn.prepare_cached(REVISION_AND_LINEAGE).ok()?;
     statement
         .query_row([], |row| Ok(LastCommit { revision: row.get(0)?, lineage: row.get(1)? }))
         .ok()

@@ -8,6 +8,7 @@ use crate::model::refusal::Refusal;
 use crate::model::time::Time;
 
 use super::connection::Store;
+use super::last_commit::REVISION_AND_LINEAGE;
 
 /// When a pass committed last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,8 +27,10 @@ pub struct CommitMark {
 impl Store {
     /// The revision of the state, which is the number of its commits.
     pub fn read_revision(&self) -> Result<i64, Refusal> {
-        let mut statement = self.conn().prepare_cached("SELECT revision FROM state")?;
-        Ok(statement.query_row([], |row| row.get(0))?)
+        // States of earlier schemas have no lineage.
+        let sql =
+            if self.is_earlier() { "SELECT revision FROM state" } else { REVISION_AND_LINEAGE };
+        Ok(self.conn().prepare_cached(sql)?.query_row([], |row| row.get(0))?)
     }
 
     /// Which state this is. Its backups have the same lineage, and no other state has it. None for a
