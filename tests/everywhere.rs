@@ -217,8 +217,8 @@ fn as_another_user_everything_is_denied_and_nothing_breaks() {
     if !is_met_or_skipped(is_root(), "only root can be somebody else") || !has_program("setpriv") {
         return;
     }
-    let as_nobody =
-        "chmod 755 $HOME; ln $(command -v poolctl) $HOME/p || cp $(command -v poolctl) $HOME/p
+    let as_nobody = "chmod 755 $HOME; p=$(command -v poolctl)
+        ln $p $HOME/p 2>/dev/null || cp $p $HOME/p; chmod 755 $HOME/p
         poolctl() { setpriv --reuid=65534 --regid=65534 --clear-groups $HOME/p \"$@\"; }
         set +e";
     let reads_no_state = [

@@ -20,8 +20,8 @@ const MAX_RECORD: usize = 128;
 /// So often the record and the state are compared before the state is refused.
 const LOOKS: usize = 3;
 
-/// What the last commit is called by. Whoever asks for the revision alone uses this, too, so that a
-/// command prepares one statement for both.
+/// Reads which commit of which state was the last. Whoever asks for the revision alone uses this, too,
+/// so that a command prepares one statement for both.
 pub const REVISION_AND_LINEAGE: &str = "SELECT revision, lineage FROM state";
 
 /// Which commit of which state it is.
