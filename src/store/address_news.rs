@@ -9,6 +9,7 @@ use crate::model::time::{Span, Time};
 
 use super::connection::Store;
 use super::lock::{Lock, try_tell_lock};
+use super::state_row::read_state_row;
 
 /// How long to wait after the program has failed.
 const BACKOFF: Backoff =
@@ -43,16 +44,13 @@ pub fn count_address_change(conn: &Connection) -> Result<(), Refusal> {
 impl Store {
     /// Reads how far the program of onChange is behind. Fails only if the state cannot be read.
     pub fn read_address_news(&self) -> Result<AddressNews, Refusal> {
-        let sql = "SELECT address_changes, told_changes, tell_failures, tell_after FROM state";
-        let news = self.conn().prepare_cached(sql)?.query_row([], |row| {
-            Ok(AddressNews {
-                changes: row.get(0)?,
-                told_changes: row.get(1)?,
-                failures: row.get(2)?,
-                next_try: row.get::<_, Option<i64>>(3)?.map(Time),
-            })
-        })?;
-        Ok(news)
+        let row = read_state_row(self.conn())?;
+        Ok(AddressNews {
+            changes: row.address_changes,
+            told_changes: row.told_changes,
+            failures: row.tell_failures,
+            next_try: row.tell_after,
+        })
     }
 
     /// Takes the lock of the process that tells; none while another one has it.

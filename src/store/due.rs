@@ -16,6 +16,7 @@ use crate::model::time::Time;
 use super::agents::forget_settled_agents;
 use super::connection::Store;
 use super::documents::document_exists;
+use super::state_row::read_state_row;
 
 /// Which scopes a pass looks at, beside those whose instant has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,7 +145,7 @@ impl Store {
 
     /// Whether the rows say anything else than a commit would.
     pub fn is_due_changed(&self, changes: &DueChanges) -> Result<bool, Refusal> {
-        let answered_before = read_answered_pool(self.conn())?;
+        let answered_before = read_state_row(self.conn())?.answered_pool;
         let answered_after = answered_pool_after(self.conn(), answered_before.as_ref(), changes)?;
         Ok(answered_before.as_ref() != answered_after
             || !changed_rows(self.conn(), changes)?.is_empty())
@@ -152,7 +153,7 @@ impl Store {
 
     /// The scopes at which passes would look too late if their rows stayed as they are, in words.
     pub fn find_late_scopes(&self, changes: &DueChanges) -> Result<Vec<String>, Refusal> {
-        let answered = read_answered_pool(self.conn())?.map(DueScope::Pool);
+        let answered = read_state_row(self.conn())?.answered_pool.map(DueScope::Pool);
         let mut late = Vec::new();
         for row in changed_rows(self.conn(), changes)? {
             if row.is_late() && answered.as_ref() != Some(&row.scope) {
@@ -226,7 +227,7 @@ pub fn write_due(conn: &Connection, changes: &DueChanges) -> Result<(), Refusal>
 /// Keeps which pool's claim was answered. A pool that is kept there and was not planned since then
 /// gets a row, like any pool that was changed, before another one takes its place.
 fn write_answered_pool(conn: &Connection, changes: &DueChanges) -> Result<(), Refusal> {
-    let before = read_answered_pool(conn)?;
+    let before = read_state_row(conn)?.answered_pool;
     let after = answered_pool_after(conn, before.as_ref(), changes)?;
     if before.as_ref() == after {
         return Ok(());
@@ -241,17 +242,7 @@ fn write_answered_pool(conn: &Connection, changes: &DueChanges) -> Result<(), Re
     Ok(())
 }
 
-/// The pool whose claim was answered last, if no pass has looked at the pool since.
-fn read_answered_pool(conn: &Connection) -> Result<Option<Key>, Refusal> {
-    let sql = "SELECT answered_namespace, answered_pool FROM state \
-               WHERE answered_pool IS NOT NULL";
-    let mut statement = conn.prepare_cached(sql)?;
-    let pool = statement
-        .query_row([], |row| Ok(Key::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?)));
-    Ok(pool.optional()?)
-}
-
-/// The same after a commit.
+/// Which pool's claim was answered last, after a commit, if no pass has looked at the pool since.
 fn answered_pool_after<'a>(
     conn: &Connection,
     before: Option<&'a Key>,

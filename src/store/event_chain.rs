@@ -9,6 +9,8 @@ use crate::model::event::{Event, EventType};
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 
+use super::state_row::read_state_row;
+
 /// Bytes of a SHA-256 that a link keeps.
 const LINK_SIZE: usize = 16;
 /// More breaks than this are not listed.
@@ -82,9 +84,7 @@ pub struct EventChain {
 impl EventChain {
     /// Reads the end of the chain. Needs the write transaction that appends to it.
     pub fn load(conn: &Connection) -> Result<Self, Refusal> {
-        let sql = "SELECT last_link FROM state";
-        let last_link = conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
-        Ok(Self { last_link })
+        Ok(Self { last_link: read_state_row(conn)?.last_link })
     }
 
     /// The link of an event, which is the end of the chain from now on.
@@ -94,11 +94,9 @@ impl EventChain {
         link
     }
 
-    /// Keeps the end of the chain.
-    pub fn save(&self, conn: &Connection) -> Result<(), Refusal> {
-        let sql = "UPDATE state SET last_link = ?1";
-        conn.prepare_cached(sql)?.execute([&self.last_link])?;
-        Ok(())
+    /// The end of the chain, which the transaction has to keep.
+    pub fn last_link(&self) -> Option<&[u8]> {
+        self.last_link.as_deref()
     }
 }
 
@@ -234,5 +232,6 @@ pub fn rebuild_chain(conn: &Connection) -> Result<(), Refusal> {
         chain.last_link = Some(link);
         position = id;
     }
-    chain.save(conn)
+    conn.execute("UPDATE state SET last_link = ?1", [chain.last_link])?;
+    Ok(())
 }

@@ -20,10 +20,6 @@ const MAX_RECORD: usize = 128;
 /// So often the record and the state are compared before the state is refused.
 const LOOKS: usize = 3;
 
-/// Reads which commit of which state was the last. Whoever asks for the revision alone uses this, too,
-/// so that a command prepares one statement for both.
-pub const REVISION_AND_LINEAGE: &str = "SELECT revision, lineage FROM state";
-
 /// Which commit of which state it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct LastCommit {
@@ -95,7 +91,7 @@ fn open_for_writing(path: &Path) -> io::Result<File> {
 
 /// The last commit that can be read. None for a state of an earlier schema, which has no lineage.
 fn read_commit_of_state(conn: &Connection) -> Option<LastCommit> {
-    let mut statement = conn.prepare_cached(REVISION_AND_LINEAGE).ok()?;
+    let mut statement = conn.prepare_cached("SELECT revision, lineage FROM state").ok()?;
     statement
         .query_row([], |row| Ok(LastCommit { revision: row.get(0)?, lineage: row.get(1)? }))
         .ok()

@@ -8,7 +8,7 @@ use crate::model::refusal::Refusal;
 use crate::model::time::Time;
 
 use super::connection::Store;
-use super::last_commit::REVISION_AND_LINEAGE;
+use super::state_row::{StateRow, read_state_row};
 
 /// When a pass committed last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,10 +27,7 @@ pub struct CommitMark {
 impl Store {
     /// The revision of the state, which is the number of its commits.
     pub fn read_revision(&self) -> Result<i64, Refusal> {
-        // States of earlier schemas have no lineage.
-        let sql =
-            if self.is_earlier() { "SELECT revision FROM state" } else { REVISION_AND_LINEAGE };
-        Ok(self.conn().prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+        Ok(read_state_row(self.conn())?.revision)
     }
 
     /// Which state this is. Its backups have the same lineage, and no other state has it. None for a
@@ -45,32 +42,24 @@ impl Store {
 
     /// The mark of the last commit.
     pub fn read_mark(&self) -> Result<CommitMark, Refusal> {
-        let sql = "SELECT last_pass, wall, boot, since_boot, doubted, off, revision FROM state";
-        let mark = self.conn().prepare_cached(sql)?.query_row([], |row| {
-            let clocks = Clocks {
-                wall: Time(row.get(1)?),
-                boot: row.get(2)?,
-                since_boot: row.get(3)?,
-                doubted: row.get(4)?,
-                off: row.get(5)?,
-            };
-            Ok(CommitMark {
-                now: Time(row.get(0)?),
-                clocks,
-                begins_anew: false,
-                revision: row.get(6)?,
-            })
-        })?;
-        Ok(mark)
+        let StateRow { last_pass, clocks, revision, .. } = read_state_row(self.conn())?;
+        Ok(CommitMark { now: last_pass, clocks, begins_anew: false, revision })
     }
 }
 
-/// Counts a commit and writes its mark. The time of passes never goes back.
-pub fn write_mark(conn: &Connection, mark: &CommitMark) -> Result<(), Refusal> {
+/// Counts a commit and writes its mark, and the end of the chain of events if the commit has any. The
+/// time of passes never goes back.
+pub fn write_mark(
+    conn: &Connection,
+    mark: &CommitMark,
+    last_link: Option<&[u8]>,
+) -> Result<(), Refusal> {
     let sql = "UPDATE state SET revision = ?7 + 1, last_pass = max(last_pass, ?1), \
-               wall = ?2, boot = ?3, since_boot = ?4, doubted = ?5, off = ?6";
+               wall = ?2, boot = ?3, since_boot = ?4, doubted = ?5, off = ?6, \
+               last_link = coalesce(?8, last_link)";
     let Clocks { wall, boot, since_boot, doubted, off } = &mark.clocks;
-    let values = params![mark.now.0, wall.0, boot, since_boot, doubted, off, mark.revision];
+    let values =
+        params![mark.now.0, wall.0, boot, since_boot, doubted, off, mark.revision, last_link];
     conn.prepare_cached(sql)?.execute(values)?;
     Ok(())
 }

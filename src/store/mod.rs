@@ -56,6 +56,7 @@ mod schema;
 mod second_names;
 mod secrets;
 mod snapshot;
+mod state_row;
 mod stored;
 mod table_list;
 mod templates;

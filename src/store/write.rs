@@ -136,14 +136,14 @@ fn write_events_and_mark(
             events.push(event);
         }
     }
-    if !events.is_empty() {
-        let mut chain = EventChain::load(conn)?;
-        for event in events {
-            write_event(conn, event, &mut chain)?;
-        }
-        chain.save(conn)?;
+    if events.is_empty() {
+        return write_mark(conn, mark, None);
     }
-    write_mark(conn, mark)
+    let mut chain = EventChain::load(conn)?;
+    for event in events {
+        write_event(conn, event, &mut chain)?;
+    }
+    write_mark(conn, mark, chain.last_link())
 }
 
 /// The event of a pool whose changes were undone.
