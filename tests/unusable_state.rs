@@ -336,3 +336,26 @@ fn a_cluster_whose_annotations_cannot_be_read_is_not_driven_without_them() {
     assert_eq!(execute_sql(&sandbox, sql).unwrap(), 1);
     sandbox.refused(8, "reconcile", "the metadata of cluster `lab-");
 }
+
+/// Only the program knows which words there are, not the schema.
+#[test]
+fn a_word_that_no_program_writes_is_named_with_its_row() {
+    for (table, column) in [
+        ("cluster", "driver"),
+        ("cluster", "power_wanted"),
+        ("cluster", "power"),
+        ("claim", "pending"),
+        ("claim", "running"),
+        ("job", "verb"),
+        ("job", "driver"),
+    ] {
+        let sandbox = Sandbox::new();
+        sandbox.ok("pool create lab --fake --size 1 -q");
+        sandbox.ok("claim lab mine -q");
+        let sql = format!("UPDATE {table} SET {column} = 'elsewhere'");
+        assert!(execute_sql(&sandbox, &sql).unwrap() > 0, "{table}.{column}");
+        let problem = format!("column {column}: unknown name `elsewhere`");
+        sandbox.refused(8, "reconcile --all", &problem);
+        assert!(sandbox.shell("poolctl doctor").out.contains(&problem), "{table}.{column}");
+    }
+}
