@@ -306,7 +306,7 @@ fn doctor_raises_no_alarm_beside_ordinary_work() {
     }
     let player = pool_without_delays();
     for _ in 0..3 {
-        let ran = player.sandbox.shell(&beside_work("doctor", 20_000, 500));
+        let ran = player.sandbox.shell(&beside_work("doctor", 10_000, 250));
         assert_eq!(ran.code, 0, "{}", ran.out);
         // Without work beside it, the test would show nothing.
         assert!(player.sandbox.ok("events").contains("claim/ci-"), "no claim was served");

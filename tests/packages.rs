@@ -2,6 +2,7 @@
 //! away, used, upgraded over an older one with a state of an older schema, and removed.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use crate::sandbox::{POOLCTL, Ran, Sandbox, has_program, is_met_or_skipped, is_root};
 
@@ -27,7 +28,7 @@ impl Machine {
         let root = machine.root();
         let root = root.display();
         machine.ok(&format!(
-            "umask 022; chmod 755 $HOME; strip -o $HOME/program {POOLCTL}
+            "umask 022; chmod 755 $HOME
             mkdir -p {root}/var/lib/dpkg/info {root}/var/lib/dpkg/updates {root}/etc
             touch {root}/var/lib/dpkg/status {root}/var/lib/dpkg/available
             cp /etc/passwd /etc/group {root}/etc/"
@@ -45,20 +46,39 @@ impl Machine {
         ran
     }
 
-    /// Builds the packages of a version into a folder of that name.
-    fn build(&self, version: &str) -> Ran {
+    /// The folder with the packages of two versions, each in a folder of that name. They are built once
+    /// for all tests: most of the time goes into compressing a program that is not optimized.
+    fn packages(&self) -> &'static Path {
+        static PACKAGES: OnceLock<PathBuf> = OnceLock::new();
+        PACKAGES.get_or_init(|| {
+            let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("packages");
+            let path = folder.display();
+            self.ok(&format!(
+                "umask 022; rm -rf {path}; mkdir -p {path}; strip -o {path}/program {POOLCTL}"
+            ));
+            for version in ["0.1.9", "0.2.0"] {
+                self.build(version, &folder.join("program"), &folder.join(version));
+            }
+            folder
+        })
+    }
+
+    /// Builds the packages of a version of a program into a folder.
+    fn build(&self, version: &str, program: &Path, folder: &Path) {
         self.ok(&format!(
-            "sh examples/release/build.sh --binary $HOME/program --version {version} \
-             --out $HOME/{version}"
-        ))
+            "sh examples/release/build.sh --binary {} --version {version} --out {}",
+            program.display(),
+            folder.display()
+        ));
     }
 
     fn install(&self, version: &str) {
         let root = self.root();
         self.ok(&format!(
             "dpkg --root={} --force-depends --force-script-chrootless -i \
-             $HOME/{version}/poolctl_{version}_amd64.deb",
-            root.display()
+             {}/{version}/poolctl_{version}_amd64.deb",
+            root.display(),
+            self.packages().display()
         ));
     }
 
@@ -78,8 +98,6 @@ impl Machine {
 #[test]
 fn a_package_is_installed_used_upgraded_and_removed_and_the_state_is_kept() {
     let Some(machine) = Machine::new() else { return };
-    machine.build("0.1.9");
-    machine.build("0.2.0");
     machine.install("0.1.9");
     let root = machine.root();
     for file in [
@@ -143,11 +161,15 @@ fn a_package_is_installed_used_upgraded_and_removed_and_the_state_is_kept() {
 #[test]
 fn the_same_program_makes_the_same_packages_and_the_sums_are_theirs() {
     let Some(machine) = Machine::new() else { return };
-    machine.build("0.2.0");
-    machine.ok("mv $HOME/0.2.0 $HOME/first; sleep 1");
-    machine.build("0.2.0");
-    machine.ok("cmp $HOME/first/SHA256SUMS $HOME/0.2.0/SHA256SUMS; cd $HOME/first; sha256sum -c --quiet SHA256SUMS");
-    let sbom = std::fs::read_to_string(machine.sandbox.path().join("first/poolctl-0.2.0.cdx.json"));
+    let packages = machine.packages();
+    let first = packages.join("0.2.0");
+    machine.ok("sleep 1");
+    machine.build("0.2.0", &packages.join("program"), &machine.sandbox.path().join("again"));
+    machine.ok(&format!(
+        "cd {}; cmp SHA256SUMS $HOME/again/SHA256SUMS; sha256sum -c --quiet SHA256SUMS",
+        first.display()
+    ));
+    let sbom = std::fs::read_to_string(first.join("poolctl-0.2.0.cdx.json"));
     let sbom: serde_json::Value = serde_json::from_str(&sbom.unwrap()).unwrap();
     assert_eq!(sbom["metadata"]["component"]["name"], "poolctl");
     let lock = std::fs::read_to_string("Cargo.lock").unwrap();
@@ -180,12 +202,11 @@ fn an_rpm_is_installed_upgraded_and_removed_and_what_is_not_its_own_is_kept() {
         return;
     }
     let Some(machine) = Machine::new() else { return };
-    machine.build("0.1.9");
-    machine.build("0.2.0");
     let root = machine.root();
+    let packages = machine.packages().display();
     let rpm = format!("rpm --root {} --noscripts --nodeps", root.display());
     machine.ok(&format!("rpm --root {} --initdb", root.display()));
-    machine.ok(&format!("{rpm} -i $HOME/0.1.9/poolctl-0.1.9-1.x86_64.rpm"));
+    machine.ok(&format!("{rpm} -i {packages}/0.1.9/poolctl-0.1.9-1.x86_64.rpm"));
     for file in [
         "usr/bin/poolctl",
         "usr/lib/systemd/system/poolctl.timer",
@@ -208,7 +229,7 @@ fn an_rpm_is_installed_upgraded_and_removed_and_what_is_not_its_own_is_kept() {
         fixture.display(),
         root = root.display()
     ));
-    machine.ok(&format!("{rpm} -U $HOME/0.2.0/poolctl-0.2.0-1.x86_64.rpm"));
+    machine.ok(&format!("{rpm} -U {packages}/0.2.0/poolctl-0.2.0-1.x86_64.rpm"));
     assert!(std::fs::read_to_string(&sudoers).unwrap().ends_with("# ours\n"));
     let state = root.join("var/lib/poolctl/state.db");
     let poolctl = format!(
@@ -222,8 +243,8 @@ fn an_rpm_is_installed_upgraded_and_removed_and_what_is_not_its_own_is_kept() {
     machine.ok(&format!("{poolctl} label imgset ocp upgraded=yes -q --no-reconcile"));
     assert!(state.with_file_name("state.db.schema-5").is_file());
     // The account and its folders are made by what systemd reads in the package.
-    let scripts =
-        machine.ok("rpm -qp --scripts $HOME/0.2.0/poolctl-0.2.0-1.x86_64.rpm 2>/dev/null").out;
+    let query = format!("rpm -qp --scripts {packages}/0.2.0/poolctl-0.2.0-1.x86_64.rpm");
+    let scripts = machine.ok(&format!("{query} 2>/dev/null")).out;
     for line in ["systemd-sysusers poolctl.conf", "systemd-tmpfiles --create poolctl.conf"] {
         assert!(scripts.contains(line), "{line}: {scripts}");
     }
