@@ -373,17 +373,20 @@ fn select_rows_of(conn: &Connection, changes: &DueChanges) -> Result<DueRows, Re
     if changes.is_whole || changes.is_rest_settled {
         return Ok(stored);
     }
-    let sql = "SELECT due, dirty, polled FROM due_object \
-               WHERE kind = ?1 AND namespace = ?2 AND name = ?3";
-    let mut statement = conn.prepare_cached(sql)?;
     let settled = changes.settled.objects.keys().chain(changes.partly_settled.keys());
     let objects = settled.chain(changes.postponed.keys()).chain(&changes.dirty_objects);
     for object in objects {
-        let values = params![object.kind.name(), object.key.namespace, object.key.name];
-        let row = statement.query_row(values, read_object_row).optional()?;
+        let row = select_row_of_object(conn, object)?;
         stored.extend(row.map(|row| (DueScope::Object(object.clone()), row)));
     }
     Ok(stored)
+}
+
+fn select_row_of_object(conn: &Connection, object: &DueObject) -> Result<Option<DueRow>, Refusal> {
+    let sql = "SELECT due, dirty, polled FROM due_object \
+               WHERE kind = ?1 AND namespace = ?2 AND name = ?3";
+    let values = params![object.kind.name(), object.key.namespace, object.key.name];
+    Ok(conn.prepare_cached(sql)?.query_row(values, read_object_row).optional()?)
 }
 
 fn read_pool_row(row: &Row<'_>) -> rusqlite::Result<DueRow> {
