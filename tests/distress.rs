@@ -341,7 +341,15 @@ fn a_restore_warns_of_the_backup_of_another_state() {
     };
     let own_backup = backup(&sandbox, "own.db");
     let other_backup = backup(&other, "other.db");
-    for (file, is_warned_of) in [(&own_backup, false), (&other_backup, true)] {
+    // The poolctl of an earlier schema has made it.
+    let earlier_backup = sandbox.path().join("earlier.db").display().to_string();
+    std::fs::copy("tests/fixtures/state-14.db", &earlier_backup).unwrap();
+    let connection = rusqlite::Connection::open(&earlier_backup).unwrap();
+    connection.pragma_update(None, "journal_mode", "DELETE").unwrap();
+    drop(connection);
+    for (file, is_warned_of) in
+        [(&own_backup, false), (&other_backup, true), (&earlier_backup, true)]
+    {
         // Without a terminal nobody can be asked.
         let ran = sandbox.run(&format!("restore {file}"));
         assert_eq!((ran.code, ran.err.contains(says)), (2, is_warned_of), "{}", ran.err);

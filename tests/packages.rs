@@ -46,8 +46,9 @@ impl Machine {
         ran
     }
 
-    /// The folder with the packages of two versions, each in a folder of that name. They are built once
-    /// for all tests: most of the time goes into compressing a program that is not optimized.
+    /// The folder in which the packages of each of two versions are, in a folder named after it. They are
+    /// built once for all tests, because to compress a program that is not optimized takes most of the
+    /// time.
     fn packages(&self) -> &'static Path {
         static PACKAGES: OnceLock<PathBuf> = OnceLock::new();
         PACKAGES.get_or_init(|| {

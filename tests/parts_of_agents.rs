@@ -213,3 +213,22 @@ fn a_lost_row_of_an_agent_is_made_anew_from_its_document() {
         assert_eq!(jsonpath(&sandbox, "agent/b", "{.status.debugInfo.state}"), "installed");
     }
 }
+
+/// Whoever looks for a machine by an identity that has no row would use the machine a second time.
+#[test]
+fn a_lost_identity_of_an_agent_is_named_and_written_anew() {
+    for damage in ["DELETE FROM agent_mac", "UPDATE agent_mac SET bound = NULL"] {
+        let sandbox = lab_with_installed_hosts();
+        let identities =
+            "SELECT group_concat(agent || ' ' || mac || ' ' || ifnull(bound, '-')) FROM agent_mac";
+        let connection = Connection::open(sandbox.state()).unwrap();
+        let read = || connection.query_row(identities, [], |row| row.get::<_, String>(0)).unwrap();
+        let before = read();
+        assert!(connection.execute(damage, []).unwrap() > 0);
+        let named = sandbox.shell("poolctl doctor").out;
+        assert!(named.contains("agent `b` would not be found by"), "{named}");
+        sandbox.ok("doctor --fix -y");
+        assert_eq!(read(), before, "{damage}");
+        sandbox.ok("doctor");
+    }
+}

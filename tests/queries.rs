@@ -21,7 +21,7 @@ const SMALL_TABLES: [&str; 4] = ["ip_count", "ip_network", "ip_scope", "state"];
 
 /// Parts of the statements that are meant to read everything, or that run only where that does no
 /// harm, and where that is.
-const READ_EVERYTHING: [(&str, &str); 26] = [
+const READ_EVERYTHING: [(&str, &str); 27] = [
     ("SELECT EXISTS (SELECT 1 FROM infra_env_token)", "export"),
     ("FROM event ORDER BY id", "export"),
     ("FROM claim WHERE running = ?1 AND deleting IS NULL", "status and doctor: nothing is decoded"),
@@ -31,6 +31,7 @@ const READ_EVERYTHING: [(&str, &str); 26] = [
     ("SELECT id FROM job", "backup"),
     ("SELECT id FROM {source}", "export"),
     ("SELECT id, body FROM {source}", "lists, doctor, and a pass over everything"),
+    ("WHERE NOT json_valid(body)", "salvage"),
     ("json_each(CASE WHEN json_valid(p.body)", "salvage and doctor"),
     (
         "FROM document WHERE kind = 'ClusterDeploymentCustomization' AND id NOT",

@@ -337,9 +337,20 @@ fn a_cluster_whose_annotations_cannot_be_read_is_not_driven_without_them() {
     sandbox.refused(8, "reconcile", "the metadata of cluster `lab-");
 }
 
+/// Salvages the state of a sandbox, and expects a state that lacks a row and can be used.
+fn assert_salvaged_without_the_row(sandbox: &Sandbox, damage: &str) {
+    let ran = sandbox.shell("poolctl doctor --salvage $HOME/state.db --to $HOME/new.db");
+    assert_eq!(ran.code, 1, "{damage}: {}{}", ran.out, ran.err);
+    assert!(ran.out.contains("rows whose values are not possible"), "{damage}: {}", ran.out);
+    for command in ["doctor --fix", "reconcile --all", "get claim,cluster,job", "export -o json"] {
+        let ran = sandbox.shell(&format!("poolctl --state $HOME/new.db {command}"));
+        assert!([0, 1].contains(&ran.code), "{damage}, {command}: {}{}", ran.out, ran.err);
+    }
+}
+
 /// Only the program knows which words there are, not the schema.
 #[test]
-fn a_word_that_no_program_writes_is_named_with_its_row() {
+fn a_word_that_no_program_writes_is_named_with_its_row_and_can_be_left_behind() {
     for (table, column) in [
         ("cluster", "driver"),
         ("cluster", "power_wanted"),
@@ -357,5 +368,48 @@ fn a_word_that_no_program_writes_is_named_with_its_row() {
         let problem = format!("column {column}: unknown name `elsewhere`");
         sandbox.refused(8, "reconcile --all", &problem);
         assert!(sandbox.shell("poolctl doctor").out.contains(&problem), "{table}.{column}");
+        assert_salvaged_without_the_row(&sandbox, &sql);
     }
+}
+
+#[test]
+fn a_past_job_that_cannot_be_read_is_named_although_no_pass_reads_it() {
+    let sandbox = Sandbox::new();
+    sandbox.create_ready_pool("lab", 1);
+    let sql = "UPDATE job SET verb = 'elsewhere' WHERE ended IS NOT NULL";
+    assert!(execute_sql(&sandbox, sql).unwrap() > 0);
+    sandbox.ok("reconcile --all");
+    assert!(sandbox.shell("poolctl doctor").out.contains("column verb: unknown name `elsewhere`"));
+    assert_salvaged_without_the_row(&sandbox, sql);
+}
+
+#[test]
+fn a_document_that_is_no_json_can_be_left_behind_and_its_object_removed() {
+    for (table, remove) in [("cluster_body", "delete cluster"), ("claim_body", "release")] {
+        let mut sandbox = Sandbox::new();
+        sandbox.ok("pool create lab --fake --size 1 -q");
+        sandbox.ok("claim lab mine -q");
+        let sql = format!("UPDATE {table} SET body = '{{'");
+        assert!(execute_sql(&sandbox, &sql).unwrap() > 0, "{table}");
+        assert_eq!(sandbox.shell("poolctl doctor").code, 1, "{table}");
+        assert_salvaged_without_the_row(&sandbox, &sql);
+        let new_state = sandbox.path().join("new.db").display().to_string();
+        sandbox.set_variable("POOLCTL_STATE", &new_state);
+        let advice = sandbox.shell(
+            "poolctl doctor | sed -n 's/.*has no document; to have a state without it: //p'",
+        );
+        let command = advice.out.lines().next().unwrap_or_default().trim_end().to_owned();
+        assert!(command.starts_with(&format!("poolctl {remove} ")), "{table}: {}", advice.out);
+        let ran = sandbox.shell(&format!("{command} -y"));
+        assert_eq!(ran.code, 0, "{table}: {command}: {}", ran.err);
+    }
+}
+
+#[test]
+fn a_count_that_is_out_of_range_keeps_no_command_from_going_on() {
+    let sandbox = Sandbox::new();
+    sandbox.create_ready_pool("lab", 1);
+    execute_sql(&sandbox, "UPDATE state SET tell_failures = -1").unwrap();
+    sandbox.ok("claim lab mine -q");
+    sandbox.ok("status");
 }

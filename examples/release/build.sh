@@ -37,15 +37,17 @@ if [ -z "$binary" ]; then
   }
   export CARGO_TARGET_DIR="$top/target/release-build"
   export RUSTFLAGS="--remap-path-prefix=$top=/poolctl --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
-  # What most commands run lies together, so that each reads fewer pages of code. The linker takes one
-  # script.
+  # What everyday commands run lies together, so that each reads fewer pages of code. The linker takes only
+  # one script, so the two are joined.
   cat "$top/tests/perf/layout.ld" "$release/no_unwinding.ld" >"$work/poolctl.ld"
-  # Cargo does not see that the script is another one.
-  cmp -s "$work/poolctl.ld" "$tools/poolctl.ld" || rm -rf "${CARGO_TARGET_DIR:?}/$target/dist"
-  mv "$work/poolctl.ld" "$tools/poolctl.ld"
-  RUSTFLAGS="$RUSTFLAGS -Clink-arg=-Wl,-T,$tools/poolctl.ld -Clink-arg=-Wl,--no-eh-frame-hdr"
   "$tools/bin/python" -m ziglang build-obj -O ReleaseSmall -target "x86_64-linux-gnu.$glibc" -fno-compiler-rt \
-    "-femit-bin=$tools/pow.o" "$release/pow.zig"
+    "-femit-bin=$work/pow.o" "$release/pow.zig"
+  # Cargo does not notice when the content of these files changes.
+  for file in poolctl.ld pow.o; do
+    cmp -s "$work/$file" "$tools/$file" || rm -rf "${CARGO_TARGET_DIR:?}/$target/dist"
+    mv "$work/$file" "$tools/$file"
+  done
+  RUSTFLAGS="$RUSTFLAGS -Clink-arg=-Wl,-T,$tools/poolctl.ld -Clink-arg=-Wl,--no-eh-frame-hdr"
   RUSTFLAGS="$RUSTFLAGS -Clink-arg=$tools/pow.o"
   # The program is loaded at the same address each time, as the programs of Go are, so nothing in it
   # is relocated at its start. That saves a sixteenth of the time of a short command, and 380 kB.
@@ -60,7 +62,7 @@ if [ -z "$binary" ]; then
     exit 1
   fi
   if objdump -p "$binary" | grep -q 'NEEDED.*libm'; then
-    echo "build.sh: the program loads libm, and every command with it: pow.zig lacks a function" >&2
+    echo "build.sh: the program loads libm, because it calls a function that pow.zig does not have" >&2
     exit 1
   fi
 fi

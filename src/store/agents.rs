@@ -528,3 +528,25 @@ fn write_macs(
     }
     Ok(())
 }
+
+/// The identities of an Agent that have no row: whoever looks for the machine by one of them would not
+/// find the Agent, and could use the machine a second time.
+pub fn select_lost_identities(conn: &Connection, agent: &Agent) -> Result<Vec<String>, Refusal> {
+    let is_bound = agent.status.bound_to.is_some();
+    // Of bound Agents with a common identity only one has it.
+    let sql = "SELECT 1 FROM agent_mac \
+               WHERE mac = ?2 AND (agent = ?1 AND bound IS ?3 OR ?3 = 1 AND bound = 1)";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut lost = Vec::new();
+    for identity in agent.identities() {
+        if !statement.exists(params![agent.metadata.id, identity, is_bound.then_some(1)])? {
+            lost.push(identity);
+        }
+    }
+    Ok(lost)
+}
+
+/// Writes the identities of an Agent anew. Needs a write transaction.
+pub fn overwrite_identities(conn: &Connection, agent: &Agent) -> Result<(), Refusal> {
+    write_macs(conn, agent.metadata.id, None, agent)
+}

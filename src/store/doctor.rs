@@ -10,6 +10,7 @@ use rusqlite::Connection;
 
 use crate::model::annotations::OVERLAP;
 use crate::model::ip_pool::IpPool;
+use crate::model::job::Job;
 use crate::model::refusal::Refusal;
 
 use super::agents::forget_settled_agents;
@@ -18,6 +19,7 @@ use super::connection::{Store, log_size};
 use super::copies;
 use super::documents::select_documents;
 use super::event_chain::{find_breaks_of_chain, rebuild_chain};
+use super::facts::visit_facts;
 use super::free_addresses::{
     build_or_remove_free_list, has_free_list, is_free_list_wrong, remove_free_list,
 };
@@ -29,6 +31,13 @@ use super::temporary::{find_abandoned_files, remove_file_or_folder};
 
 /// A log with more bytes than this has not been folded in for long.
 const LARGE_LOG: u64 = 16 << 20;
+
+/// How an object is removed of which only the row of its facts is there.
+const COMMANDS_THAT_REMOVE: [(&str, &str); 3] = [
+    ("cluster", "poolctl delete cluster NAME -n NAMESPACE"),
+    ("claim", "poolctl release NAME -n NAMESPACE"),
+    ("agent", "poolctl doctor --salvage \"$(poolctl state path)\" --to NEW"),
+];
 
 impl Store {
     /// Finds damaged tables and indexes, rows that refer to rows which are not there, and clusters,
@@ -51,19 +60,22 @@ impl Store {
             mistakes
                 .push(format!("a row of {table} points to a row of {parent} that does not exist"));
         }
-        for table in ["cluster", "claim", "agent"] {
-            let sql =
-                format!("SELECT name FROM {table} WHERE id NOT IN (SELECT id FROM {table}_body)");
+        for (table, command) in COMMANDS_THAT_REMOVE {
+            let sql = format!(
+                "SELECT namespace, name FROM {table} WHERE id NOT IN (SELECT id FROM {table}_body)"
+            );
             let mut check = self.conn().prepare(&sql)?;
             let mut rows = check.query([])?;
             while let Some(row) = rows.next()? {
-                let name: String = row.get(0)?;
+                let (namespace, name): (String, String) = (row.get(0)?, row.get(1)?);
+                let command = command.replace("NAMESPACE", &namespace).replace("NAME", &name);
                 mistakes.push(format!(
-                    "{table} `{name}` has no document; to have a state without it: poolctl doctor \
-                     --salvage \"$(poolctl state path)\" --to NEW"
+                    "{table} `{name}` has no document; to have a state without it: {command}"
                 ));
             }
         }
+        // No pass reads jobs that are over, and a list or an export ends at one that cannot be read.
+        visit_facts(self.conn(), "ORDER BY rowid", [], &mut |_: Job| Ok(()))?;
         mistakes.extend(find_contradicting_columns(self.conn())?);
         Ok(mistakes)
     }

@@ -242,7 +242,7 @@ fn write_answered_pool(conn: &Connection, changes: &DueChanges) -> Result<(), Re
     Ok(())
 }
 
-/// Which pool's claim was answered last, after a commit, if no pass has looked at the pool since.
+/// The pool to keep as the one whose claim was answered last; none once a pass has looked at it.
 fn answered_pool_after<'a>(
     conn: &Connection,
     before: Option<&'a Key>,
@@ -382,6 +382,8 @@ fn select_rows_of(conn: &Connection, changes: &DueChanges) -> Result<DueRows, Re
     Ok(stored)
 }
 
+/// Reads the row of an object. It is prepared here, and not before the loop of the caller, because most
+/// commits say nothing of objects.
 fn select_row_of_object(conn: &Connection, object: &DueObject) -> Result<Option<DueRow>, Refusal> {
     let sql = "SELECT due, dirty, polled FROM due_object \
                WHERE kind = ?1 AND namespace = ?2 AND name = ?3";

@@ -94,7 +94,7 @@ impl EventChain {
         link
     }
 
-    /// The end of the chain, which the transaction has to keep.
+    /// The end of the chain. The caller writes it with the mark of the commit.
     pub fn last_link(&self) -> Option<&[u8]> {
         self.last_link.as_deref()
     }

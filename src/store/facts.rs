@@ -97,6 +97,26 @@ pub fn visit_facts<T: Facts>(
     Ok(())
 }
 
+/// Removes the rows that the program cannot read, and returns how many these were. Needs a write
+/// transaction.
+pub fn remove_unreadable_facts<T: Facts>(conn: &Connection) -> Result<usize, Refusal> {
+    let columns = T::COLUMNS.concat();
+    let mut statement =
+        conn.prepare(&format!("SELECT {}, rowid FROM {}", columns.join(", "), T::TABLE))?;
+    let mut rows = statement.query([])?;
+    let mut shared = SharedTexts::default();
+    let mut unreadable: Vec<i64> = Vec::new();
+    while let Some(row) = rows.next()? {
+        if T::read(&mut FactReader::new(row, &mut shared)).is_err() {
+            unreadable.push(row.get(columns.len())?);
+        }
+    }
+    for rowid in &unreadable {
+        conn.execute(&format!("DELETE FROM {} WHERE rowid = ?1", T::TABLE), [rowid])?;
+    }
+    Ok(unreadable.len())
+}
+
 /// The columns in which the row of an id differs from these facts, also if a column has a value that it
 /// cannot have.
 pub fn select_differing_columns<T: Facts>(
@@ -128,7 +148,10 @@ fn unreadable_fact(row: &Row<'_>, table: &str, column: &str, why: &str) -> Refus
     };
     Refusal::new(Exit::State, format!("row {id} of table {table} cannot be read"))
         .because(format!("column {column}: {why}"))
-        .next("poolctl doctor")
+        .advise(
+            "poolctl doctor; to have a state without the row: poolctl doctor --salvage \
+             \"$(poolctl state path)\" --to NEW",
+        )
 }
 
 thread_local! {

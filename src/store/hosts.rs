@@ -37,7 +37,7 @@ pub fn load_host(conn: &Connection, state: &mut State, key: &Key) -> Result<(), 
 
 /// Loads the hosts that clusters of a pool use.
 pub fn load_hosts_of_pool(conn: &Connection, state: &mut State, pool: &Key) -> Result<(), Refusal> {
-    // In many labs no cluster uses hosts, and this is quickly prepared.
+    // In many labs no cluster uses hosts. This statement is prepared faster than the join below.
     let sql = "SELECT 1 FROM host WHERE consumer IS NOT NULL";
     if !conn.prepare_cached(sql)?.exists([])? {
         return Ok(());

@@ -31,12 +31,16 @@ impl Store {
     }
 
     /// Which state this is. Its backups have the same lineage, and no other state has it. None for a
-    /// state of an earlier schema, which gets its lineage when it is migrated.
+    /// state of the first schemas, which gets its lineage when it is migrated.
     pub fn read_lineage(&self) -> Result<Option<String>, Refusal> {
+        let sql = "SELECT lineage FROM state";
         if self.is_earlier() {
-            return Ok(None);
+            // The copy in memory may have drawn one that the file will not have.
+            let lineage: rusqlite::Result<String> =
+                self.file().query_row(sql, [], |row| row.get(0));
+            return Ok(lineage.ok().filter(|lineage| !lineage.is_empty()));
         }
-        let mut statement = self.conn().prepare_cached("SELECT lineage FROM state")?;
+        let mut statement = self.conn().prepare_cached(sql)?;
         Ok(Some(statement.query_row([], |row| row.get(0))?))
     }
 
@@ -47,8 +51,8 @@ impl Store {
     }
 }
 
-/// Counts a commit and writes its mark, and the end of the chain of events if the commit has any. The
-/// time of passes never goes back.
+/// Counts a commit and writes its mark. `last_link` is the new end of the chain of events; in a commit
+/// without events there is none, and the end stays as it is. The time of passes never goes back.
 pub fn write_mark(
     conn: &Connection,
     mark: &CommitMark,

@@ -79,7 +79,7 @@ pub(super) fn open_file(path: &Path) -> Result<Connection, Refusal> {
     read_beside_writers(path, || open_file_once(path))
 }
 
-/// What SQLite is told of how it works on a state.
+/// The pragmas of every connection to a state file. A test checks that SQLite accepts them.
 const PRAGMAS: [(&str, i64); 4] = [
     // FULL: a commit is durable when it returns.
     ("synchronous", 2),

@@ -5,6 +5,7 @@
 
 use rusqlite::Connection;
 
+use crate::model::agent::Agent;
 use crate::model::agent::facts::AgentFacts;
 use crate::model::claim::{Claim, ClusterClaim};
 use crate::model::cluster::Cluster;
@@ -14,7 +15,10 @@ use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 
 use super::agent_parts::{UnreadablePart, drop_unreadable_parts, find_unreadable_parts};
-use super::agents::{insert_lost_rows_of_agents, visit_decodable_agents};
+use super::agents::{
+    insert_lost_rows_of_agents, overwrite_identities, select_lost_identities,
+    visit_decodable_agents,
+};
 use super::connection::Store;
 use super::facts::{overwrite_facts, read_body, select_differing_columns, visit_facts};
 use super::pools::{find_lost_inventory_entries, rebuild_inventory_entries};
@@ -42,29 +46,43 @@ pub fn find_contradicting_columns(conn: &Connection) -> Result<Vec<String>, Refu
             "{column} of agent `{agent}` cannot be read ({why}); to go on without: poolctl doctor --fix"
         ));
     }
-    for (agent, columns) in find_contradicting_agents(conn)? {
-        problems.push(format!(
-            "agent `{}` is kept with other values than its document has ({}); for the document to \
-             count: poolctl doctor --fix",
-            agent.name,
-            columns.join(", ")
-        ));
+    for ContradictingAgent { agent, columns, lost_identities } in find_contradicting_agents(conn)? {
+        let name = &agent.metadata.name;
+        if !columns.is_empty() {
+            problems.push(format!(
+                "agent `{name}` is kept with other values than its document has ({}); for the \
+                 document to count: poolctl doctor --fix",
+                columns.join(", ")
+            ));
+        }
+        if !lost_identities.is_empty() {
+            problems.push(format!(
+                "agent `{name}` would not be found by {}: poolctl doctor --fix",
+                lost_identities.join(", ")
+            ));
+        }
     }
     problems.extend(find_lost_inventory_entries(conn)?);
     Ok(problems)
 }
 
-/// Finds the Agents whose columns contradict their documents: what their documents say, and the names
-/// of the columns that differ.
-fn find_contradicting_agents(
-    conn: &Connection,
-) -> Result<Vec<(AgentFacts, Vec<&'static str>)>, Refusal> {
+/// An Agent, as its document has it, whose rows say something else.
+struct ContradictingAgent {
+    agent: Agent,
+    /// The columns that differ.
+    columns: Vec<&'static str>,
+    /// The identities that have no row.
+    lost_identities: Vec<String>,
+}
+
+/// Finds the Agents whose rows contradict their documents.
+fn find_contradicting_agents(conn: &Connection) -> Result<Vec<ContradictingAgent>, Refusal> {
     let mut contradicting = Vec::new();
     visit_decodable_agents(conn, &mut |agent| {
-        let followed = AgentFacts::of(&agent);
-        let columns = select_differing_columns(conn, followed.id, &followed)?;
-        if !columns.is_empty() {
-            contradicting.push((followed, columns));
+        let columns = select_differing_columns(conn, agent.metadata.id, &AgentFacts::of(&agent))?;
+        let lost_identities = select_lost_identities(conn, &agent)?;
+        if !columns.is_empty() || !lost_identities.is_empty() {
+            contradicting.push(ContradictingAgent { agent, columns, lost_identities });
         }
         Ok(())
     })?;
@@ -90,11 +108,12 @@ fn overwrite_contradicting_columns(conn: &Connection) -> Result<(), Refusal> {
     let contradicting = find_contradicting_agents(conn)?;
     // No two rows may have the same name or machine, also while some of them are still wrong.
     let sql = "UPDATE agent SET name = '?' || id, machine = NULL, bound = NULL WHERE id = ?1";
-    for (followed, _) in &contradicting {
-        conn.prepare_cached(sql)?.execute([followed.id])?;
+    for ContradictingAgent { agent, .. } in &contradicting {
+        conn.prepare_cached(sql)?.execute([agent.metadata.id])?;
     }
-    for (followed, _) in &contradicting {
-        overwrite_facts(conn, followed)?;
+    for ContradictingAgent { agent, .. } in &contradicting {
+        overwrite_facts(conn, &AgentFacts::of(agent))?;
+        overwrite_identities(conn, agent)?;
     }
     Ok(())
 }

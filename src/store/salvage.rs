@@ -7,6 +7,11 @@ use std::path::Path;
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, OpenFlags, Row, params_from_iter};
 
+use crate::model::agent::facts::AgentFacts;
+use crate::model::claim::Claim;
+use crate::model::cluster::Cluster;
+use crate::model::facts::Facts;
+use crate::model::job::Job;
 use crate::model::kinds::Kind;
 use crate::model::refusal::{Exit, Refusal};
 
@@ -15,6 +20,7 @@ use super::body_checksums::find_changed_documents;
 use super::connection::Store;
 use super::copies::{path_beside, refuse_copy};
 use super::event_chain::rebuild_chain;
+use super::facts::remove_unreadable_facts;
 use super::lock::{Lock, LockWait};
 use super::log_damage::refuse_damaged_log;
 use super::migrate::create_schema;
@@ -26,7 +32,9 @@ use super::temporary::TemporaryFolder;
 
 /// The tables whose rows are a part of an object that has other parts elsewhere: the column with the
 /// number of the other part, its table, and the kind of the object.
-const PARTS_OF_OBJECTS: [(&str, &str, &str, Kind); 6] = [
+const PARTS_OF_OBJECTS: [(&str, &str, &str, Kind); 8] = [
+    ("cluster_body", "id", "cluster", Kind::ClusterDeployment),
+    ("claim_body", "id", "claim", Kind::ClusterClaim),
     ("secret", "object", SHARED_TABLE, Kind::Secret),
     ("lease", "customization", SHARED_TABLE, Kind::Customization),
     ("infra_env_token", "infra_env", SHARED_TABLE, Kind::InfraEnv),
@@ -72,6 +80,7 @@ pub fn salvage_state(
     store.file().pragma_update(None, "foreign_keys", 0)?;
     store.begin_write()?;
     let copied = copy_tables(&source, store.file()).and_then(|mut tables| {
+        remove_unreadable_rows(store.file(), &mut tables)?;
         remove_rows_of_lost_objects(store.file(), &mut tables)?;
         rebuild_chain(store.file())?;
         rebuild_inventory_entries(store.file())?;
@@ -198,6 +207,31 @@ fn copy_tables(source: &Connection, target: &Connection) -> Result<Vec<SalvagedT
         tables.push(copy_table(source, target, name)?);
     }
     Ok(tables)
+}
+
+/// Removes the rows that no command could read, so that one of them does not keep all commands from going
+/// on.
+fn remove_unreadable_rows(
+    target: &Connection,
+    tables: &mut [SalvagedTable],
+) -> Result<(), Refusal> {
+    let mut removed = vec![
+        (Cluster::TABLE, remove_unreadable_facts::<Cluster>(target)?),
+        (Claim::TABLE, remove_unreadable_facts::<Claim>(target)?),
+        (Job::TABLE, remove_unreadable_facts::<Job>(target)?),
+        (AgentFacts::TABLE, remove_unreadable_facts::<AgentFacts>(target)?),
+    ];
+    for table in ["cluster_body", "claim_body", AGENT_BODIES] {
+        let sql = format!("DELETE FROM {table} WHERE NOT json_valid(body)");
+        removed.push((table, target.execute(&sql, [])?));
+    }
+    for (name, count) in removed {
+        if let Some(table) = tables.iter_mut().find(|table| table.name == name && count > 0) {
+            table.rows -= count;
+            table.losses.push(format!("rows whose values are not possible: {count}"));
+        }
+    }
+    Ok(())
 }
 
 /// Makes rows of Agents anew that follow from their documents: an Agent that is lost leaves a machine

@@ -1,6 +1,6 @@
-//! The only row of the table `state`, which has what is kept of the state as a whole. A command needs
-//! several of its columns at several times. All of them are read by one statement, so that it is
-//! prepared once.
+//! The only row of the table `state`, which holds facts about the state as a whole. The columns that
+//! commands read again and again come from one statement, so that it is prepared only once. The
+//! lineage, and how far the state is pruned, are read elsewhere. Nothing here writes.
 
 use rusqlite::Connection;
 
@@ -24,7 +24,7 @@ pub struct StateRow {
     pub address_changes: i64,
     /// Up to which of these the program of `onChange` was told.
     pub told_changes: i64,
-    /// How often it has failed since then.
+    /// How often that program has failed since it was last told.
     pub tell_failures: u32,
     /// When it is tried again after a failure.
     pub tell_after: Option<Time>,
@@ -54,7 +54,7 @@ pub fn read_state_row(conn: &Connection) -> rusqlite::Result<StateRow> {
                 .map(|(namespace, name)| Key::new(namespace, name)),
             address_changes: row.get(10)?,
             told_changes: row.get(11)?,
-            tell_failures: row.get(12)?,
+            tell_failures: u32::try_from(row.get::<_, i64>(12)?).unwrap_or(u32::MAX),
             tell_after: row.get(13)?,
         })
     })

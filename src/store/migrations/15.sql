@@ -1,6 +1,7 @@
--- Schema 15: which words a column may have, and that a document is JSON, is declared once: by the types of the
--- program, which writes nothing else and names what it cannot read. As constraints they were declared twice, every
--- command read them with the schema, and every document was parsed once more when it was written.
+-- Schema 15: the allowed words of columns, and that documents are JSON, are no longer constraints. The types of the
+-- program declare both. As constraints they were declared twice, every command parsed them with the schema, and each
+-- document was parsed again when it was written. SQLite cannot drop a constraint without copying the table, so the
+-- statements that declare the tables are edited (https://sqlite.org/lang_altertable.html, section 7).
 PRAGMA writable_schema = ON;
 UPDATE sqlite_schema SET sql = replace(sql, ' CHECK (json_valid(body))', '') WHERE type = 'table';
 UPDATE sqlite_schema
@@ -33,6 +34,6 @@ UPDATE sqlite_schema SET sql = replace(replace(replace(sql,
   ' CHECK (dirty IN (0, 1))', ''), ' CHECK (polled IN (0, 1))', ''), ' CHECK (waits IN (0, 1))', '')
 WHERE name IN ('due_scope', 'due_object');
 PRAGMA writable_schema = RESET;
--- Whoever has the state open notices a change of the schema by the count of such changes, which SQLite raises here.
-CREATE INDEX counted ON state (id);
-DROP INDEX counted;
+-- To edit them does not raise `PRAGMA schema_version`, by which other connections notice a new schema. This does.
+CREATE INDEX raises_schema_version ON state (id);
+DROP INDEX raises_schema_version;
