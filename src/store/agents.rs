@@ -521,10 +521,20 @@ fn write_macs(
     if is_same {
         return Ok(());
     }
+    overwrite_identities(conn, id, &macs, is_bound)
+}
+
+/// Writes the identities of an Agent anew. Needs a write transaction.
+pub fn overwrite_identities(
+    conn: &Connection,
+    id: i64,
+    identities: &[String],
+    is_bound: bool,
+) -> Result<(), Refusal> {
     conn.prepare_cached("DELETE FROM agent_mac WHERE agent = ?1")?.execute([id])?;
-    for mac in macs {
+    for identity in identities {
         let sql = "INSERT OR IGNORE INTO agent_mac VALUES (?1, ?2, ?3)";
-        conn.prepare_cached(sql)?.execute(params![id, mac, is_bound.then_some(1)])?;
+        conn.prepare_cached(sql)?.execute(params![id, identity, is_bound.then_some(1)])?;
     }
     Ok(())
 }
@@ -544,9 +554,4 @@ pub fn select_lost_identities(conn: &Connection, agent: &Agent) -> Result<Vec<St
         }
     }
     Ok(lost)
-}
-
-/// Writes the identities of an Agent anew. Needs a write transaction.
-pub fn overwrite_identities(conn: &Connection, agent: &Agent) -> Result<(), Refusal> {
-    write_macs(conn, agent.metadata.id, None, agent)
 }

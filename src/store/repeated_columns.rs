@@ -5,7 +5,6 @@
 
 use rusqlite::Connection;
 
-use crate::model::agent::Agent;
 use crate::model::agent::facts::AgentFacts;
 use crate::model::claim::{Claim, ClusterClaim};
 use crate::model::cluster::Cluster;
@@ -46,8 +45,9 @@ pub fn find_contradicting_columns(conn: &Connection) -> Result<Vec<String>, Refu
             "{column} of agent `{agent}` cannot be read ({why}); to go on without: poolctl doctor --fix"
         ));
     }
-    for ContradictingAgent { agent, columns, lost_identities } in find_contradicting_agents(conn)? {
-        let name = &agent.metadata.name;
+    for contradicting in find_contradicting_agents(conn)? {
+        let ContradictingAgent { followed, columns, lost_identities, .. } = contradicting;
+        let name = followed.name;
         if !columns.is_empty() {
             problems.push(format!(
                 "agent `{name}` is kept with other values than its document has ({}); for the \
@@ -66,9 +66,12 @@ pub fn find_contradicting_columns(conn: &Connection) -> Result<Vec<String>, Refu
     Ok(problems)
 }
 
-/// An Agent, as its document has it, whose rows say something else.
+/// An Agent whose rows say something else than its document.
 struct ContradictingAgent {
-    agent: Agent,
+    /// The columns as the document has them.
+    followed: AgentFacts,
+    /// The identities as the document has them.
+    identities: Vec<String>,
     /// The columns that differ.
     columns: Vec<&'static str>,
     /// The identities that have no row.
@@ -79,10 +82,17 @@ struct ContradictingAgent {
 fn find_contradicting_agents(conn: &Connection) -> Result<Vec<ContradictingAgent>, Refusal> {
     let mut contradicting = Vec::new();
     visit_decodable_agents(conn, &mut |agent| {
-        let columns = select_differing_columns(conn, agent.metadata.id, &AgentFacts::of(&agent))?;
+        let followed = AgentFacts::of(&agent);
+        let columns = select_differing_columns(conn, followed.id, &followed)?;
         let lost_identities = select_lost_identities(conn, &agent)?;
         if !columns.is_empty() || !lost_identities.is_empty() {
-            contradicting.push(ContradictingAgent { agent, columns, lost_identities });
+            let identities = agent.identities().collect();
+            contradicting.push(ContradictingAgent {
+                followed,
+                identities,
+                columns,
+                lost_identities,
+            });
         }
         Ok(())
     })?;
@@ -108,12 +118,12 @@ fn overwrite_contradicting_columns(conn: &Connection) -> Result<(), Refusal> {
     let contradicting = find_contradicting_agents(conn)?;
     // No two rows may have the same name or machine, also while some of them are still wrong.
     let sql = "UPDATE agent SET name = '?' || id, machine = NULL, bound = NULL WHERE id = ?1";
-    for ContradictingAgent { agent, .. } in &contradicting {
-        conn.prepare_cached(sql)?.execute([agent.metadata.id])?;
+    for ContradictingAgent { followed, .. } in &contradicting {
+        conn.prepare_cached(sql)?.execute([followed.id])?;
     }
-    for ContradictingAgent { agent, .. } in &contradicting {
-        overwrite_facts(conn, &AgentFacts::of(agent))?;
-        overwrite_identities(conn, agent)?;
+    for ContradictingAgent { followed, identities, .. } in &contradicting {
+        overwrite_facts(conn, followed)?;
+        overwrite_identities(conn, followed.id, identities, followed.bound.is_some())?;
     }
     Ok(())
 }
